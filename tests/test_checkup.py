@@ -280,6 +280,24 @@ def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:
     assert found.headline.startswith(said)
 
 
+def test_the_headline_names_the_part_that_the_verdict_is_of() -> None:
+    """Overhead and computing of one size, on a CPU: the verdict is of the computing, whichever is larger by a hair."""
+    found = examined("step 1111111111\ndispatch ddddd.....\ndevice .....kkkk.\n@steps size=32")
+    assert found.verdict is VerdictKind.COMPUTE
+    assert "a step takes 10 ms, 4 ms of it computing and 5 ms framework overhead; " in found.headline
+
+
+@pytest.mark.parametrize(("shuffle", "said"), [(True, " (a shuffle buffer is filled anew)"), (False, "")])
+def test_what_passes_between_epochs_of_a_healthy_run_is_told(shuffle: bool, said: str) -> None:
+    node = "Shuffle ms=0.1" if shuffle else "Batch ms=0.1"
+    found = examined(
+        f"{COMPUTING.replace('size=32', 'size=32 block=20 pause=100')}\n@phase epoch=100\n"
+        f"@pipeline Slices ms=0.1 > {node}\n@event iterator made start=201 end=202"
+    )
+    assert f"20% of the run is between epochs, mostly waiting for new iterators{said}" in found.headline
+    assert "between epochs" not in examined(COMPUTING + "\n@phase epoch=20").headline
+
+
 def test_the_headline_says_how_much_of_a_step_the_verdict_is_about() -> None:
     """Python that makes input keeps the interpreter's lock from the step, most of which is then no wait for a batch."""
     found = examined(

@@ -8,6 +8,7 @@ def plain(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 step``, ``1,234 steps``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(value: float, noun: str, digits: int = 3) -> str:
+    """A number with what it counts: ``1 step``, ``1,234 steps``; ``digits`` of what is no whole number: ``2.5 processors``."""
+    said = f"{value:,}" if isinstance(value, int) else plain(value, digits)
+    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"

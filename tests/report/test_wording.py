@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
 from slowtrain.model import Verdict
-from slowtrain.report import wording
+from slowtrain.report import html, json, text, wording
+
+from . import checkups
 
 
 @pytest.mark.parametrize(
@@ -103,3 +106,16 @@ def test_clean_is_quick_on_the_worst() -> None:
     for attack in ("\x1b]" * 50_000, "\x9d" * 100_000, "\x1b[" * 50_000, "\x1b[" + "0" * 100_000, "\u202e" * 100_000):
         wording.clean(attack)
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("CPU", "feed arrays"), ("GPU", "copy to device"), (None, "copy to device")]
+)
+def test_on_a_cpu_nothing_is_copied_to_a_device(kind: str | None, said: str) -> None:
+    checkup = replace(checkups.input_bound(), attribution=checkups.parts(h2d=2.0, device=8.0))
+    checkup = replace(checkup, subject=replace(checkup.subject, device={"kind": kind}))
+    other = {"feed arrays": "copy to device", "copy to device": "feed arrays"}[said]
+    for report in (text.render(checkup), html.render(checkup, {})):
+        assert said in report
+        assert other not in report
+    assert "h2d" in str(json.document(checkup)["attribution"])

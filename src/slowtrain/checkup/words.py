@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from slowtrain.checkup import blind
 from slowtrain.diagnose import WORTH, Findings
-from slowtrain.figures import plain
-from slowtrain.model import SAID, Category, Diagnosis, Phase, Signal, VerdictKind
+from slowtrain.figures import counted, plain
+from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, feeding, host, work
 from slowtrain.trace.stalled import crowd
 
@@ -28,6 +30,7 @@ FAMILIES = {
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
 CROWDED = 0.2  # processors that others take
 MOST_OF_RUN = 0.5
+TOLD: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody asked for what passes between epochs
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
     Phase.EPOCH: "between epochs",
@@ -41,7 +44,11 @@ STARTING: Mapping[str, str] = {Phase.COMPILE: "tracing and compiling", Phase.BUI
 INTERRUPTED = 128 + 2  # Ctrl-C: somebody had seen enough
 HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot be what it is about
 # What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
-BOUND_BY = {VerdictKind.INPUT: (Category.INPUT,), VerdictKind.TRANSFER: (Category.FEED, Category.READBACK)}
+BOUND_BY = {
+    VerdictKind.INPUT: (Category.INPUT,),
+    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),
+}
 LAUNCHING = "host/launch-bound"
 NONFINITE, LOST = "numerics/nonfinite-loss", "loss not finite"
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
@@ -189,11 +196,28 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {_said(trace, odd)}, and "
         return f"{where}; {more}no known cause explains that"
     if first is None:
-        beside = [p for p in trace.run.parts if p.name in BESIDE and p.share >= MOST_OF_RUN]
-        also = f"; {beside[0].share:.0%} of the run is {BESIDE[beside[0].name]}" if beside else ""
+        beside = [p for p in trace.run.parts if p.share >= TOLD.get(p.name, MOST_OF_RUN) and p.name in BESIDE]
+        most = max(beside, key=lambda p: p.share, default=None)
+        also = (
+            f"; {most.share:.0%} of the run is {BESIDE[most.name]}{_starting(trace, most)}" if most is not None else ""
+        )
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
     return f"{where}; {gain}" if where else gain
+
+
+def _starting(trace: Trace, part: Part) -> str:
+    """What most of the time between epochs is, where the iterators that begin them tell."""
+    steps = trace.steps
+    if part.name != Phase.EPOCH or not len(steps):
+        return ""
+    made = [e.end_ms for e in trace.events_of("iterator")]
+    first = [float(steps.start_ms[i]) for i in np.flatnonzero(np.diff(steps.block, prepend=-1))]
+    before = [max((m for m in made if m <= at), default=at) for at in first]
+    if sum(at - m for at, m in zip(first[1:], before[1:], strict=True)) < 0.5 * part.ms:
+        return ""
+    shuffles = trace.pipeline is not None and any(n.family == "Shuffle" for n in trace.pipeline.nodes)
+    return f", mostly waiting for new iterators{' (a shuffle buffer is filled anew)' if shuffles else ''}"
 
 
 def _in_step(trace: Trace, kind: VerdictKind) -> str:
@@ -204,12 +228,12 @@ def _in_step(trace: Trace, kind: VerdictKind) -> str:
     of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
     said = _said(trace, category)
     bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
-    also = (
-        f" and {plain(trace.mean(bound))} ms {_said(trace, bound)}"
-        if bound is not category and trace.mean(bound)
-        else ""
-    )
-    return f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}{also}"
+    parts = [f"{plain(trace.mean(category))} ms of it {said}"]
+    if bound is not category and trace.mean(bound):
+        near = trace.mean(bound) >= 0.5 * trace.mean(category)  # what the verdict is of comes first, unless it is small
+        own = f"{plain(trace.mean(bound))} ms {'of it ' if near else ''}{_said(trace, bound)}"
+        parts = [own, f"{plain(trace.mean(category))} ms {said}"] if near else [*parts, own]
+    return f"{of} {plain(trace.step_ms)} ms, {' and '.join(parts)}"
 
 
 def _said(trace: Trace, category: Category) -> str:
@@ -258,7 +282,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield "batches are made by worker processes, in which nothing was recorded: what their Python costs is not told"
     if (taken := crowd(trace)) >= CROWDED:
         yield (
-            f"processes beside this one took {plain(taken, 2)} processors while it trained, and hardly one was idle: "
+            f"processes beside this one took {counted(taken, 'processor', 2)} while it trained, and hardly one was idle: "
             "what it takes, and what cures give, may be otherwise on a machine of its own"
         )
     if trace.fact("faults", default=None):

@@ -106,7 +106,9 @@ def _second(checkup: Checkup) -> Markup:
 
 
 def _attribution_of_step(checkup: Checkup) -> Markup:
-    return attribution("Where a step goes", checkup.attribution, "a steady step", wording.category)
+    return attribution(
+        "Where a step goes", checkup.attribution, "a steady step", wording.of_step(checkup.subject.device)
+    )
 
 
 def _attribution_of_run(checkup: Checkup) -> Markup:

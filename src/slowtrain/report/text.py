@@ -129,15 +129,15 @@ def _facts(checkup: Checkup, paper: Paper) -> list[str]:
 
 def _where(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     """The step's bars, or the run's where the step is not what is slow; the other one as a line."""
-    step = bool(checkup.attribution.parts)
+    step, named = bool(checkup.attribution.parts), wording.of_step(checkup.subject.device)
     if step and checkup.verdict is not VerdictKind.STARTUP:
-        yield from _bars("Where a step goes", checkup.attribution, paper, limits, wording.category)
+        yield from _bars("Where a step goes", checkup.attribution, paper, limits, named)
         if checkup.run.parts:
             yield from _inline("Whole run", checkup.run, paper, limits, wording.phase)
     elif checkup.run.parts:
         yield from _bars("Where the run goes", checkup.run, paper, limits, wording.phase)
         if step:
-            yield from _inline("A step", checkup.attribution, paper, limits, wording.category)
+            yield from _inline("A step", checkup.attribution, paper, limits, named)
     if not step and wording.judged(checkup.verdict):
         yield paper.fit(f"Where a step goes: {wording.UNKNOWN}", paper.width)
 

@@ -6,7 +6,7 @@ fell by a twentieth beside steps of twice the time. So each is asked what it can
 
 from __future__ import annotations
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.trace import Floats, growth
 from slowtrain.trace.sides import MORE_THAN_REST, MOST_OF_IT, Moved, Sides, finite
 from slowtrain.trace.stalled import FULL, machine_cores, others
@@ -50,7 +50,7 @@ def _others(sides: Sides) -> Moved | None:
         if (shares[1] - shares[0]) * cores >= MOST_OF_IT * (now - then):
             says = "the hypervisor gave {:.0%} of the cores' time to others at first and {:.0%} at the end"
             return Moved("stolen", says.format(*shares), (), sides.ms)
-    says = f"other processes took {plain(then, 2)} processors at first and {plain(now, 2)} at the end"
+    says = f"other processes took {counted(then, 'processor', 2)} at first and {plain(now, 2)} at the end"
     return Moved("others", says, (), sides.ms)
 
 

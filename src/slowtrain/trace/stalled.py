@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model import SAID, Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, stopped, trend
 from slowtrain.trace.filling import fill
@@ -298,7 +298,7 @@ def _meanwhile(trace: Trace, starts: Floats, ends: Floats) -> str:
         return f"the cores waited for a disk {waits[0]:.0%} of the time"
     took = _during(trace, others(trace), starts, ends)
     if took is not None and took[0] > max(2 * took[1], TAKEN):
-        return f"other processes took {plain(took[0], 2)} processors, {plain(took[1], 2)} at other times"
+        return f"other processes took {counted(took[0], 'processor', 2)}, {plain(took[1], 2)} at other times"
     return ""
 
 

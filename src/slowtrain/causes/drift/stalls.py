@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
@@ -159,9 +159,7 @@ def _hideable_ms(trace: Trace) -> float:
 def _untold(trace: Trace) -> str:
     crowd = stalled.crowd(trace)
     if crowd >= CROWDED:
-        return (
-            f"nothing of the script's ran in them: other processes took {plain(crowd, 2)} processors and left none idle"
-        )
+        return f"nothing of the script's ran in them: other processes took {counted(crowd, 'processor', 2)} and left none idle"
     return "nothing that was measured tells what ran in them"
 
 

@@ -15,7 +15,7 @@ from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import elsewhere, finding, index, repeatable
 from slowtrain.source.reading.input import chains, costly, elements, pipelines
 from slowtrain.source.spots.input import staged
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, stalled
 from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
 from slowtrain.trace.pipeline import Node
 from slowtrain.values import dataclass
@@ -63,7 +63,7 @@ class SequentialMap(Cause):
         us, idle = 1e3 * node.ms / max(count, 1e-9), idle_cores(trace)
         return Evidence(
             f"the map makes one element at a time, {plain(us / 1e3, 2)} ms each, {plain(node.ms)} ms a batch, "
-            f"while {plain(idle, 2)} of {trace.cores:g} cores are idle",
+            f"while {_spare(trace)}",
             {"map_ms": node.ms, "element_us": us, "idle_cores": idle, "parallelism": node.parallelism or 1.0},
             written_place(node),
         )
@@ -276,7 +276,15 @@ def _in_turn(trace: Trace) -> Evidence | None:
     us, idle = 1e3 * nested.ms / max(nested.elements, 1e-9), idle_cores(trace)
     return Evidence(
         f"the maps inside this interleave make one element at a time, {plain(us / 1e3, 2)} ms each, "
-        f"{plain(nested.ms)} ms a batch, while {plain(idle, 2)} of {trace.cores:g} cores are idle",
+        f"{plain(nested.ms)} ms a batch, while {_spare(trace)}",
         {"map_ms": nested.ms, "element_us": us, "idle_cores": idle, "parallelism": 1.0},
         written_place(nested.node),
     )
+
+
+def _spare(trace: Trace) -> str:
+    """What training leaves of the cores: idle, or to other processes that took the rest."""
+    idle, of = idle_cores(trace), f"of {trace.cores:g} cores"
+    if stalled.crowd(trace) >= LEAST_IDLE:
+        return f"training takes {plain(max(trace.cores - idle, 0.0), 2)} {of}"
+    return f"{plain(idle, 2)} {of} are idle"

@@ -1,0 +1,19 @@
+"""What the evidence of a sequential map says of the other cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain.causes.input.sequential_map import SequentialMap
+from slowtrain.trace.drawn import drawn
+
+
+@pytest.mark.parametrize("drawing", SequentialMap.fires)
+@pytest.mark.parametrize("crowded", [False, True])
+def test_cores_that_others_take_are_not_called_idle(drawing: str, crowded: bool) -> None:
+    others = "\n@sample cpu_mean_share=0.95 process_cpu_seconds=0" if crowded else ""
+    trace = drawn(f"{drawing}{others}")
+    found = SequentialMap().examine(trace)
+    assert found is not None
+    assert ("are idle" in found.says) is not crowded
+    assert ("while training takes" in found.says) is crowded
