@@ -11,7 +11,7 @@ import pytest
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.checkup import checkup, pictures
-from slowtrain.model import Checkup, Place, VerdictKind
+from slowtrain.model import Checkup, Place, Saving, VerdictKind
 from slowtrain.model.pictures import Bar
 from slowtrain.report import html, json, text
 from slowtrain.trace import Trace
@@ -278,6 +278,37 @@ def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:
     assert found.diagnoses[0].cause == cause.id
     said = "of the run's 11.4 s 2 s are the script's own code outside training; curing host/elementwise-preprocessing "
     assert found.headline.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("after", "low", "high", "said"),
+    [
+        (50.0, 1.8, 2.1, "2x as fast"),
+        (25.0, 2.0, 8.0, "2x to 8x as fast, 4x likeliest"),
+        (8.0, 2.2, 250.0, "2.2x to over 100x as fast, 12x likeliest"),
+        (0.4, 50.0, 250.0, "50x to over 100x as fast"),
+    ],
+)
+def test_a_wide_range_stands_in_the_headline(after: float, low: float, high: float, said: str) -> None:
+    """And what a replay leaves at least is no figure to promise."""
+    trace = drawn(WAITING)
+    findings = diagnose.examine(trace)
+    saving = Saving("step", 100.0, after, low, high)
+    findings = replace(findings, diagnoses=(replace(findings.diagnoses[0], saving=saving),))
+    found = checkup(trace, findings, folder=FOLDER)
+    assert found.headline.endswith(f" would make the step {said}")
+    assert json.document(found)["diagnoses"][0]["saving"]["high"] == high
+    assert "250" not in text.render(found)
+
+
+def test_why_a_cure_of_input_spares_more_than_the_wait_for_it() -> None:
+    trace = drawn(WAITING)
+    findings = diagnose.examine(trace)
+    first = findings.diagnoses[0]
+    for after, told in ((4.0, False), (2.0, True)):
+        saving = Saving("step", 10.0, after, 1.5, 6.0)
+        found = checkup(trace, replace(findings, diagnoses=(replace(first, saving=saving),)), folder=FOLDER)
+        assert any("spares 2 ms more than the wait for input" in note for note in found.notes) is told
 
 
 def test_the_headline_names_the_part_that_the_verdict_is_of() -> None:

@@ -8,6 +8,14 @@ def plain(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
+FORETOLD = 100.0  # times as fast: beyond it stands what a replay leaves of a step at least, and nothing foretold
+
+
+def times(speedup: float, digits: int = 2) -> str:
+    """How many times as fast something would be."""
+    return f"over {FORETOLD:g}x" if speedup >= FORETOLD else f"{plain(speedup, digits)}x"
+
+
 def counted(value: float, noun: str, digits: int = 3) -> str:
     """A number with what it counts: ``1 step``, ``1,234 steps``; ``digits`` of what is no whole number: ``2.5 processors``."""
     said = f"{value:,}" if isinstance(value, int) else plain(value, digits)

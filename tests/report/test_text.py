@@ -98,6 +98,28 @@ def test_long_lists_are_cut_with_a_sign() -> None:
     assert len(re.findall(r"^ *\d+ a_very", everything, re.MULTILINE)) == 12
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("height", [38, 24, None])
+def test_a_note_is_whole_where_it_is_shown(width: int, height: int | None) -> None:
+    notes = tuple(f"{n} what qualifies all figures " + "is told to its very end " * 4 + "whole" for n in "abc")
+    report = text.render(replace(checkups.input_bound(), notes=notes), width=width, height=height)
+    shown = [n for n in notes if f"Note: {n[:8]}" in report]
+    assert shown or height == 24
+    for note in shown:
+        assert note in " ".join(report.split())
+
+
+@pytest.mark.parametrize("width", [32, 60, 80])
+def test_a_title_that_needs_two_lines_has_them(width: int) -> None:
+    title = "starting the step's operations takes longer than computing them"
+    checkup = checkups.input_bound()
+    checkup = replace(checkup, diagnoses=(replace(checkup.diagnoses[0], title=title), *checkup.diagnoses[1:]))
+    report = text.render(checkup, width=width, height=None)
+    words = iter(report.split())
+    assert all(word in words for word in title.split()), report
+    assert max(map(len, report.splitlines())) <= width
+
+
 def test_not_measured_never_reads_as_a_number() -> None:
     report = text.render(checkups.hostile())
     assert "nan" not in report.replace("nan  ", "").lower()

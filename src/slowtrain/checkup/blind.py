@@ -35,8 +35,8 @@ UNSEEN = Blind(
     "give each call more to do (a larger batch, several steps in one tf.function), then run it again",
 )
 MANY = Blind(
-    ": many steps run in each call, and too few calls came for a look inside; let it train for longer, or let the "
-    "script call a function for each step, not for many",
+    ": a call runs many steps, and too few calls came for a look inside; let it train for longer, or call a function "
+    "for each step, not for many",
     "let it train for longer, or let Python go through the batches and call a tf.function for each, then run it again",
 )
 SHORT = Blind(

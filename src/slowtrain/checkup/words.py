@@ -9,8 +9,8 @@ import numpy as np
 
 from slowtrain.checkup import blind
 from slowtrain.diagnose import WORTH, Findings
-from slowtrain.figures import counted, plain
-from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, VerdictKind
+from slowtrain.figures import FORETOLD, counted, plain, times
+from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Saving, Signal, VerdictKind
 from slowtrain.trace import Trace, feeding, host, work
 from slowtrain.trace.stalled import crowd
 
@@ -28,8 +28,10 @@ FAMILIES = {
 # Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
+LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
 CROWDED = 0.2  # processors that others take
 MOST_OF_RUN = 0.5
+WIDE = 3.0  # times the low end is the high one: then no figure between them stands for both
 TOLD: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody asked for what passes between epochs
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
@@ -202,8 +204,16 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             f"; {most.share:.0%} of the run is {BESIDE[most.name]}{_starting(trace, most)}" if most is not None else ""
         )
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
-    gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
+    gain = f"curing {first.cause} would make the {first.saving.scope} {_gain(first.saving)}"
     return f"{where}; {gain}" if where else gain
+
+
+def _gain(saving: Saving) -> str:
+    """How many times as fast; of a wide range its ends as well."""
+    if saving.high <= WIDE * saving.low:
+        return f"{times(saving.speedup)} as fast"
+    likeliest = f", {times(saving.speedup)} likeliest" if saving.speedup < FORETOLD else ""
+    return f"{times(saving.low)} to {times(saving.high)} as fast{likeliest}"
 
 
 def _starting(trace: Trace, part: Part) -> str:
@@ -266,6 +276,11 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     """What the reader should know of the measurement itself."""
     yield from trace.fact("notes", default=())
     yield from _ended(trace)
+    if (taken := crowd(trace)) >= CROWDED:
+        yield (
+            f"processes beside this one took {counted(taken, 'processor', 2)} and left hardly one idle: "
+            "times and savings may differ on a machine of its own"
+        )
     code = trace.fact("launch", "exit_code")
     if code is None and trace.fact("launch", default=None):
         yield "the run did not end in the usual way: this is what was recorded until then"
@@ -280,18 +295,26 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield "the wait for input inside the training function was not measured"
     if feeding.in_processes(trace):
         yield "batches are made by worker processes, in which nothing was recorded: what their Python costs is not told"
-    if (taken := crowd(trace)) >= CROWDED:
-        yield (
-            f"processes beside this one took {counted(taken, 'processor', 2)} while it trained, and hardly one was idle: "
-            "what it takes, and what cures give, may be otherwise on a machine of its own"
-        )
     if trace.fact("faults", default=None):
         yield f"the recorder noted {len(trace.fact('faults'))} fault(s) of its own and went on without those parts"
     several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]
+    yield from _beyond_the_wait(trace, several[0] if several else None)
     if findings.together is not None and len(several) > 1:
         whole = findings.together
-        gain = f"{plain(whole.speedup, 2)}x ({plain(whole.low, 2)}x to {plain(whole.high, 2)}x)"
+        gain = f"{times(whole.speedup)} ({times(whole.low)} to {times(whole.high)})"
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+
+
+def _beyond_the_wait(trace: Trace, first: Diagnosis | None) -> Iterator[str]:
+    """Why the first cure spares more than a step waits for its input, which is what the bars show."""
+    wait = trace.mean(Category.INPUT)
+    if first is None or not first.cause.startswith("input/") or first.saving.scope != "step" or trace.fact("profile"):
+        return
+    more = first.saving.ms - wait
+    if more >= LITTLE * trace.step_ms:
+        of = "cores and Python's lock" if trace.producers else "cores"
+        spared = f"{plain(more, 2)} ms more than the wait for input"
+        yield f"curing {first.cause} spares {spared}: the rest of a step shares {of} with the making of batches"
 
 
 def _ended(trace: Trace) -> Iterator[str]:

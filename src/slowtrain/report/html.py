@@ -122,7 +122,7 @@ def _most(checkup: Checkup) -> float:
 
 def _gain(diagnosis: Diagnosis, most: float) -> Markup:
     saving = diagnosis.saving
-    speedup, _, span = wording.times(saving.speedup, saving.low, saving.high).partition(" ")
+    speedup, _, span = wording.foretold(saving).partition(" ")
     picture = charts.interval(saving.speedup, saving.low, saving.high, most, wording.gain(saving))
     said = el("span", f"{span[1:-1]} {wording.scope(saving)}")
     return el("div", el("b", speedup), said, picture, class_="gain won" if saving.low > 1 else "gain")

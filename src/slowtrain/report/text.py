@@ -12,6 +12,7 @@ from slowtrain.values import dataclass
 
 # Longer lines are hard to read, however wide the terminal is.
 _WIDEST, _NARROWEST = 110, 32
+_WHOLE, _TITLE = 300, 100  # letters of a note, and of a title, that is shown whole
 
 _COLOURS = {
     "input": "yellow", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue", "python": "cyan",
@@ -31,7 +32,7 @@ class _Limits:
     gaps: int = 99  # of the device's longest
     whole: int = 99  # lines of the attribution that is not drawn
     unchecked: int = 99  # lines of what was not checked
-    notes: int = 99  # notes, and as many lines of each
+    notes: int = 99  # notes, and as many lines of a very long one
     next_steps: int = 99
     seen: int = 99  # findings of the source, each a line
 
@@ -227,13 +228,17 @@ def _title(rank: int, diagnosis: Diagnosis, paper: Paper) -> Iterator[str]:
     gain = paper.plain(wording.gain(diagnosis.saving))
     room = paper.width - cells(gain) - 5
     title = paper.plain(diagnosis.title)
-    number = f"{rank:>2} "
+    number, most = f"{rank:>2} ", 99 if len(title) <= _TITLE else 1
     tone = ("bold", "green") if diagnosis.saving.low > 1 else ("dim",)
     if room >= min(cells(title), 28):
-        title = paper.fit(title, room)
-        yield f"{paper.style(number + paper.pad(title, room), 'bold')}  {paper.style(gain, *tone)}"
+        head, *rest = paper.wrap(title, room, most)
+        yield f"{paper.style(number + paper.pad(head, room), 'bold')}  {paper.style(gain, *tone)}"
+        yield from (paper.style("   " + line, "bold") for line in rest)
     else:
-        yield paper.style(number + paper.fit(title, paper.width - 3), "bold")
+        yield from (
+            paper.style(("   " if i else number) + line, "bold")
+            for i, line in enumerate(paper.wrap(title, paper.width - 3, most))
+        )
         yield "   " + paper.style(paper.fit(gain, paper.width - 3), *tone)
 
 
@@ -308,7 +313,8 @@ def _notes(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
         return
     yield ""
     for note in checkup.notes[: limits.notes]:
-        lines = paper.wrap(note, paper.width - 6, limits.notes)
+        # What qualifies all figures is shown whole or not at all, unless it is somebody's text without end.
+        lines = paper.wrap(note, paper.width - 6, 99 if len(note) <= _WHOLE else limits.notes)
         yield from (paper.pad("Note: " if i == 0 else "", 6) + line for i, line in enumerate(lines))
     left = len(checkup.notes) - limits.notes
     if left > 0:

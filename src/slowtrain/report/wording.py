@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from slowtrain.figures import FORETOLD
 from slowtrain.model import (
     Category,
     Checkup,
@@ -254,11 +255,14 @@ def named(name: str, value: float) -> str:
     return next((said(value) for unit, said in units if stem.endswith(unit)), number(value))
 
 
-def times(speedup: float, low: float, high: float) -> str:
-    """A speed-up with its range, all three with the same decimals."""
+def times(speedup: float, low: float, high: float, most: float = math.inf) -> str:
+    """A speed-up with its range, all three with the same decimals; what is ``most`` or more as no more than that."""
     smallest = min((v for v in (speedup, low, high) if math.isfinite(v)), default=1.0)
     digits = 2 if smallest < 1.5 else 1 if smallest < 10 else 0
-    said = [f"{v:.{digits}f}x" if math.isfinite(v) else "unknown" for v in (speedup, low, high)]
+    said = [
+        ("unknown" if not math.isfinite(v) else f"over {most:g}x" if v >= most else f"{v:.{digits}f}x")
+        for v in (speedup, low, high)
+    ]
     return f"{said[0]} ({said[1]} to {said[2]})" if math.isfinite(low + high) else f"{said[0]} (range unknown)"
 
 
@@ -270,7 +274,12 @@ def gain(saving: Saving) -> str:
     """``1.9x (1.7x to 2.1x) of a step``; what costs something else than time has no figure here."""
     if saving.low == saving.speedup == saving.high == 1:
         return "no time to win"
-    return f"{times(saving.speedup, saving.low, saving.high)} {scope(saving)}"
+    return f"{foretold(saving)} {scope(saving)}"
+
+
+def foretold(saving: Saving) -> str:
+    """A speed-up that a replay promises, with its range: what lies beyond ``FORETOLD`` is not told from it."""
+    return times(saving.speedup, saving.low, saving.high, FORETOLD)
 
 
 def measured(verdict: Measured) -> str:

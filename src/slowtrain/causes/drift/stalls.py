@@ -159,7 +159,8 @@ def _hideable_ms(trace: Trace) -> float:
 def _untold(trace: Trace) -> str:
     crowd = stalled.crowd(trace)
     if crowd >= CROWDED:
-        return f"nothing of the script's ran in them: other processes took {counted(crowd, 'processor', 2)} and left none idle"
+        took = f"other processes took {counted(crowd, 'processor', 2)} and left none idle"
+        return f"nothing of the script's ran in them: {took}"
     return "nothing that was measured tells what ran in them"
 
 
