@@ -97,3 +97,26 @@ def test_too_few_steps_cannot_tell() -> None:
 def test_a_run_without_steps_cannot_tell() -> None:
     empty = replace(Trace(), steps=Steps())
     assert "cannot tell" in comparison.render(compare(empty, trace(5, 1, 1), ("a", "b")))
+
+
+def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
+    found = compare(trace(2000, 1900, 1), trace(10, 1, 2), ("a", "b"))
+    shown = comparison.render(replace(found, rows=(replace(found.rows[0], before_noise_ms=2.7e-10),)))
+    assert not re.search(r"\de[+-]\d", shown)
+    assert re.search(r"input +1,[89]\d0 ± 0 .* -1,[89]\d0\n", shown)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ((["python", "a.py", "-x"], ["python", "b.py"]), "two scripts, a.py and b.py"),
+        ((["python", "-m", "p.a"], ["python", "p/a.py"]), "two scripts, p.a and a.py"),
+        ((["python", "a.py"], ["python", "other/a.py", "-x"]), ""),
+        (([], ["python", "b.py"]), ""),
+    ],
+)
+def test_runs_of_two_scripts_are_said_to_be_that(argv: tuple[list[str], list[str]], told: str) -> None:
+    sides = [replace(trace(10, 6, 1), facts={"launch": {"argv": a}}) for a in argv]
+    shown = comparison.render(compare(sides[0], sides[1], ("a", "b")))
+    assert ("two scripts" in shown) is bool(told)
+    assert told in shown

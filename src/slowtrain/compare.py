@@ -7,6 +7,8 @@ than the noise of both runs together.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import numpy as np
 
 from slowtrain.model import Category
@@ -39,8 +41,21 @@ def compare(before: Trace, after: Trace, names: tuple[str, str]) -> Comparison:
     ]
     kept = [r for r in rows if r.before_ms > 0 or r.after_ms > 0]
     return Comparison(
-        names, whole, tuple(sorted(kept, key=lambda r: -abs(r.difference_ms))), samples, _run(before, after)
-    )
+        names, whole, tuple(sorted(kept, key=lambda r: -abs(r.difference_ms))), samples, _run(before, after),
+        _scripts(before, after),
+    )  # fmt: skip
+
+
+def _scripts(before: Trace, after: Trace) -> tuple[str, str] | None:
+    """The names of the scripts or modules that ran, where both are known and differ."""
+    first, second = (_script(t) for t in (before, after))
+    return (first, second) if first and second and first != second else None
+
+
+def _script(trace: Trace) -> str:
+    argv = [str(a) for a in trace.fact("launch", "argv", default=()) or ()][1:]
+    given = argv[1:2] if argv[:1] == ["-m"] else argv[:1]
+    return PurePath(given[0]).name if given else ""
 
 
 def _samples(trace: Trace) -> float:

@@ -287,8 +287,6 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     elif failed(trace):
         how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
         yield f"the script {how}; this is what was recorded until then"
-    if len(trace.steps) and trace.fact("told_steps", default=True):
-        yield f"a step here is one turn of: {trace.steps.source}"
     if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
         yield "no deep window: what happens inside a function call could not be told apart"
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
@@ -303,6 +301,8 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         whole = findings.together
         gain = f"{times(whole.speedup)} ({times(whole.low)} to {times(whole.high)})"
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+    if len(trace.steps) and trace.fact("told_steps", default=True):
+        yield f"a step here is one turn of: {trace.steps.source}"
 
 
 def _beyond_the_wait(trace: Trace, first: Diagnosis | None) -> Iterator[str]:

@@ -21,8 +21,50 @@ def check(target: str, module: bool) -> None:
         raise InputError(f"{target} does not exist; give the path of a Python script, or -m with a module's name")
     if not module and path.is_dir() and not (path / "__main__.py").exists():
         raise InputError(f"{target} is a folder; give the path of a Python script")
+    if module and (missing := absent(target)):
+        raise InputError(f"there is no module named {missing} here; give the name that python -m takes, or a script")
     if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
         raise EnvironmentMissing(
             f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain where your script runs, "
             "or `pip install 'slowtrain[tensorflow]'` here"
         )
+
+
+def absent(module: str) -> str:
+    """The part of a module's name that ``python -m`` would not find from this folder; empty where it may be there.
+
+    Nothing of the module's is imported: what a package does to its own ``__path__`` is only known once it runs, and a
+    package whose text speaks of that is believed.
+    """
+    import importlib.util
+    import os
+    from importlib.machinery import PathFinder
+
+    top, *parts = module.split(".")
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.invalidate_caches()
+        spec, name = importlib.util.find_spec(top), top
+        while spec is not None and (parts or spec.submodule_search_locations is not None):
+            if spec.submodule_search_locations is None or _finds_otherwise(spec.origin):
+                return ""  # what is no package may still make itself one
+            part = parts.pop(0) if parts else "__main__"
+            name = f"{name}.{part}"
+            # By its last part: of a whole name a finder asks for the package above, which was not imported.
+            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
+    except (ImportError, LookupError, OSError, ValueError):
+        return ""
+    finally:
+        sys.path.remove(os.getcwd())
+    return name if spec is None else ""
+
+
+def _finds_otherwise(origin: str | None) -> bool:
+    """Whether a package may look for its modules elsewhere than in its folder, or cannot be read."""
+    if origin is None:
+        return False  # a namespace: nothing runs
+    try:
+        text = Path(origin).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return not origin.endswith(".py") or any(word in text for word in ("__path__", "meta_path", "sys.modules"))

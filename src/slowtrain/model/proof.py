@@ -94,6 +94,7 @@ class Comparison:
 
     ``samples`` are those of a mean step, where they are known of both runs and differ; the step and its categories are
     then ms per thousand samples. ``run`` is ms of the runs; a phase of one run alone has no noise that could be told.
+    ``scripts``: what ran, where the two are not called alike.
     """
 
     names: tuple[str, str]
@@ -101,3 +102,4 @@ class Comparison:
     rows: tuple[Change, ...]
     samples: tuple[float, float] | None = None
     run: tuple[tuple[str, float, float], ...] = ()
+    scripts: tuple[str, str] | None = None

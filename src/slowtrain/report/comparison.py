@@ -10,6 +10,7 @@ from slowtrain.model.proof import Change, Comparison
 from slowtrain.report import wording
 
 SEEN = 1e-3  # of the longer step: smaller parts are none
+NOTHING = 1e-4  # of what it is the noise of: three digits of that do not show it
 LITTLE = 0.01  # of the longer run: smaller phases are one row
 
 
@@ -22,6 +23,7 @@ def render(comparison: Comparison) -> str:
         "",
         f"A {first}",
         f"B {second}",
+        *_scripts(comparison),
         "",
         f"{unit:<20}{'A':>18}{'B':>18}{'B - A':>10}",
     ]
@@ -30,6 +32,15 @@ def render(comparison: Comparison) -> str:
     lines += [_row(change) for change in (comparison.step, *shown)]
     lines += _run(comparison)
     return "\n".join(lines) + "\n"
+
+
+def _scripts(comparison: Comparison) -> list[str]:
+    if comparison.scripts is None:
+        return []
+    return [
+        "",
+        "These are runs of two scripts, {} and {}: what differs need not be one change.".format(*comparison.scripts),
+    ]
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -50,12 +61,14 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _row(change: Change) -> str:
-    said = f"{change.difference_ms:+.3g}" if change.real else "noise"
+    sign = "+" if change.difference_ms > 0 else ""
+    said = f"{sign}{plain(change.difference_ms)}" if change.real else "noise"
     before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
     return f"{wording.category(change.name)[0]:<20}{before:>18}{after:>18}{said:>10}"
 
 
 def _figure(ms: float, noise: float) -> str:
+    noise = 0.0 if noise < NOTHING * ms else noise
     return f"{plain(ms)} ± {plain(noise, 2)}" if math.isfinite(noise) else f"{plain(ms)}"
 
 

@@ -155,7 +155,7 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
         newer = "a newer" if version > VERSION else "another"
         raise InputError(
             f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads {VERSION}); "
-            "upgrade with `pip install -U slowtrain`"
+            "read it with that one: install it where you read, as the README says"
         )
     missing = TABLES - tables  # a view of that name, which could compute for ever, is no table
     if missing:
