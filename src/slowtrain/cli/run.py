@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FOLDER", type=Path, default=Path(RUNS), help=f"where recordings go (default: {RUNS})"
     )
     parser.add_argument(
-        "--html", metavar="FILE", type=Path, help="write the report there too (it is always in the recording)"
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write the report there too, in folders that are made (it is always in the recording)",
     )
     parser.add_argument(
         "--json",
