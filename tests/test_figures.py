@@ -32,7 +32,14 @@ def test_what_is_no_number_is_said_as_it_is(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(1, "1 step"), (1.0001, "1 step"), (0, "0 steps"), (1.3, "1.3 steps"), (1234, "1,234 steps"), (1234.5, "1,230 steps")],
+    [
+        (1, "1 step"),
+        (1.0001, "1 step"),
+        (0, "0 steps"),
+        (1.3, "1.3 steps"),
+        (1234, "1,234 steps"),
+        (1234.5, "1,230 steps"),
+    ],
 )
 def test_one_of_a_thing_is_no_plural(value: float, said: str) -> None:
     assert counted(value, "step") == said
