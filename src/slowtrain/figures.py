@@ -17,6 +17,6 @@ def times(speedup: float, digits: int = 2) -> str:
 
 
 def counted(value: float, noun: str, digits: int = 3) -> str:
-    """A number with what it counts: ``1 step``, ``1,234 steps``, ``2.5 processors``; ``digits`` are those of a float."""
+    """A number with what it counts: ``1 step``, ``1,234 steps``, ``2.5 processors``; ``digits`` are a float's."""
     said = f"{value:,}" if isinstance(value, int) else plain(value, digits)
     return f"{said} {noun}" if said == "1" else f"{said} {noun}s"

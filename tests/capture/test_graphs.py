@@ -57,7 +57,25 @@ LOOP = """
             loss += tf.reduce_sum(tf.einsum("btw,wd->btd", rows, table))
         table.assign_sub(0.1 * tape.gradient(loss, table))
 
+    other = tf.Variable(tf.random.uniform((600, 4)))
+
+    @tf.function
+    def penalised_step(ids):
+        with tf.GradientTape() as tape:
+            picked = tf.gather(table, ids) * tf.gather(other, ids)
+            loss = tf.reduce_sum(picked) + tf.nn.l2_loss(table)
+        for v, found in zip([table, other], tape.gradient(loss, [table, other])):
+            v.assign_sub(0.1 * tf.convert_to_tensor(found))
+
+    @tf.function
+    def tied_step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.matmul(tf.gather(table, ids), table, transpose_b=True))
+        table.assign_sub(0.1 * tf.convert_to_tensor(tape.gradient(loss, table)))
+
     for _ in range(3):
+        penalised_step(ids)
+        tied_step(ids[0])
         step(ids, pixels)
         open_step(tf.ones((8, 40)))
         row_step(ids)
@@ -72,10 +90,19 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert "faults" not in raw.facts
     graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
     closed, opened = graphs["step"], graphs["open_step"]
-    assert closed["tables"] == [[600, 4, 80]]
+    assert closed["tables"] == [[600, 4, 80, 1]]
     lines = textwrap.dedent(LOOP).splitlines()
     by_hand = 1 + next(i for i, line in enumerate(lines) if "whole * whole" in line)
-    assert {(name, line) for name, _, line in closed["over"]} == {(n, by_hand) for n in ("mul", "add_1", "truediv")}
+    assert {(name, line) for name, _, line in closed["over"]} == {
+        (n, by_hand) for n in ("mul", "add_1", "truediv", "AssignSubVariableOp")
+    }
+    penalised = graphs["penalised_step"]
+    assert penalised["tables"] == [[600, 4, 80, 2]]
+    penalty = 1 + next(i for i, line in enumerate(lines) if "l2_loss" in line)
+    over = {name: line for name, _, line in penalised["over"]}
+    assert over["L2Loss"] == over["L2Loss/ReadVariableOp"] == penalty
+    assert over["gradient_tape/mul"] == 0  # whatever it is of, its line is the one that asks for gradients
+    assert graphs["tied_step"]["over"] == []  # the product needs every row
     assert opened["over"] == []
     assert closed["weights"] == 600 * 4 + 40 * 3 + 3 * 3 * 2
     assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
@@ -87,7 +114,9 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert Path(file).parent == tmp_path
     assert {"matmul", "einsum/Einsum"} <= set(products)
     assert graphs["row_step"]["tables"] == []  # rows that were looked up before, however many they are
-    assert graphs["row_step"]["gathered"] == [[600, 4, 0]]  # of the variable itself; how many, the graph does not tell
+    assert graphs["row_step"]["gathered"] == [
+        [600, 4, 0, 1]
+    ]  # of the variable itself; how many, the graph does not tell
 
 
 TURNS = """

@@ -14,7 +14,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slowtrain.capture import frames, generated
@@ -32,10 +32,9 @@ DENSIFY = "UnsortedSegmentSum"  # makes a gradient of rows (IndexedSlices) one o
 _IDLE = frozenset(
     "Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split()
 )
-_OTHERS = re.compile(
-    r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rm_?sprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/",
-    re.IGNORECASE,
-)
+_OPTIMIZERS = r"(?:^|/)(?:sgd|adam\w*|nadam|rm_?sprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/"
+_UPDATES = re.compile(_OPTIMIZERS, re.IGNORECASE)
+_OTHERS = re.compile(rf"gradient_tape|{_OPTIMIZERS}", re.IGNORECASE)
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -53,7 +52,8 @@ class GraphSummary:
         self.double: list[tuple[str, int]] = []
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
         self.gathered: dict[tuple[int, ...], int] = {}  # of variables, the same
-        self.over: list[list[Any]] = []  # ops that make something of such a table's size, and their lines
+        self.over: list[list[Any]] = []  # ops that take or make something of such a table's size, and their lines
+        self.alike: Counter[tuple[int, ...]] = Counter()  # trainable variables, by shape
         self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
         self.convolved: float = 0.0  # multiply-adds of the forward pass's convolutions for one sample
         self.weights = 0  # numbers in the trainable variables
@@ -89,8 +89,9 @@ class GraphSummary:
                     place = user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
         self._over_tables(zip(ops, kinds, strict=True))
-        sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
-        self.weights = max(self.weights, sum(size for size in sizes if size))
+        shapes = [v.shape for v in getattr(graph, "variables", ()) if v.trainable]
+        self.weights = max(self.weights, sum(shape.num_elements() or 0 for shape in shapes))
+        self.alike |= Counter(tuple(shape.as_list()) for shape in shapes if shape.is_fully_defined())
 
     def _table(self, op: Any, whole: Any, rows: Any) -> None:
         if whole.rank == 1:
@@ -103,17 +104,24 @@ class GraphSummary:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
 
     def _over_tables(self, ops: Iterable[tuple[Any, str]]) -> None:
-        tables = self.tables or {}
+        ops = list(ops) if self.tables else []
+        products = {_size(one) for op, kind in ops if kind.startswith(MATRIX) for one in op.inputs}
+        tables = set(self.tables or ()) - products  # of a product with the table every row is needed
         for op, kind in ops if tables else ():
-            if kind in _IDLE or kind == DENSIFY or not op.outputs or len(self.over) >= TYPES or _OTHERS.search(op.name):
+            idle = kind in _IDLE and kind != "ReadVariableOp"  # which copies, where the variable is written, too
+            if idle or kind == DENSIFY or len(self.over) >= TYPES or _UPDATES.search(op.name):
                 continue
-            shape = op.outputs[0].shape
-            if shape.rank == 2 and shape.is_fully_defined() and tuple(shape.as_list()) in tables:
-                self.over.append([op.name, *(user_line(op.traceback) or (None, 0))])
+            if not tables.isdisjoint(map(_size, (*op.outputs, *op.inputs))):
+                place = None if _OTHERS.search(op.name) else user_line(op.traceback)
+                self.over.append([op.name, *(place or (None, 0))])
 
     def _gather(self, size: tuple[int, ...], indices: Any) -> None:
         if len(size) == 2 and min(size) > 0:
             self.gathered[size] = self.gathered.get(size, 0) + int(indices.num_elements() or 0)
+
+    def _sized(self, tables: Mapping[tuple[int, ...], int]) -> list[list[int]]:
+        """Rows, columns, rows looked up in all of that size, how many variables are of it."""
+        return [[*size, rows, max(self.alike[size], 1)] for size, rows in tables.items()]
 
     def _loop(self, op: Any) -> None:
         """A loop over the elements of something, of which each turn stands for itself: ``tf.map_fn`` and its like."""
@@ -167,14 +175,20 @@ class GraphSummary:
             "lines": [[file, line, round(every), round(alike)] for (file, line), (every, alike) in lines],
             "one_hot": self.one_hot,
             "double": self.double,
-            "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
+            "tables": None if self.tables is None else self._sized(self.tables),
             "over": self.over,
-            "gathered": [[*size, rows] for size, rows in self.gathered.items()],
+            "gathered": self._sized(self.gathered),
             "weights": self.weights,
             "multiply_adds": self.multiply_adds,
             "convolved": self.convolved,
             "loops": self.loops,
         }
+
+
+def _size(tensor: Any) -> tuple[int, ...]:
+    """Of a matrix; empty where it is none, or not known."""
+    shape = tensor.shape
+    return tuple(shape.as_list()) if shape.rank == 2 and shape.is_fully_defined() else ()
 
 
 def _asks_a_variable(size: Any, steps: int = 6) -> bool:

@@ -11,6 +11,8 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Device, Kernels, Trace, names
 from slowtrain.values import dataclass
 
+MOST_ALIKE = 1_000  # tables of one size
+
 
 @dataclass(frozen=True)
 class Op:
@@ -180,13 +182,16 @@ def over_tables(trace: Trace) -> dict[str, Place | None]:
 
 
 def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:
-    """With the most rows that any trace looks up: the last one may be of a short batch."""
+    """With the most rows that any trace looks up: the last one may be of a short batch. Each as often as there are."""
     rows: dict[tuple[int, int], int] = {}
+    alike: dict[tuple[int, int], int] = {}
     for event in trace.events_of("trace"):
         for table in (event.data.get("graph") or {}).get(which) or () if event.data.get("training") else ():
             size = int(table[0]), int(table[1])
             rows[size] = max(rows.get(size, 0), int(table[2]))
-    return [(*size, rows[size]) for size in sorted(rows, key=lambda size: -size[0] * size[1])]
+            alike[size] = min(max(alike.get(size, 1), *map(int, table[3:4])), MOST_ALIKE)
+    largest = sorted(rows, key=lambda size: -size[0] * size[1])
+    return [(*size, rows[size]) for size in largest for _ in range(alike[size])]
 
 
 def samples(trace: Trace) -> int | None:
