@@ -189,7 +189,8 @@ def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:
         for table in (event.data.get("graph") or {}).get(which) or () if event.data.get("training") else ():
             size = int(table[0]), int(table[1])
             rows[size] = max(rows.get(size, 0), int(table[2]))
-            alike[size] = min(max(alike.get(size, 1), *map(int, table[3:4])), MOST_ALIKE)
+            several = int(table[3]) if len(table) > 3 else 1  # older recorders did not count them
+            alike[size] = min(max(alike.get(size, 1), several), MOST_ALIKE)
     largest = sorted(rows, key=lambda size: -size[0] * size[1])
     return [(*size, rows[size]) for size in largest for _ in range(alike[size])]
 

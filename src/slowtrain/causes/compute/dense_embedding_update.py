@@ -227,7 +227,7 @@ class DenseEmbeddingUpdate(Cause):
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event trace name=step data={"training":true,"graph":{"tables":[[200000,32,900]],"weights":6410000}}
+        @event trace name=step data={"training":true,"graph":{"tables":[[200000,32,900,2]],"weights":12820000}}
         @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
             "m/dense/MatMul:MatMul": [1, 3]}
         """,

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
@@ -25,6 +28,7 @@ from slowtrain.whatif import Drop, Remedy
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):
 # the median of the cured scripts in clinic/ that iterate one, 0.3 to 0.7. The cure pays it instead.
 NEXT_MS = 0.5
+ARRAY_BYTES_PER_MS = 7e6  # that a compiled function copies of an array: 30.7 MB in 4.4 ms (TensorFlow 2.21, one core)
 ARRAY_MS = 0.03  # to convert a batch that is an array by then: tf.constant of 150 kB, on one core
 WAITING = 0.5  # of the time on the batch: a loop that mostly waits for a file or a server is input/ (see there)
 CALLING = 0.5  # of a line's time is the script's own, or the line is a call of a compiled function
@@ -92,8 +96,9 @@ class PerStepFeed(Cause):
             if hand is not None and not hand.interpreted and only_converts(trace, hand):
                 made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())
-        total = min(feed, trace.mean(Category.FEED)) + made
-        if not fed and not (handed and made):
+        given = _in_call_ms(trace) if handed else 0.0
+        total = min(feed, trace.mean(Category.FEED)) + made + given
+        if not fed and not (handed and (made or given)):
             return None
         if not handed and feed < 0.5 * total:
             return None
@@ -103,19 +108,28 @@ class PerStepFeed(Cause):
             else "each step is handed its batch by Python"
         )
         also = f", {plain(made)} ms of Python make it" if made > 0.02 * trace.step_ms else ""
+        also += f", {plain(given, 2)} ms copy arrays inside the call" if given > 0.02 * trace.step_ms else ""
         return Evidence(
             f"{cost}{also}, of {plain(trace.step_ms)} ms",
-            {"feed_ms": feed, "python_ms": made, "conversions_per_step": loop.per_step(trace, "feed")},
+            {
+                "feed_ms": feed,
+                "python_ms": made,
+                "in_call_ms": given,
+                "conversions_per_step": loop.per_step(trace, "feed"),
+            },
             _where(fed, lines, trace),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         feed, python = evidence.numbers["feed_ms"], evidence.numbers["python_ms"]
+        given = evidence.numbers.get("in_call_ms", 0.0)
         asked = 0.0 if _in_session(trace) else NEXT_MS
         if _of_lists(trace, evidence):  # rows of an array, made of the lists before the loop, cost next to nothing
             asked = min(asked, ARRAY_MS * evidence.numbers["conversions_per_step"])
+        given = max(given - max(asked - feed - python, 0.0), 0.0)
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
-        return [Drop({Category.FEED: feed, Category.PYTHON: python}, spread=(0.6, 1.1))]
+        spared = {Category.FEED: feed, Category.PYTHON: python, Category.DISPATCH: given}
+        return [Drop(spared, spread=(0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.on_jax:
@@ -217,6 +231,14 @@ class PerStepFeed(Cause):
         """,
         """
         step     1111111111
+        dispatch dddddd....
+        device   ......kkkk
+        @steps source=function_step line=35 size=256
+        @event trace name=step data={"training":true,"signature":{"x":{"kind":"array","shape":[256,150528],\
+            "dtype":"uint8"}}}
+        """,
+        """
+        step     1111111111
         python   pppppp....
         h2d      ......h...
         device   .......kkk
@@ -291,6 +313,25 @@ class PerStepFeed(Cause):
         @device busy=7 kernels=40 copies={"h2d":[2,40e6,3,3]}
         """,
     )
+
+
+def _in_call_ms(trace: Trace) -> float:
+    """What a compiled step spends on copying the NumPy arrays that it is given, by their size; no more than its call.
+
+    The call turns them into tensors itself, which nothing times apart.
+    """
+    traced = [e for e in trace.events_of("trace") if e.data.get("training")]
+    if not traced or not trace.steps.source.startswith("function"):
+        return 0.0
+    leaves = (traced[-1].data.get("signature") or {}).values()
+    numbers = sum(prod(map(int, leaf.get("shape") or ())) * _bytes(leaf) for leaf in leaves if leaf["kind"] == "array")
+    return min(numbers / ARRAY_BYTES_PER_MS, trace.mean(Category.DISPATCH))
+
+
+def _bytes(leaf: Mapping[str, Any]) -> int:
+    """Of one number, by the digits that types end in: ``float32``, ``uint8``; of others one."""
+    bits = re.search(r"\d+$", str(leaf.get("dtype")))
+    return max(int(bits[0]) // 8, 1) if bits else 1
 
 
 def _copied(trace: Trace) -> Evidence | None:
