@@ -14,7 +14,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from slowtrain.capture import frames, generated
@@ -50,7 +50,7 @@ class GraphSummary:
         self.chain = 0
         self.one_hot: list[list[Any]] = []
         self.double: list[tuple[str, int]] = []
-        self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
+        self.tables: dict[tuple[int, ...], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
         self.gathered: dict[tuple[int, ...], int] = {}  # of variables, the same
         self.over: list[list[Any]] = []  # ops that take or make something of such a table's size, and their lines
         self.alike: Counter[tuple[int, ...]] = Counter()  # trainable variables, by shape
@@ -119,7 +119,7 @@ class GraphSummary:
         if len(size) == 2 and min(size) > 0:
             self.gathered[size] = self.gathered.get(size, 0) + int(indices.num_elements() or 0)
 
-    def _sized(self, tables: Mapping[tuple[int, ...], int]) -> list[list[int]]:
+    def _sized(self, tables: dict[tuple[int, ...], int]) -> list[list[int]]:
         """Rows, columns, rows looked up in all of that size, how many variables are of it."""
         return [[*size, rows, max(self.alike[size], 1)] for size, rows in tables.items()]
 
