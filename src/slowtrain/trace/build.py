@@ -224,17 +224,14 @@ def _cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | 
 def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
     """The profiler's windows with the steps inside each."""
     windows = []
-    for event in raw.events:
-        if event.lane != "window" or event.name != "profile" or "begun_ns" not in event.data:
+    for event, _, file in torn.windows(raw.folder, raw.events):
+        if file is None:
             continue
         stop = (float(event.data["last_step_ns"]) - raw.start_ns) / 1e6
         inside = (found.start_ms >= event.start_ms - 0.2) & (found.end_ms <= stop + 0.2)
         clock = -(float(event.data["clock_ns"]) + raw.start_ns) / 1e6
         begun = (float(event.data["begun_ns"]) - raw.start_ns) / 1e6
-        # Only the name: a recording is read from where it lies, whatever it says of itself.
-        files = sorted((raw.folder / Path(str(event.data.get("folder", "?"))).name).glob("**/*.xplane.pb"))
-        if files:
-            windows.append(kernels.Window(files[0], clock, begun, found.start_ms[inside], found.end_ms[inside]))
+        windows.append(kernels.Window(file, clock, begun, found.start_ms[inside], found.end_ms[inside]))
     return windows
 
 

@@ -26,15 +26,21 @@ def noted(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> di
     return {**facts, "unread": unread, "notes": [*facts.get("notes", ()), *notes]}
 
 
-def _profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
-    """Of each deep window whose profile cannot be read: its folder's name and what is wrong."""
+def windows(folder: Path, events: Iterable[Event]) -> Iterator[tuple[Event, Path, Path | None]]:
+    """Each deep window with its folder and its profile; None where that is gone."""
     for event in events:
         if event.lane == "window" and event.name == "profile" and "begun_ns" in event.data:
-            name = Path(str(event.data.get("folder", "?"))).name
-            files = sorted((folder / name).glob("**/*.xplane.pb"))
-            wrong = _wrong(files[0]) if files else "is gone"
-            if wrong:
-                yield f"{name} {wrong}"
+            # Only the name: a recording is read from where it lies, whatever it says of itself.
+            own = folder / Path(str(event.data.get("folder", "?"))).name
+            yield event, own, min(own.glob("**/*.xplane.pb"), default=None)
+
+
+def _profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
+    """Of each deep window whose profile cannot be read: its folder's name and what is wrong."""
+    for _, own, file in windows(folder, events):
+        wrong = _wrong(file) if file is not None else "is gone"
+        if wrong:
+            yield f"{own.name} {wrong}"
 
 
 def _wrong(path: Path) -> str:
