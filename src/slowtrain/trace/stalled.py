@@ -321,6 +321,10 @@ def crowd(trace: Trace) -> float:
 
     Worker processes of the script's own count as others.
     """
+    return trace.once(_crowd)
+
+
+def _crowd(trace: Trace) -> float:
     rest = others(trace)
     if rest is None or not len(trace.steps):
         return 0.0
