@@ -324,13 +324,14 @@ def _in_call_ms(trace: Trace) -> float:
     if not traced or not trace.steps.source.startswith("function"):
         return 0.0
     leaves = (traced[-1].data.get("signature") or {}).values()
-    numbers = sum(prod(map(int, leaf.get("shape") or ())) * _bytes(leaf) for leaf in leaves if leaf["kind"] == "array")
-    return min(numbers / ARRAY_BYTES_PER_MS, trace.mean(Category.DISPATCH))
+    arrays = (leaf for leaf in leaves if leaf.get("kind") == "array")
+    size = sum(prod(int(d or 0) for d in leaf.get("shape") or ()) * _bytes(leaf) for leaf in arrays)
+    return min(size / ARRAY_BYTES_PER_MS, trace.mean(Category.DISPATCH))
 
 
 def _bytes(leaf: Mapping[str, Any]) -> int:
     """Of one number, by the digits that types end in: ``float32``, ``uint8``; of others one."""
-    bits = re.search(r"\d+$", str(leaf.get("dtype")))
+    bits = re.search(r"\d{1,3}$", str(leaf.get("dtype")))
     return max(int(bits[0]) // 8, 1) if bits else 1
 
 
