@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def plain(value: float, digits: int = 3) -> str:
     """``value`` to so many significant digits, written out: 1,230 and not 1.23e+03."""
@@ -17,6 +19,12 @@ def times(speedup: float, digits: int = 2) -> str:
 
 
 def counted(value: float, noun: str, digits: int = 3) -> str:
-    """A number with what it counts: ``1 step``, ``1,234 steps``, ``2.5 processors``; ``digits`` are a float's."""
-    said = f"{value:,}" if isinstance(value, int) else plain(value, digits)
+    """A number and what it counts: ``1 step``, ``1,234 steps``, ``2.5 processors``; ``digits`` of what is not whole."""
+    said = f"{value:,.0f}" if float(value).is_integer() else plain(value, digits)
     return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
+
+
+def few(names: Sequence[str], most: int) -> list[str]:
+    """The first of them, and how many more there are."""
+    left = len(names) - most
+    return [*names[:most], *([f"{left} more"] if left > 0 else [])]

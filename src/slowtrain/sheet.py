@@ -8,6 +8,7 @@ from typing import Any
 from slowtrain import __version__, diagnose
 from slowtrain.causes import Cause, named
 from slowtrain.causes.judged import facts_of
+from slowtrain.figures import counted
 from slowtrain.machine.judging import judge
 from slowtrain.machine.reading import (
     NAMES,
@@ -20,7 +21,6 @@ from slowtrain.machine.reading import (
     gib,
     others,
     pictures,
-    plural,
     present,
 )
 from slowtrain.machine.rules import cited
@@ -67,7 +67,7 @@ def causes() -> Sequence[Cause]:
 def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return f"{plural(len(wrong), 'thing')} wrong: {_first(wrong[0])}{more}"
+        return f"{counted(len(wrong), 'thing')} wrong: {_first(wrong[0])}{more}"
     if present(facts) is False:
         besides = f", and the {others(facts)[0]} was not looked at" if others(facts) else ""
         return f"nothing wrong was found; there is no NVIDIA GPU here{besides}"
@@ -94,7 +94,7 @@ def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     said = [("system", (where or "not told") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
     cores, model = figure(at(facts, "cpu", "logical_cores")), at(facts, "cpu", "model")
     memory = figure(at(facts, "memory", "usable_bytes"))
-    host = [plural(cores, "core") if cores else None, f"of {model}" if model else None]
+    host = [counted(cores, "core") if cores else None, f"of {model}" if model else None]
     host += [f", {gib(memory)}" if memory else None]
     said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "not told"))
     said.append(("GPU", _gpus(facts)))

@@ -12,8 +12,9 @@ from typing import Any
 
 from slowtrain.causes.judged import facts_of
 from slowtrain.diagnose import Findings
+from slowtrain.figures import counted
 from slowtrain.machine.judging import judge
-from slowtrain.machine.reading import Facts, builds, called, cards, figure, gib, others, plural, present
+from slowtrain.machine.reading import Facts, builds, called, cards, figure, gib, others, present
 from slowtrain.model import Signal
 from slowtrain.sheet import WORST_FIRST
 from slowtrain.trace import Trace
@@ -67,7 +68,7 @@ def _contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
             yield "the profile's steps ran on a GPU, and there is none in it"
         return
     if len(seen) > len(shown):
-        yield f"the profile has {plural(len(seen), 'GPU')}, and it tells of {len(shown)}"
+        yield f"the profile has {counted(len(seen), 'GPU')}, and it tells of {len(shown)}"
     for name, build in builds(facts).items():
         if build.get("gpus") == 0:
             yield f"the profile's steps ran on a GPU, and {called(name, build)} sees none in it"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.machine.choices import LITTLE_SHARE, ODD_SHARE
 from slowtrain.machine.gpu import throttle_reasons
-from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, plural, present, rows
+from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, present, rows
 from slowtrain.machine.rules import FAULTY_XIDS, LANE_GBPS
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
@@ -59,7 +59,7 @@ def _company(facts: Facts, gpu: Facts) -> Iterator[Check]:
         yield Check(BUSY, "display", State.NOTED, "; ".join(shows), sources=("nvml",))
     if gpu.get("mig_mode"):
         instances = figure(gpu.get("mig_instances"))
-        parts = "MIG instances" if instances is None else plural(instances, "MIG instance")
+        parts = "MIG instances" if instances is None else counted(instances, "MIG instance")
         says = f"it is split into {parts}: a program gets one of them, a part of the card"
         says = "MIG is on, and no instance was made" if instances == 0 else says
         yield Check(BUSY, "MIG", State.NOTED, says, sources=("nvml",))
@@ -198,7 +198,7 @@ def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
     bad = figure(gpu.get("ecc_uncorrected"))
     faults = []
     if bad:
-        faults.append(f"{plural(bad, 'uncorrectable memory error')} since the driver was loaded")
+        faults.append(f"{counted(bad, 'uncorrectable memory error')} since the driver was loaded")
     if gpu.get("remapping_failed"):
         faults.append("a bad memory row could not be remapped")
     if gpu.get("remapping_pending") or gpu.get("retired_pages_pending"):
@@ -215,7 +215,7 @@ def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
         retired = figure(gpu.get("retired_pages")) or figure(gpu.get("remapped_rows")) or 0
         more = f", {retired:g} pages or rows retired in its life" if retired else ""
         mended = figure(gpu.get("ecc_corrected"))
-        more = (f", {plural(mended, 'corrected one')}" if mended else "") + more
+        more = (f", {counted(mended, 'corrected one')}" if mended else "") + more
         ever = figure(gpu.get("ecc_uncorrected_ever"))
         more = (f" since the driver was loaded ({ever:g} in its life)" if ever else "") + more
         yield Check(FAULTY, name, State.FINE, f"no uncorrectable memory error{more}", sources=("nvml",))
@@ -232,7 +232,7 @@ def _log(facts: Facts, gpu: Facts) -> Check:
     often: dict[str, float] = {}
     for row in mine:
         often[str(row.get("code"))] = often.get(str(row.get("code")), 0.0) + (figure(row.get("count")) or 1.0)
-    times = {code: f"{code} ({plural(n, 'time')})" if n > 1 else code for code, n in often.items()}
+    times = {code: f"{code} ({counted(n, 'time')})" if n > 1 else code for code, n in often.items()}
     faulty = [code for code in sorted(FAULTY_XIDS) if str(code) in often]
     if faulty:
         says = "the driver reported " + "; ".join(f"XID {times[str(c)]}, {FAULTY_XIDS[c]}" for c in faulty)

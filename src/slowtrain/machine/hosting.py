@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.machine.choices import CROWDED, LEAST_FREE_SHARE, MOSTLY_CACHED, OFTEN
-from slowtrain.machine.reading import Facts, at, builds, card, cards, container, figure, gib, plural, rows
+from slowtrain.machine.reading import Facts, at, builds, card, cards, container, figure, gib, rows
 from slowtrain.machine.rules import DOCKER_SHM_BYTES
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
@@ -52,7 +52,7 @@ def _cores(facts: Facts) -> Check:
         return Check(CAUSE, "cores", State.WRONG, says, remedy, numbers)
     if given < board:
         return Check(CAUSE, "cores", State.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
-    return Check(CAUSE, "cores", State.FINE, f"all {plural(board, 'core')} may be used", numbers=numbers)
+    return Check(CAUSE, "cores", State.FINE, f"all {counted(board, 'core')} may be used", numbers=numbers)
 
 
 def _busy(facts: Facts) -> Iterator[Check]:
@@ -60,7 +60,7 @@ def _busy(facts: Facts) -> Iterator[Check]:
     busy, cores = figure(at(facts, "others", "busy_cores")), figure(at(facts, "others", "cores"))
     if busy is None or not cores:
         return
-    says = f"other processes take {plain(busy, 2)} of {plural(cores, 'core')}"
+    says = f"other processes take {plain(busy, 2)} of {counted(cores, 'core')}"
     numbers = {"busy_cores": busy, "cores": cores}
     if busy < OFTEN * cores:
         yield Check(CAUSE, "busy", State.FINE, says, numbers=numbers)
@@ -122,15 +122,15 @@ def _threads(facts: Facts) -> Iterator[Check]:
     if usable is None:
         yield _unknown("threads", "the cores that may be used are not told")
     elif one and usable >= 2:
-        says = f"{', '.join(one)} = 1 on {plural(usable, 'core')}: what it governs computes with one thread"
+        says = f"{', '.join(one)} = 1 on {counted(usable, 'core')}: what it governs computes with one thread"
         yield Check(CAUSE, "threads", State.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable})
     elif many:
-        says = f"{', '.join(many)} on {plural(usable, 'core')}: more than twice as many threads take turns on them"
+        says = f"{', '.join(many)} on {counted(usable, 'core')}: more than twice as many threads take turns on them"
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
         yield Check(CAUSE, "threads", State.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
                     ("oversubscription", "own-choice"))  # fmt: skip
     elif told:
-        yield Check(CAUSE, "threads", State.NOTED, f"thread settings: {told}, on {plural(usable, 'core')}")
+        yield Check(CAUSE, "threads", State.NOTED, f"thread settings: {told}, on {counted(usable, 'core')}")
     else:
         yield Check(CAUSE, "threads", State.FINE, "thread pools are left to size themselves")
 
@@ -250,7 +250,7 @@ def _disk(facts: Facts) -> Iterator[Check]:
     size, share = figure(at(data, "read_bytes")) or 0.0, figure(at(data, "from_storage_share"))
     each = plain(count / seconds if seconds else 0)
     says = f"{what} ({at(data, 'filesystem')}) gave {plain(rate / 1e6)} MB/s, {each} files/s"
-    says += f" ({gib(size)} of {plural(count, 'file')}, one reader)"
+    says += f" ({gib(size)} of {counted(count, 'file')}, one reader)"
     numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
     if kind != "memory" and (share is None or share < MOSTLY_CACHED):
         yield _unknown("data folder", f"{says}, in part from the page cache: the disk alone may be slower")

@@ -101,7 +101,3 @@ def container(facts: Facts) -> str | None:
 
 def gib(count: float) -> str:
     return f"{plain(count / (1 << 30))} GiB" if count >= 1 << 30 else f"{plain(count / (1 << 20))} MiB"
-
-
-def plural(count: float, word: str) -> str:
-    return f"{count:g} {word}{'' if count == 1 else 's'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from slowtrain.figures import counted
 from slowtrain.machine import kernels
 from slowtrain.machine.libraries import major, wanted
 from slowtrain.machine.reading import (
@@ -18,7 +19,6 @@ from slowtrain.machine.reading import (
     cards,
     container,
     others,
-    plural,
     present,
     rows,
     version,
@@ -76,7 +76,7 @@ def _driver(facts: Facts) -> Check:
     shown = cards(facts)
     if shown:
         names = ", ".join(dict.fromkeys(str(gpu.get("name")) for gpu in shown))
-        says = f"driver {at(facts, 'gpu', 'driver_version')} shows {plural(len(shown), 'GPU')}: {names}"
+        says = f"driver {at(facts, 'gpu', 'driver_version')} shows {counted(len(shown), 'GPU')}: {names}"
         return Check(CAUSE, "driver", State.FINE, says, numbers={"gpus": float(len(shown))})
     if there is None:
         says = "the system does not show whether there is a GPU (no PCI bus to read)"
@@ -158,7 +158,7 @@ def _framework(facts: Facts, name: str, build: Facts) -> Check:
         because = hidden > 0 and visible is not None and left(visible, len(cards(facts))) == seen
         more += f": CUDA_VISIBLE_DEVICES={str(visible)[:60]!r} leaves the others out" if because else ""
         state = State.NOTED if hidden > 0 else State.FINE
-        return Check(CAUSE, name, state, f"{who} sees {plural(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
+        return Check(CAUSE, name, state, f"{who} sees {counted(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
                      sources=("cuda-variables",) if because else ())  # fmt: skip
     if there is False and others(facts):
         says = f"{who} sees no GPU; the {others(facts)[0]} was not looked at"

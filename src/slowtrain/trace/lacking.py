@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from slowtrain.figures import few
 from slowtrain.trace import FEW_STEPS, Floats, intervals, names, xplane
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
@@ -134,8 +135,8 @@ def _devices(whole: Timeline, device: Device | None) -> Iterator[str]:
     several = len({d.host for d in accelerators}) > 1
 
     def named(devices: Sequence[Device]) -> str:
-        each = [d.name.removeprefix("/device:") + (f" of {d.host}" if several else "") for d in devices[:MOST_NAMED]]
-        return ", ".join([*each, *([f"{len(devices) - MOST_NAMED} more"] if len(devices) > MOST_NAMED else [])])
+        each = [d.name.removeprefix("/device:") + (f" of {d.host}" if several else "") for d in devices]
+        return ", ".join(few(each, MOST_NAMED))
 
     silent = [d for d in accelerators if not len(d.activities)]
     active = {id(d) for d in whole.active}  # two hosts' devices may have one name

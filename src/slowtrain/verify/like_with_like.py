@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from slowtrain.figures import few
 from slowtrain.model import Effect
 from slowtrain.verify import parity as losses
 from slowtrain.verify.parity import FEWEST, Parity
@@ -83,7 +84,7 @@ def _together(
     worst = max(told.values(), key=lambda p: p.apart)
     says = [f"of {_short(name)}, {p.says}" for name, p in told.items()]
     own = next((f"of {_short(name)}, {p.own}" for name, p in found.items() if p.own), "")
-    return Parity(holds, worst.loss, "; ".join(_first(says)), own, worst.apart)
+    return Parity(holds, worst.loss, "; ".join(few(says, MOST_NAMED)), own, worst.apart)
 
 
 def _of(probe: Probe, name: str) -> Sequence[Mapping[str, float]]:
@@ -98,15 +99,10 @@ def _named(places: Places) -> str:
         (f"{n} gradients in " if n > 1 else "") + (_short(name) if name else "Keras' own loop")
         for name, n in places.items()
     ]
-    return " and ".join(_first(words)) or "nothing"
+    return " and ".join(few(words, MOST_NAMED)) or "nothing"
 
 
 def _short(name: str) -> str:
     if name == "<module>":
         return "the script itself"
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
-def _first(words: Sequence[str]) -> list[str]:
-    more = len(words) - MOST_NAMED
-    return [*words[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])]

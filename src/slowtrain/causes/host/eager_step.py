@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.figures import few, plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -309,8 +309,7 @@ def _taken(trace: Trace) -> Iterator[Place]:
 
 
 def _named(several: Sequence[str]) -> str:
-    more = len(several) - MOST_NAMED
-    return ", ".join([*several[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+    return ", ".join(few(several, MOST_NAMED))
 
 
 def _gradients(trace: Trace) -> tuple[Place, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -41,9 +41,8 @@ class NearCapacity(Cause):
         retries = {str(k): int(v) for k, v in (heard.get("retries") or {}).items()}
         if retries:
             name, times = max(retries.items(), key=lambda item: item[1])
-            plural = "time" if times == 1 else "times"
             return Evidence(
-                f"{name} could not give what was asked {times:,} {plural}, and the op went on with less",
+                f"{name} could not give what was asked {counted(times, 'time')}, and the op went on with less",
                 {"retries": float(sum(retries.values()))},
             )
         if heard.get("dumps") and trace.fact("launch", "exit_code") == 0:
