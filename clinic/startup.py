@@ -2,7 +2,8 @@
 
     python clinic/startup.py [--markdown docs/startup.md] [--times 7] [RECORDING [LONG_RECORDING]]
 
-A process each, from start to end. Without a recording one is made of a script of the clinic; those that are given are
+A process each, from start to end, and to the first of what it prints, which holds the answer: ``report`` writes its
+page behind that. Without a recording one is made of a script of the clinic; those that are given are
 copied first, as ``report`` writes into them. What is compared is the processor's time, which depends less on what else
 the computer does; the wall's stands beside it.
 """
@@ -98,36 +99,41 @@ def _commands(short: Path, long: Path | None, folder: Path) -> dict[str, list[st
     return commands
 
 
-def _taken(commands: dict[str, list[str]], times: int) -> dict[str, tuple[float, float]]:
-    """Medians of milliseconds that passed, and of the processor."""
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+def _taken(commands: dict[str, list[str]], times: int) -> dict[str, tuple[float, ...]]:
+    """Medians of milliseconds to the answer, to the end, and of the processor."""
+    taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in commands}
     for _ in range(times + 1):  # the first round fills the disk cache and the .pyc files
         for name, command in commands.items():
             taken[name].append(_run(command))
-    return {
-        name: (statistics.median(r[0] for r in runs[1:]), statistics.median(r[1] for r in runs[1:]))
-        for name, runs in taken.items()
-    }
+    return {name: tuple(map(statistics.median, zip(*runs[1:], strict=True))) for name, runs in taken.items()}
 
 
-def _run(command: list[str]) -> tuple[float, float]:
-    """Milliseconds that passed, and milliseconds of the processor."""
+def _run(command: list[str]) -> tuple[float, float, float]:
+    """Milliseconds until it printed something, until it ended, and of the processor."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled files are kept, as usual
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, capture_output=True, check=False, env=env)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env) as process:
+        assert process.stdout is not None
+        said = os.read(process.stdout.fileno(), 1)
+        answer = time.perf_counter() - start
+        said += process.stdout.read()
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in (0, 1, 2):
-        raise SystemExit(f"{command[1:]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
-    return wall * 1e3, (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e3
+    if process.returncode not in (0, 1, 2):
+        raise SystemExit(f"{command[1:]} ended with {process.returncode}: {said.decode()[-500:]}")
+    work = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return answer * 1e3, wall * 1e3, work * 1e3
 
 
-def _table(taken: dict[str, tuple[float, float]]) -> str:
-    floor = taken["`python -c pass`"][1]
-    rows = [f"| {name} | {wall:.0f} | {work:.0f} | {work / floor:.1f} |" for name, (wall, work) in taken.items()]
+def _table(taken: dict[str, tuple[float, ...]]) -> str:
+    floor = taken["`python -c pass`"][2]
+    rows = [
+        f"| {name} | {answer:.0f} | {wall:.0f} | {work:.0f} | {work / floor:.1f} |"
+        for name, (answer, wall, work) in taken.items()
+    ]
     return "\n".join(
         [
-            "| | ms | ms of processor | times `python -c pass`, by processor |",
-            "| --- | ---: | ---: | ---: |",
+            "| | to the answer, ms | to the end, ms | of processor, ms | times `python -c pass`, by processor |",
+            "| --- | ---: | ---: | ---: | ---: |",
             *rows,
             "",
         ]

@@ -178,6 +178,30 @@ def test_an_answer_is_whole_where_an_error_follows_it(numeric: list[str], tmp_pa
     assert done.stderr.startswith("slowtrain: cannot write launch.json/report.html")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_the_answer_does_not_wait_for_the_page(tmp_path: Path) -> None:
+    """The page is a pipe here, which takes nothing until somebody reads."""
+    page = tmp_path / "page"
+    recorded(tmp_path / "run")
+    os.mkfifo(page)
+    command = [*COMMAND, "report", "--html", "page", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        said = iter(process.stdout.readline, "")
+        assert any("Checked and not found" in line for line in said)
+        assert "</html>" in page.read_text(encoding="utf-8")
+        assert [*said][-1] == "report: page\n"
+    assert process.returncode == 0
+
+
+def test_a_reader_that_has_gone_takes_nothing_from_the_page(tmp_path: Path) -> None:
+    recorded(tmp_path / "run")
+    with subprocess.Popen([*COMMAND, "report", "run"], stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert "</html>" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+
+
 def imported(watched: set[str], lines: list[str], folder: Path) -> dict[str, set[str]]:
     """Command line -> which of these modules a process of its own has imported when it is done, in ``folder``.
 

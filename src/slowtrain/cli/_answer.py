@@ -35,17 +35,8 @@ class Answer:
         from slowtrain.files import recordings
 
         recordings.require(self.folder)  # before what takes longer to import
-        from slowtrain.report import json
-
         found = examine(self.folder)
-        whole = page(found)
-        shown: Path | None = self.folder / REPORT
-        try:
-            write(self.folder / REPORT, whole)
-            write(self.folder / ANSWER, json.render(found))
-        except InputError:
-            shown = None  # a recording on a read-only disk is still answered
-        tell(found, html=self.html, json=self.json, shown=shown, whole=whole)
+        tell(found, html=self.html, json=self.json, into=self.folder)
         return found
 
 
@@ -93,28 +84,51 @@ def examine_profile(
     return checkup(trace, diagnose.examine(trace), folder=path)
 
 
-def tell(
-    found: Checkup, *, html: Path | None, json: str | None, shown: Path | None = None, whole: str | None = None
-) -> None:
-    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for.
+def tell(found: Checkup, *, html: Path | None, json: str | None, into: Path | None = None) -> None:
+    """Prints the text, or the JSON alone where it was asked for on standard output; then writes what was asked for.
 
-    ``whole`` is the page, where it has been made.
+    ``into`` is the recording that the page and the JSON are kept in. Raises ``InputError`` where a file that was asked
+    for cannot be written.
     """
-    from slowtrain.report import json as document
-    from slowtrain.report import text
-
     try:
+        _say(found, json)
+    finally:  # a reader that has gone, as `head` does, takes nothing from the files
+        _keep(found, html, json, into)
+
+
+def _say(found: Checkup, json: str | None) -> None:
+    """At once: nobody who reads the text waits for the page, which takes a tenth of the time of all or more."""
+    if json == STDOUT:
+        from slowtrain.report import json as document
+
+        sys.stdout.write(document.render(found))
+    else:
+        from slowtrain.report import text
+
+        sys.stdout.write("\n")
+        show(text.render, found)
+    sys.stdout.flush()
+
+
+def _keep(found: Checkup, html: Path | None, json: str | None, into: Path | None) -> None:
+    from slowtrain.report import json as document
+
+    shown: Path | None = None
+    whole = page(found) if html is not None or into is not None else ""
+    if into is not None:
+        with contextlib.suppress(InputError):  # a recording on a read-only disk is still answered
+            write(into / REPORT, whole)
+            write(into / ANSWER, document.render(found))
+            shown = into / REPORT
+    try:
+        if json is not None and json != STDOUT:
+            write(Path(json), document.render(found), folders=True)
         if html is not None:
-            write(html, whole or page(found), folders=True)
+            write(html, whole, folders=True)
             shown = html
-    finally:  # a file that cannot be written takes nothing from the answer
-        if json != STDOUT:
-            sys.stdout.write("\n")
-            show(text.render, found)
-            if shown is not None:
-                print(f"\nreport: {shown}")
-        if json is not None:
-            written(document.render(found), json)
+    finally:  # where that cannot be written there is still the recording's own
+        if json != STDOUT and shown is not None:
+            print(f"\nreport: {shown}")
 
 
 def written(document: str, to: str) -> bool:

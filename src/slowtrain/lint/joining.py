@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -100,7 +99,7 @@ def texts(trace: Trace) -> dict[str, str]:
         path = _real(trace, str(file))
         if path not in found:
             data = _bytes(path)
-            if data is not None and hashlib.sha256(data).hexdigest().startswith(str(digest)):
+            if data is not None and _digest(data).startswith(str(digest)):
                 found[path] = data.decode("utf-8", "surrogateescape")
     return found
 
@@ -112,12 +111,18 @@ def changed(files: Iterable[str], trace: Trace) -> list[str]:
     return [f for f in files if _differs(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))]
 
 
+def _digest(data: bytes) -> str:
+    import hashlib  # for a script of several files alone: loading it takes a hundredth of an answer
+
+    return hashlib.sha256(data).hexdigest()
+
+
 def _differs(file: str, kept: str | None, digest: str | None) -> bool:
     data = _bytes(file)
     if data is None:
         return False
     if digest is not None:
-        return not hashlib.sha256(data).hexdigest().startswith(digest)
+        return not _digest(data).startswith(digest)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     return kept is not None and not text.startswith(
         kept.replace("\r\n", "\n")

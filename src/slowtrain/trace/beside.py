@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +26,8 @@ def computed_on(facts: Mapping[str, Any]) -> dict[str, str | None]:
 
 def source_sha256(facts: Mapping[str, Any]) -> str | None:
     """Of the script's text as it ran; None where the recording has none."""
+    import hashlib  # for what was measured beside it alone: loading it takes a hundredth of an answer
+
     texts = [*(facts.get("sources") or {}).values()]
     return hashlib.sha256(str(texts[-1]).encode("utf-8", "surrogatepass")).hexdigest() if texts else None
 
