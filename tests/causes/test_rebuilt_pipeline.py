@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -45,6 +46,19 @@ def test_waiting_for_elements_is_no_part_of_it() -> None:
     assert numbers["lines_ms"] == pytest.approx(3)
     longer = drawn(EACH.replace("start=3 end=4", "start=3 end=6"))
     assert found(longer).numbers["lines_ms"] == pytest.approx(1)
+
+
+def test_of_new_data_sets_that_hand_arrays_on_nothing_is_left_to_wait_for() -> None:
+    """Of what a function makes the wait would stay, wherever it is made."""
+
+    def waiting(nodes: str, trace: Callable[[Trace], Trace] = anew) -> float:
+        return found(trace(drawn(f"{EACH}\n        @pipeline {nodes}"))).numbers["waiting_ms"]
+
+    handed = "Slices ms=0.1 line=7 > Batch ms=0.1 line=7"
+    assert waiting(handed) == pytest.approx(1)
+    assert waiting(handed.replace("> Batch", "> Map ms=0.5 line=7 > Batch")) == 0
+    assert waiting(handed, lambda trace: trace) == 0  # the data set stays, and waits for its elements as before
+    assert found(anew(drawn(EACH))).numbers["waiting_ms"] == 0  # nobody knows what it is made of
 
 
 def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> None:

@@ -13,24 +13,27 @@ from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 0.5  # iterators a step: fewer are an epoch's
+HANDING = frozenset({"Slices", "Batch", "Prefetch", "Repeat", "Take", "Shuffle"})  # on, what is there already
 
 
 @dataclass(frozen=True)
 class Made:
     """What a step makes: ``iterators``, of ``data_sets`` that are new; ms of that, and of the lines around them.
 
-    ``making_ms`` are the iterators' own, ``lines_ms`` what Python takes besides in the lines that make and build.
+    ``making_ms`` are the iterators' own, ``lines_ms`` what Python takes besides in the lines that make and build, and
+    ``waiting_ms`` the wait for elements that no function and no file makes: with their data sets it would be gone.
     """
 
     iterators: float
     data_sets: float
     making_ms: float
     lines_ms: float
+    waiting_ms: float
     where: tuple[Place, ...]
 
     @property
     def ms(self) -> float:
-        return self.making_ms + self.lines_ms
+        return self.making_ms + self.lines_ms + self.waiting_ms
 
 
 class RebuiltPipeline(Cause):
@@ -44,6 +47,7 @@ class RebuiltPipeline(Cause):
     ## How it is recognised
     An iterator is made at least every other step, by the script and not by Keras. Their making is measured; what the
     lines take that build data sets and go through them, without the wait for elements, comes from tracing some steps.
+    Of new data sets that only hand arrays on, the wait for their elements counts as well.
     Calls of `fit`, `predict` or `evaluate` in each step make iterators, too: that is `predict-in-loop`.
 
     ## What to do
@@ -73,6 +77,7 @@ class RebuiltPipeline(Cause):
                 "data_sets_per_step": found.data_sets,
                 "making_ms": found.making_ms,
                 "lines_ms": found.lines_ms,
+                "waiting_ms": found.waiting_ms,
             },
             found.where,
         )
@@ -83,7 +88,8 @@ class RebuiltPipeline(Cause):
             return []
         # The arrays still have to become tensors.
         left = max(1 - CALL_MS * found.iterators / found.ms, 0.0)
-        return [Drop({Category.INPUT: left * found.making_ms, Category.PYTHON: left * found.lines_ms})]
+        spared = found.making_ms + found.waiting_ms
+        return [Drop({Category.INPUT: left * spared, Category.PYTHON: left * found.lines_ms})]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["data_sets_per_step"] < LEAST:
@@ -164,11 +170,15 @@ def _made(trace: Trace) -> Made | None:
     built = host.distinct(w.place for p in trace.pipelines for w in p.written)
     making = host.per_step(trace, spans)
     lines = _lines_ms(trace, {*sites, *built}) - making
+    data_sets = len(numbers) / len(events) * len(spans) / count if events else 0.0
+    handed = all(w.family in HANDING for p in trace.pipelines for w in p.written)
+    input_ms = trace.mean(Category.INPUT)
     return Made(
         iterators=len(spans) / count,
-        data_sets=len(numbers) / len(events) * len(spans) / count if events else 0.0,
-        making_ms=min(making, trace.mean(Category.INPUT)),
+        data_sets=data_sets,
+        making_ms=min(making, input_ms),
         lines_ms=max(min(lines, trace.mean(Category.PYTHON)), 0.0),
+        waiting_ms=max(input_ms - making, 0.0) if data_sets >= LEAST and built and handed else 0.0,
         where=host.distinct((*sites, *built))[:4],
     )
 
