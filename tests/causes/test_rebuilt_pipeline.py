@@ -10,7 +10,7 @@ import pytest
 from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline
 from slowtrain.checkup import words
 from slowtrain.diagnose import examine
-from slowtrain.model import Evidence, VerdictKind
+from slowtrain.model import Effect, Evidence, VerdictKind
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import drawn
 
@@ -59,6 +59,17 @@ def test_of_new_data_sets_that_hand_arrays_on_nothing_is_left_to_wait_for() -> N
     assert waiting(handed.replace("> Batch", "> Map ms=0.5 line=7 > Batch")) == 0
     assert waiting(handed, lambda trace: trace) == 0  # the data set stays, and waits for its elements as before
     assert found(anew(drawn(EACH))).numbers["waiting_ms"] == 0  # nobody knows what it is made of
+
+
+@pytest.mark.parametrize(("batches", "edited"), [(1, True), (2, False)])
+def test_a_data_set_of_one_batch_becomes_the_batch(batches: int, edited: bool) -> None:
+    text = "import tensorflow as tf\n" * 7 + "for a in tf.data.Dataset.from_tensors((x, y)):\n    step(a)\n"
+    detail = f'{{"element":[{{}},{{}}],"cardinality":{batches}}}'
+    trace = anew(drawn(f"{EACH}\n        @pipeline Slices ms=0.1 line=8 detail={detail}"))
+    trace = replace(trace, facts={**trace.facts, "sources": {"train.py": text}})
+    cure = next(iter(CAUSE.prescribe(trace, found(trace))))
+    assert cure.effect is Effect.EXACT
+    assert [e.text for e in cure.edits] == ["[(tf.convert_to_tensor(x), tf.convert_to_tensor(y))]"] * edited
 
 
 def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> None:

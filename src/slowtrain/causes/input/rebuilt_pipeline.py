@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import single
 from slowtrain.trace import Trace, host, loop
 from slowtrain.trace.feeding import CALL_MS
 from slowtrain.values import dataclass
@@ -96,7 +99,12 @@ class RebuiltPipeline(Cause):
             says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each turn"
             yield Prescription("edit", Effect.CHANGES_TRAINING, says)
             return
-        yield Prescription("edit", Effect.EXACT, "hand the arrays to the step as they are: it makes tensors of them")
+        yield Prescription(
+            "edit",
+            Effect.EXACT,
+            "hand the arrays to the step as they are: it makes tensors of them",
+            edits=_listed(trace, evidence),
+        )
         says = "or build one data set before the loop, from_generator over what each turn draws, with one iterator"
         yield Prescription("edit", Effect.EXACT, says)
 
@@ -191,3 +199,15 @@ def _lines_ms(trace: Trace, wanted: set[Place]) -> float:
     scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
     asked = loop.places(trace, "next")
     return scale * sum(line.ms for line in mine) - sum(asked.get(line.place, 0.0) for line in mine)
+
+
+def _listed(trace: Trace, evidence: Evidence) -> tuple[Edit, ...]:
+    """The batch in a list in place of the data set of one line, if all of those that were looked at had one batch."""
+
+    def edit(source: Source, line: int) -> list[Edit]:
+        last = [p.written[-1] for p in trace.pipelines if p.written and p.written[-1].place == Place(source.file, line)]
+        parts = {len(w.detail.get("element") or ()) for w in last}
+        one = len(parts) == 1 and all(w.detail.get("cardinality") == 1 for w in last)
+        return single.listed(source, line, max(parts)) if one else []
+
+    return measured.first(trace, evidence.where, edit)

@@ -1,0 +1,94 @@
+"""A data set that is made for one batch of arrays that are there: the batch itself, in a list of one."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.source.reading import finding, kinds, scopes
+
+STEPS = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
+GOING = frozenset({"iter", "enumerate"})
+
+
+def listed(source: Source, line: int, parts: int) -> list[Edit]:
+    """``Dataset.from_tensor_slices((x, y)).batch(n)`` at ``line`` as ``[(tf.convert_to_tensor(x), ...)]``.
+
+    None where anything but a loop, or ``iter``, takes what is made there. That it has one batch of ``parts`` tensors
+    is for the caller to know.
+    """
+    made = finding.only(source, line, *STEPS)
+    if made is None or len(made.args) != 1 or made.keywords:
+        return []
+    if not scopes.full(source, made.func).startswith("tensorflow.data.Dataset."):
+        return []
+    whole = finding.outermost(source, made)
+    passed = [finding.called(call) for call in finding.chain(whole)][-2::-1]
+    if [name for name in passed if name != "prefetch"] != STEPS[finding.called(made)] or not _gone_through(
+        source, whole
+    ):
+        return []
+    name, also = edits.imported(source, "tensorflow", "tf")
+    batch = _tensors(source, made.args[0], parts, f"{name}.convert_to_tensor")
+    return [*also, edits.replace(source, whole, f"[{batch}]")] if batch else []
+
+
+def _tensors(source: Source, given: ast.expr, parts: int, convert: str) -> str:
+    """What an element of the data set holds: of a tuple of arrays a tuple of tensors; "" where the text hides it."""
+    if isinstance(given, ast.Tuple) and len(given.elts) == parts and not any(map(_nested, given.elts)):
+        inner = [f"{convert}({edits.written(source, one)})" for one in given.elts]
+        return f"({', '.join(inner)}{',' * (parts == 1)})"
+    if isinstance(given, ast.Dict) and len(given.keys) == parts and None not in given.keys:
+        pairs = [(key, value) for key, value in zip(given.keys, given.values, strict=True) if key is not None]
+        if not any(_nested(value) for _, value in pairs):
+            inner = [f"{edits.written(source, k)}: {convert}({edits.written(source, v)})" for k, v in pairs]
+            return f"{{{', '.join(inner)}}}"
+    if isinstance(given, ast.Name) and parts > 1:
+        scope = kinds.where_bound(source, given)
+        found = scopes.binders(source, given.id, scope) if scope is not None else []
+        value = found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
+        flat = isinstance(value, ast.Tuple) and len(value.elts) == parts and not any(map(_nested, value.elts))
+        if flat or (isinstance(value, ast.Call) and scopes.full(source, value.func) == "tuple"):
+            return f"tuple(map({convert}, {given.id}))"
+    return ""
+
+
+def _nested(part: ast.expr) -> bool:
+    """A part that has parts, or may have any number of them."""
+    return isinstance(part, (ast.Tuple, ast.Dict, ast.Starred))
+
+
+def _gone_through(source: Source, made: ast.expr) -> bool:
+    """Whether only loops take it: where it stands, by its name, or from the function that returns it."""
+    above = finding.parents(source)
+    holder = above.get(made)
+    if isinstance(holder, ast.Return):
+        function = finding.function(source, made)
+        if (
+            not isinstance(function, ast.FunctionDef)
+            or function.decorator_list
+            or above.get(function) is not source.tree
+        ):
+            return False
+        loads = [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == function.name]
+        calls = [above.get(n) for n in loads]
+        return bool(calls) and all(isinstance(c, ast.Call) and c.func in loads and _looped(source, c) for c in calls)
+    if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
+        name = holder.targets[0].id
+        scope = finding.function(source, made) or source.tree
+        loads = [
+            n for n in trees.walk(scope) if isinstance(n, ast.Name) and n.id == name and n is not holder.targets[0]
+        ]
+        alone = len(scopes.binders(source, name, scope)) == 1 and not any(
+            name in scopes.outer(n) for n in trees.walk(scope) if isinstance(n, FUNCTIONS)
+        )
+        return bool(loads) and alone and all(isinstance(n.ctx, ast.Load) and _looped(source, n) for n in loads)
+    return _looped(source, made)
+
+
+def _looped(source: Source, taken: ast.AST) -> bool:
+    holder = finding.parents(source).get(taken)
+    if isinstance(holder, ast.For):
+        return holder.iter is taken
+    return isinstance(holder, ast.Call) and scopes.full(source, holder.func) in GOING and holder.args[:1] == [taken]

@@ -1,0 +1,83 @@
+"""A data set of one batch, made for one turn of a loop: the batch in a list."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from slowtrain.source import edits, parse
+from slowtrain.source.cures.input import single
+
+HEAD = "import numpy as np\nimport tensorflow as tf\n"
+DATA = "tf.data.Dataset.from_tensor_slices"
+
+
+def listed(text: str, parts: int = 2) -> str | None:
+    """The text with the edit of its one line that makes a data set; None without one."""
+    whole = HEAD + textwrap.dedent(text)
+    source = parse("train.py", whole)
+    assert source is not None
+    line = 1 + next(i for i, row in enumerate(whole.split("\n")) if "Dataset" in row)
+    found = single.listed(source, line, parts)
+    return edits.changed(source, found).removeprefix(HEAD) if found else None
+
+
+@pytest.mark.parametrize(
+    ("data", "batch", "parts"),
+    [
+        (f"{DATA}((x, y)).batch(8)", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
+        (f"{DATA}((x, y)).batch(len(x)).prefetch(1)", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
+        (f"{DATA}((x,)).batch(8)", "(tf.convert_to_tensor(x),)", 1),
+        (f"{DATA}({{'a': x, 'b': y}}).batch(8)", "{'a': tf.convert_to_tensor(x), 'b': tf.convert_to_tensor(y)}", 2),
+        ("tf.data.Dataset.from_tensors((x, y))", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
+    ],
+)
+def test_where_a_loop_goes_through_it(data: str, batch: str, parts: int) -> None:
+    assert listed(f"for one in {data}:\n    step(one)\n", parts) == f"for one in [{batch}]:\n    step(one)\n"
+
+
+def test_what_a_function_returns() -> None:
+    text = """
+        def replay():
+            columns = tuple(np.stack(c) for c in zip(*memory))
+            return tf.data.Dataset.from_tensor_slices(columns).batch(64)
+
+        for _ in range(100):
+            for s, a in replay():
+                learn(s, a)
+        """
+    made = listed(text)
+    assert made is not None
+    assert "    return [tuple(map(tf.convert_to_tensor, columns))]\n" in made
+
+
+def test_what_has_a_name() -> None:
+    text = f"ds = {DATA}((x, y)).batch(8)\nfirst, second = next(iter(ds))\nfor one in ds:\n    step(one)\n"
+    made = listed(text)
+    assert made is not None
+    assert made.startswith("ds = [(tf.convert_to_tensor(x), tf.convert_to_tensor(y))]\nfirst")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"for one in {DATA}((x, y)):\n    step(one)\n",  # a row in each turn
+        f"for one in {DATA}((x, y)).batch(8).batch(8):\n    step(one)\n",
+        f"for one in {DATA}((x, y)).shuffle(8).batch(8):\n    step(one)\n",
+        f"for one in {DATA}((x, y)).batch(8).map(f):\n    step(one)\n",
+        f"for one in {DATA}((x, (y, z))).batch(8):\n    step(one)\n",
+        f"for one in {DATA}(x).batch(8):\n    step(one)\n",  # an array, or a tuple of arrays
+        f"for one in {DATA}((x, y, z)).batch(8):\n    step(one)\n",  # one of them has no parts
+        f"model.fit({DATA}((x, y)).batch(8))\n",
+        f"ds = {DATA}((x, y)).batch(8)\nmodel.fit(ds)\nfor one in ds:\n    step(one)\n",
+        f"ds = {DATA}((x, y)).batch(8)\nif z:\n    ds = other()\nfor one in ds:\n    step(one)\n",
+        f"def made():\n    return {DATA}((x, y)).batch(8)\n\nmodel.fit(made())\n",
+        f"def made():\n    return {DATA}((x, y)).batch(8)\n\nmany = [made]\n",
+        f"@cached\ndef made():\n    return {DATA}((x, y)).batch(8)\n\nfor one in made():\n    step(one)\n",
+        f"class M:\n    def made(self):\n        return {DATA}((x, y)).batch(8)\n\nfor one in m.made():\n    pass\n",
+        "for one in other.Dataset.from_tensor_slices((x, y)).batch(8):\n    step(one)\n",
+    ],
+)
+def test_what_stays(text: str) -> None:
+    assert listed(text) is None
