@@ -11,6 +11,8 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index, repeatable
+from slowtrain.source.reading.input import chains
 from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
@@ -100,7 +102,10 @@ class StarvedHost(Cause):
         if evidence.numbers.get("under_way", 2.0) < ALONE:
             found = measured.first(trace, evidence.where, datasets.threads_freed)
             says = "remove the limit on the data set's threads (private_threadpool_size)"
-            yield Prescription("edit", Effect.EXACT, says, edits=found)
+            written = trace.pipeline.written if trace.pipeline is not None else ()
+            # Threads draw beside each other: which element a random number is for depends on who comes first.
+            drawn = any(w.random or (w.family == "Map" and not w.ops) for w in written)
+            yield Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=found)
             if not found and (free := measured.first(trace, evidence.where, datasets.unordered)):
                 # Nothing limits its threads: in order, calls that are done wait for the slow one in front of them.
                 says = "take elements as they are ready, not in their order (deterministic=False)"
@@ -114,7 +119,9 @@ class StarvedHost(Cause):
         for limit in threads.limited(source):
             made = tuple(datasets.threads_freed(source, limit.lineno))
             says = "remove the limit on the data set's threads (private_threadpool_size)"
-            cure = Prescription("edit", Effect.EXACT, says, edits=made)
+            maps = [c for c in index.of(source).called("map") if c.args and chains.operates(c)]
+            drawn = any(repeatable.drawing(source, c.args[0]) for c in maps)
+            cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=made)
             says = "several calls at once are asked for, and this leaves the data set one thread"
             yield Spot(edits.start(limit), edits.end(limit), says, cure)
 

@@ -188,6 +188,15 @@ def test_what_only_makes_it_remembers_itself() -> None:
     )  # fmt: skip
 
 
+def test_of_a_model_that_is_new_in_each_turn_nothing_is_remembered() -> None:
+    build = "model = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1)])"
+    step = "    step = make_step(model)\n"
+    assert remembered(f"{MADE}\n{build}\nfor fold in range(9):\n{step}", "def step") is not None
+    assert remembered(f"{MADE}\nfor fold in range(9):\n    {build}\n{step}", "def step") is None
+    both = f"{MADE}\nfor fold in range(9):\n    {build}\n{step}\n    step = make_step(other)\n"
+    assert remembered(both, "def step") is not None
+
+
 def test_a_property_keeps_what_it_gave() -> None:
     assert remembered(KEPT, "def update") == KEPT.replace("as tf", "as tf\nimport functools").replace(
         "@property", "@functools.cached_property"

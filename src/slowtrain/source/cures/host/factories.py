@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
-from slowtrain.source.cures.host import restarting
+from slowtrain.source.cures.host import rebuilding, restarting
 from slowtrain.source.cures.host.retraced import graph_function
 from slowtrain.source.reading import finding, graphable, index, scopes
 
@@ -27,11 +27,28 @@ def remembered(source: Source, line: int) -> list[Edit]:
     if not graphable.graphed(source, made):
         return _kept(source, made)
     holder = finding.function(source, made)
-    if not isinstance(holder, ast.FunctionDef) or made not in holder.body:
+    if not isinstance(holder, ast.FunctionDef) or made not in holder.body or _of_new_ones(source, holder):
         return []
     if only_makes(holder, made):
         return _factory(source, holder)
     return _moved_out(source, holder, made) or _for_a_rate(source, holder, made)
+
+
+def _of_new_ones(source: Source, holder: ast.FunctionDef) -> bool:
+    """Whether loops give each call of ``holder`` a model or an optimizer of its own: it would remember none of them."""
+    calls = [c for c in index.of(source).called(holder.name) if scopes.loops(source, c)]
+    return bool(calls) and all(_given_anew(source, call) for call in calls)
+
+
+def _given_anew(source: Source, call: ast.Call) -> bool:
+    names = {a.id for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)}
+    made = (n for n in trees.walk(scopes.loops(source, call)[0]) if isinstance(n, ast.Assign))
+    return any(
+        isinstance(one.value, ast.Call)
+        and scopes.bound(one) & names
+        and (rebuilding.makes_model(source, one.value) or "optimizers." in scopes.full(source, one.value.func))
+        for one in made
+    )
 
 
 def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -> list[Edit]:
