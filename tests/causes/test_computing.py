@@ -98,6 +98,21 @@ def test_what_a_penalty_on_a_whole_table_takes_is_the_tables() -> None:
     assert table.evidence.numbers["table_share"] == pytest.approx(2 / 8.2)
 
 
+@pytest.mark.parametrize(("tables", "found"), [("[[131072, 16, 512, 2]]", True), ("[]", False)])
+def test_a_table_in_a_layer_of_layers_is_told_by_the_graph(tables: str, found: bool) -> None:
+    """The model tells the outer layer alone, whose class may be any: a tower of an Embedding and of dense layers."""
+    text = f"""
+    step    1111111111
+    device  kkkkkkkkk.
+    @event loop name=fit data={{"weights": [{{"class": "Tower", "shape": [131072, 16], "size": 2097152}}, \
+        {{"class": "Tower", "shape": [131072, 16], "size": 2097152}}]}}
+    @event trace name=step data={{"training": true, "number": 1, "graph": {{"tables": {tables}, "weights": 4228128}}}}
+    @kernels busy=9 ms=9 ops={{"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
+        "m/dense/MatMul:MatMul": [1, 3]}}
+    """
+    assert bool(examine(drawn(text), [DenseEmbeddingUpdate()]).diagnoses) is found
+
+
 def test_an_optimizer_by_hand_takes_what_its_ops_over_the_table_take() -> None:
     """Adagrad in the script: of its ops only those that assign have an optimizer's kind; the graph names the others."""
     text = """

@@ -296,10 +296,16 @@ def _table(trace: Trace) -> tuple[int, int] | None:
 
 
 def _embedding_share(trace: Trace) -> float | None:
-    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell."""
+    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell.
+
+    Of a layer of layers the model tells the outer one alone: then the graph says which are tables.
+    """
     weights = work.weights(trace)
     total = sum(int(w["size"]) for w in weights)
-    return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
+    mine = sum(int(w["size"]) for w in weights if w.get("class") == "Embedding")
+    if total and not mine and (told := _table_share(trace)):
+        return told
+    return mine / total if total else None
 
 
 def _large(trace: Trace) -> bool:
