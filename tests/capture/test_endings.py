@@ -161,14 +161,18 @@ WAITS = """
 def signalled(tmp_path: Path, how: str, send: Callable[[int], None]) -> tuple[int, str, str]:
     script = running.write(tmp_path, WAITS)
     command = running.recorder(tmp_path / "run", script, how)
-    with subprocess.Popen(
+    # What a shell starts in the background ignores Ctrl-C, and so does all that is started from there.
+    ignored = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=running.environment(),
         start_new_session=True,
-    ) as process:
+    )
+    signal.signal(signal.SIGINT, ignored)
+    with process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"

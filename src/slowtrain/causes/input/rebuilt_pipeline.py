@@ -16,7 +16,8 @@ from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 0.5  # iterators a step: fewer are an epoch's
-HANDING = frozenset({"Slices", "Batch", "Prefetch", "Repeat", "Take", "Shuffle"})  # on, what is there already
+# They hand on what is there, and make nothing.
+HANDING = frozenset({"Slices", "Batch", "Prefetch", "Repeat", "Take", "Shuffle"})
 
 
 @dataclass(frozen=True)

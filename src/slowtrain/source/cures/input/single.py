@@ -15,7 +15,7 @@ GOING = frozenset({"iter", "enumerate"})
 def listed(source: Source, line: int, parts: int) -> list[Edit]:
     """``Dataset.from_tensor_slices((x, y)).batch(n)`` at ``line`` as ``[(tf.convert_to_tensor(x), ...)]``.
 
-    None where anything but a loop, or ``iter``, takes what is made there. That it has one batch of ``parts`` tensors
+    Nothing where anything but a loop, or ``iter``, takes what is made there. That it has one batch of ``parts`` tensors
     is for the caller to know.
     """
     made = finding.only(source, line, *STEPS)
@@ -25,9 +25,8 @@ def listed(source: Source, line: int, parts: int) -> list[Edit]:
         return []
     whole = finding.outermost(source, made)
     passed = [finding.called(call) for call in finding.chain(whole)][-2::-1]
-    if [name for name in passed if name != "prefetch"] != STEPS[finding.called(made)] or not _gone_through(
-        source, whole
-    ):
+    passed = [name for name in passed if name != "prefetch"]
+    if passed != STEPS[finding.called(made)] or not _gone_through(source, whole):
         return []
     name, also = edits.imported(source, "tensorflow", "tf")
     batch = _tensors(source, made.args[0], parts, f"{name}.convert_to_tensor")
