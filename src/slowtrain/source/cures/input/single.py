@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, kinds, scopes
+from slowtrain.source.reading import finding, kinds, objects, scopes
 
 STEPS = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
 GOING = frozenset({"iter", "enumerate"})
@@ -24,8 +24,8 @@ def listed(source: Source, line: int, parts: int) -> list[Edit]:
     if not scopes.full(source, made.func).startswith("tensorflow.data.Dataset."):
         return []
     whole = finding.outermost(source, made)
-    passed = [finding.called(call) for call in finding.chain(whole)][-2::-1]
-    passed = [name for name in passed if name != "prefetch"]
+    calls = [finding.called(call) for call in finding.chain(whole)]  # the last first
+    passed = [name for name in calls[-2::-1] if name != "prefetch"]
     if passed != STEPS[finding.called(made)] or not _gone_through(source, whole):
         return []
     name, also = edits.imported(source, "tensorflow", "tf")
@@ -64,15 +64,11 @@ def _gone_through(source: Source, made: ast.expr) -> bool:
     holder = above.get(made)
     if isinstance(holder, ast.Return):
         function = finding.function(source, made)
-        if (
-            not isinstance(function, ast.FunctionDef)
-            or function.decorator_list
-            or above.get(function) is not source.tree
-        ):
+        plain = isinstance(function, ast.FunctionDef) and above.get(function) is source.tree
+        if function is None or not plain or function.decorator_list:
             return False
-        loads = [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == function.name]
-        calls = [above.get(n) for n in loads]
-        return bool(calls) and all(isinstance(c, ast.Call) and c.func in loads and _looped(source, c) for c in calls)
+        calls = objects.runs(source, function)
+        return bool(calls) and all(_looped(source, call) for call in calls)
     if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
         name = holder.targets[0].id
         scope = finding.function(source, made) or source.tree
