@@ -30,30 +30,38 @@ class Category(Text):
     """Where a moment of a steady step goes. Categories exclude each other and add up to the step."""
 
     INPUT = "input"  # waiting for the next batch, or making it on the main thread
-    FEED = "h2d"  # turning host data into tensors, copying to the device
+    CONVERT = "convert"  # turning host data into tensors, on the host
+    FEED = "h2d"  # copying to the device, where no kernel hides it
     READBACK = "d2h"  # waiting for values to come back to Python
     COMPILE = "compile"  # tracing and compiling
     DISPATCH = "dispatch"  # framework: Python of the framework, op launch, executor
+    HOST_OP = "host-op"  # an op of the step that the host computes while the device waits
     PYTHON = "python"  # the user's Python in the loop
     CALLBACK = "callback"
     GC = "gc"
     DEVICE = "device"  # ops computing
     COLLECTIVE = "collective"  # devices exchanging, where no kernel hides it
+    COLLECTIVE_WAIT = "collective-wait"  # waiting for other processes of the same training
+    OTHER_PROCESS = "other-process"  # another process computes on the same device
     UNATTRIBUTED = "unattributed"
 
 
 # What a step does in that time, as a part of a sentence.
 SAID: Mapping[Category, str] = {
     Category.INPUT: "waiting for input",
-    Category.FEED: "turning host data into tensors",
+    Category.CONVERT: "turning host data into tensors",
+    Category.FEED: "copying to the device",
     Category.READBACK: "reading values back",
     Category.COMPILE: "tracing and compiling",
     Category.DISPATCH: "framework overhead",
+    Category.HOST_OP: "ops that the host computes",
     Category.PYTHON: "Python of the script",
     Category.CALLBACK: "callbacks",
     Category.GC: "garbage collection",
     Category.DEVICE: "computing",
     Category.COLLECTIVE: "exchanging between devices",
+    Category.COLLECTIVE_WAIT: "waiting for other processes",
+    Category.OTHER_PROCESS: "waiting while another process uses the device",
     Category.UNATTRIBUTED: "unattributed",
 }
 

@@ -15,7 +15,7 @@ _WIDEST, _NARROWEST = 110, 32
 _WHOLE, _TITLE = 300, 100  # letters of a note, and of a title, that is shown whole
 
 _COLOURS = {
-    "input": "yellow", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue", "python": "cyan",
+    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue", "python": "cyan",
     "callback": "cyan", "gc": "red", "device": "green", "steps": "green", "unattributed": "grey",
 }  # fmt: skip
 

@@ -29,15 +29,19 @@ Named = Callable[[str], tuple[str, str]]
 
 CATEGORIES = {
     Category.INPUT: ("input", "the step waits for its batch"),
-    Category.FEED: ("copy to device", "host data made tensors, copied"),
+    Category.CONVERT: ("convert", "host data made into tensors"),
+    Category.FEED: ("copy to device", "data on its way to the device"),
     Category.READBACK: ("read back", "values on their way to Python"),
     Category.COMPILE: ("trace & compile", "functions traced, graphs compiled"),
     Category.DISPATCH: ("dispatch", "the framework's own work, launches"),
+    Category.HOST_OP: ("host op", "ops of the step that the host computes"),
     Category.PYTHON: ("your Python", "the script's own code in the loop"),
     Category.CALLBACK: ("callbacks", "callbacks at batch ends"),
     Category.GC: ("Python's GC", "pauses to collect garbage"),
     Category.DEVICE: ("device compute", "ops at work on the device"),
     Category.COLLECTIVE: ("collectives", "devices exchanging, hidden by no kernel"),
+    Category.COLLECTIVE_WAIT: ("other workers", "waiting for other processes of the training"),
+    Category.OTHER_PROCESS: ("other process", "another process computes on the device"),
     Category.UNATTRIBUTED: ("unattributed", "what the recording cannot tell"),
 }
 
@@ -101,12 +105,14 @@ WAITS = {
     "callback": "for a callback",
     "sync": "while the host waits for results",
     "d2h": "for a copy to the host",
+    "convert": "for host data to become tensors",
     "h2d": "for a copy to the device",
     "allocation": "for memory to be allocated",
     "host-op": "for an op that the host computes",
     "eager": "for eager ops started one by one",
     "dispatch": "for the host to launch the next kernel",
     "queue": "between kernels already queued",
+    "other-process": "while another process computes on it",
     "python": "for Python between the framework's calls",
     "unattributed": "for reasons that the profile does not tell",
 }

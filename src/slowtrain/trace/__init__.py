@@ -226,6 +226,18 @@ class Kernels:
 
 
 @dataclass(frozen=True)
+class ProfiledSteps:
+    """Steps of a recording's window: their mean length, and for what the device waited in them, in ms a step.
+
+    The profiler makes the host's part of them longer than that of other steps.
+    """
+
+    steps: int
+    step_ms: float
+    idle: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Device:
     """What an accelerator did in the steps of a profile, in ms a step.
 
@@ -255,6 +267,8 @@ class Device:
     launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
     queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
     places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    # Of a recording: then ``step_ms`` and ``idle`` are of the steps outside the window.
+    profiled: ProfiledSteps | None = None
 
     @property
     def idle_ms(self) -> float:

@@ -8,32 +8,24 @@ consumer's gaps and the deep windows measured, and stays ``unattributed`` where 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, stopped, whole
+from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, division, intervals, stopped, whole
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 from slowtrain.values import dataclass
 
-# The category of a lane's self time on the main thread. "function" is divided further.
+# The category of a lane's self time on the main thread, where no device's timeline divides it. "function" is divided
+# further.
 LANES = {
-    "next": Category.INPUT,
-    "iterator": Category.INPUT,
-    "feed": Category.FEED,
-    "readback": Category.READBACK,
-    "trace": Category.COMPILE,
-    "build": Category.COMPILE,
-    "gc": Category.GC,
-    "callback": Category.CALLBACK,
+    **division.OWN_LANES,
     "gradient": Category.DISPATCH,
     "step": Category.DISPATCH,
     "on_batch": Category.DISPATCH,
     "loop": Category.DISPATCH,
-    "import": Category.PYTHON,
     "function": Category.UNATTRIBUTED,
     "sync": Category.UNATTRIBUTED,
 }
@@ -45,13 +37,13 @@ HOLES = 5  # phases that are known of thinned stretches, too: launch, end, stops
 class Inside:
     """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured).
 
-    ``idle``: for what a card waits in a step of the window, ms by reason; empty where the processor computes.
+    ``window``: a step of the window, divided by what an accelerator did; None where the processor computes.
     """
 
     wait_ms: float | None
     kernels: Kernels | None
     eager: bool
-    idle: Mapping[str, float] = field(default_factory=dict)
+    window: division.WindowDivision | None = None
 
 
 def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
@@ -86,12 +78,52 @@ def noted(recording: Recording) -> dict[str, Intervals]:
         return intervals.union(start, end)
 
     feeding = of("feed")  # within the wait for a batch, where Keras hands it over itself
-    found = {"input": intervals.subtract(of("next", "iterator"), feeding), "h2d": feeding, "callback": of("callback")}
+    found = {"input": intervals.subtract(of("next", "iterator"), feeding), "convert": feeding, "callback": of("callback")}
     return {reason: spans for reason, spans in found.items() if len(spans[0])}
 
 
+def on_accelerator(
+    recording: Recording, steps: Steps, window: division.WindowDivision, wait_ms: float | None, *, eager: bool
+) -> division.Unprofiled:
+    """The division of steps whose ops an accelerator computes; its columns add up to each step."""
+    lanes: dict[division.Lane, Floats] = {}
+    for lane, column in by_lane(recording, steps).items():
+        group = lane_group(lane, eager=eager)
+        lanes[group] = lanes.get(group, np.zeros(len(steps))) + column
+    calls = lanes.get(None, np.zeros(len(steps)))
+    first = _first_calls(recording, steps, calls)
+    lanes[None] = calls - first
+    divided = division.divide_steps(lanes, steps.steady, window, wait_ms, eager=eager)
+    columns = dict(divided.columns)
+    columns[Category.COMPILE] = columns[Category.COMPILE] + first
+    return division.Unprofiled(_settled(columns, steps), divided.idle)
+
+
+def lane_group(lane: str, *, eager: bool) -> division.Lane:
+    """What a lane of the main thread is; None for calls of the framework, to which Python between eager ops belongs."""
+    if lane == "python":
+        return None if eager else Category.PYTHON
+    return division.OWN_LANES.get(lane)
+
+
+def main_lanes(recording: Recording, start: Floats, end: Floats, *, eager: bool) -> dict[division.Lane, Intervals]:
+    """When the main thread was in which lane between these moments; the innermost span owns the moment."""
+    low, high = float(start[0]), float(end[-1])
+    rows: list[tuple[float, float, division.Lane]] = []
+    for lane, spans in recording.lanes.items():
+        if lane in LANES:
+            near = (spans.thread == recording.main) & (spans.end_ms > low) & (spans.start_ms < high)
+            mine = spans.where(near)
+            group = lane_group(lane, eager=eager)
+            rows += [(a, b, group) for a, b in zip(mine.start_ms.tolist(), mine.end_ms.tolist(), strict=True)]
+    found: dict[division.Lane, list[tuple[float, float]]] = {}
+    for begun, ended, owner in intervals.innermost(rows, low, high, lane_group("python", eager=eager)):
+        found.setdefault(owner, []).append((begun, ended))
+    return {owner: _of(pairs) for owner, pairs in found.items()}
+
+
 def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Category, Floats]:
-    """Ms of each category for each step; they add up to the step."""
+    """Ms of each category for each step, where the processor computes; they add up to the step."""
     lanes = by_lane(recording, steps)
     found = {c: np.zeros(len(steps)) for c in Category}
     for lane, column in lanes.items():
@@ -150,16 +182,7 @@ def _divide(
     share = kernels.busy_ms / max(kernels.busy_ms, inside_ms)
     busy = np.minimum(rest, np.maximum(rest * share, 0.0))
     found[Category.DEVICE] += busy
-    copying = _copying(inside.idle, steps.mean_of(found[Category.FEED])) * (rest - busy)
-    found[Category.FEED] += copying
-    found[Category.DISPATCH] += rest - busy - copying
-
-
-def _copying(idle: Mapping[str, float], fed_ms: float) -> float:
-    """Of a card's wait inside calls, the share for copies to it: what is handed over before a call is known already."""
-    copies = max(idle.get("h2d", 0.0) - fed_ms, 0.0)
-    launching = sum(idle.get(reason, 0.0) for reason in ("dispatch", "queue", "eager"))
-    return copies / (copies + launching) if copies else 0.0
+    found[Category.DISPATCH] += rest - busy
 
 
 def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels | None) -> None:

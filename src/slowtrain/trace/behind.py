@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.model import Category
-from slowtrain.trace import Device, Floats, Ints, Kernels, Steps
+from slowtrain.trace import Floats, Ints, Kernels, Steps
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 from slowtrain.trace.steps import touching_windows
@@ -88,15 +88,13 @@ def find(recording: Recording, steps: Steps) -> Behind:
     return Behind(replace(steps, start_ms=start, end_ms=end, windowed=windowed, steady=steady), device)
 
 
-def busy_ms(recording: Recording, steps: Steps, device: Device | None, ran: Kernels | None) -> float | None:
-    """What the device worked in each step of the window, where calls only start it; None where they wait for it.
+def busy_ms(recording: Recording, steps: Steps, ran: Kernels | None) -> float | None:
+    """What a processor computed in each step of the window, where calls only start it; None where they wait for it.
 
-    A processor counts for one where the loop is the user's own: NumPy waits in there, which nobody sees.
+    It counts where the loop is the user's own: NumPy waits in there, which nobody sees.
     """
     if not _on_jax(recording):
         return None
-    if device is not None:
-        return device.busy_ms
     if ran is None or not ran.step_ms or not _by_hand(steps):
         return None
     return ran.busy_ms * min(steps.mean_ms / ran.step_ms, 1.0)

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slowtrain.model import Place, Signal
+from slowtrain.model import Category, Place, Signal
 from slowtrain.trace import (
     Device,
     Floats,
     Kernels,
     Line,
     Producer,
+    ProfiledSteps,
     Steps,
     Trace,
     attribution,
     behind,
     beside,
     consumed,
+    division,
     feeding,
     growth,
     intervals,
@@ -40,7 +43,7 @@ from slowtrain.trace.recording import Recording
 MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
 LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
-Deep = tuple[Kernels | None, Device | None]
+Deep = tuple[Kernels | None, Device | None, division.WindowDivision | None]
 
 
 def load(folder: Path) -> Trace:
@@ -59,12 +62,10 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     found = late.steps
     batches = _batches(raw, found)
     fed = [p.grouped(batches) for p in consumed.pipelines(raw, found)]
-    deep, device = seen or deep_windows(raw, found)
-    eager = _is_eager(raw, found)
-    idle = device.idle if device is not None and device.kind != "CPU" else {}
-    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager, idle)
-    busy_ms = behind.busy_ms(raw, found, device, deep)
-    columns = late.divided(attribution.categories(raw, found, inside), busy_ms) if len(found) else {}
+    eager = is_eager(raw, found)
+    deep, device, window = seen or deep_windows(raw, found, eager=eager)
+    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager, window)
+    columns, device = _divided(raw, late, inside, device)
     notes = [*([behind.NOTE] if late.known else ()), *stopped.notes(raw.events)]
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
@@ -167,7 +168,7 @@ def _of_machine(trace: Trace) -> Iterable[Signal]:
         yield Signal.LINK
 
 
-def _is_eager(raw: Recording, found: Steps) -> bool:
+def is_eager(raw: Recording, found: Steps) -> bool:
     """Whether gradients are taken in Python during the steps."""
     spans = raw.lanes.get("gradient")
     if spans is None or not len(found):
@@ -235,17 +236,34 @@ def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
     return windows
 
 
-def deep_windows(raw: Recording, found: Steps) -> Deep:
+def deep_windows(raw: Recording, found: Steps, *, eager: bool) -> Deep:
     """What ran in the window with most steps; on an accelerator its own timeline says what computed, and when."""
     windows = _windows(raw, found)
     deep = kernels.read(windows)
     most = max(windows, key=lambda w: len(w.start_ms), default=None)
-    seen = profiled.of_window(most, attribution.noted(raw)) if most is not None else None
+    lanes = partial(attribution.main_lanes, raw, eager=eager)
+    seen = profiled.of_window(most, attribution.noted(raw), lanes) if most is not None else None
     if deep is None or seen is None:
-        return deep, None
-    device, ran = seen
-    onto = {name: getattr(ran, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
-    return replace(deep, **onto), device
+        return deep, None, None
+    onto = {name: getattr(seen.ops, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
+    # What ops started from Python compute is among the device's kernels: no time of their own.
+    return replace(deep, **onto, eager_ms=0.0, eager_work_ms=0.0), seen.device, seen.window
+
+
+def _divided(
+    raw: Recording, late: behind.Behind, inside: attribution.Inside, device: Device | None
+) -> tuple[dict[Category, Floats], Device | None]:
+    """Ms of each category for each step; and the device with the waits of these steps in place of the window's."""
+    found = late.steps
+    if not len(found):
+        return {}, device
+    if inside.window is None or device is None:
+        busy_ms = behind.busy_ms(raw, found, inside.kernels)
+        return late.divided(attribution.categories(raw, found, inside), busy_ms), device
+    shown = attribution.on_accelerator(raw, found, inside.window, inside.wait_ms, eager=inside.eager)
+    profiled_steps = ProfiledSteps(inside.window.steps, inside.window.step_ms, device.idle)
+    moved = replace(device, idle=shown.idle, step_ms=found.mean_ms, profiled=profiled_steps)
+    return late.divided(shown.columns, None), moved
 
 
 # -- input

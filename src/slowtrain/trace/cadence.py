@@ -48,6 +48,11 @@ class Cadence:
         called = None if self.called is None else (self.called[0][:count], self.called[1][:count])
         return replace(self, start_ms=self.start_ms[:count], end_ms=self.end_ms[:count], called=called)
 
+    def without_first(self, count: int) -> Cadence:
+        """All but the first ``count`` steps."""
+        called = None if self.called is None else (self.called[0][count:], self.called[1][count:])
+        return replace(self, start_ms=self.start_ms[count:], end_ms=self.end_ms[count:], called=called)
+
     def __len__(self) -> int:
         return len(self.start_ms)
 

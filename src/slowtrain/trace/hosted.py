@@ -84,7 +84,7 @@ def eagerly(threads: Sequence[Thread], found: Cadence) -> bool:
         ms = np.bincount(thread.name[inside], (thread.end_ms - thread.start_ms)[inside], minlength=len(thread.texts))
         for i in np.flatnonzero(count):
             kind = names.eager_op(thread.texts[i])
-            if kind is not None and kind not in names.CALLER_OPS:
+            if kind is not None and kind not in names.CALLER_OPS | names.LOOP_OPS:
                 ops += int(count[i])
                 op_ms += float(ms[i])
                 gradients += int(count[i]) if names.GRADIENT_OP.search(kind) else 0

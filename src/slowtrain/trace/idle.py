@@ -21,11 +21,15 @@ from slowtrain.trace.timeline import Device, Thread, Timeline, calls
 from slowtrain.values import dataclass
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
+OTHER_PROCESS = "other-process"
 SYNC, AWAITED = "sync", "awaited"
 LEAST_OF_GAP = 0.1  # a span that covers less of a gap does not say what it was
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
 LONGEST = 10
 TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
+# A kernel whose launch has returned starts within some microseconds on an idle device. On an H200 later starts were
+# seen in profiles beside other processes on the card (0.1 to 4.3 ms a step) and in none without (0.00 to 0.05 ms).
+OTHER_PROCESS_MS = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     found: dict[str, list[Intervals]] = {}
     left = _take(found, UNKNOWN, (start, end), lacking.hidden(timeline, device))
     hidden_ms = sum(map(intervals.total, found.get(UNKNOWN, ())))
+    left = _take(found, OTHER_PROCESS, left, _after_launch(device.activities, threads, left))
     left = _launched(found, device.activities, threads, left)
     for reason in _ORDER:
         spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
@@ -57,13 +62,42 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     left = _take(found, SYNC, left, _all([t.of(AWAITED) for t in threads]))
     _take_python(found, threads, left)
     reasons = {reason: _all(parts) for reason, parts in found.items()}
+    _separate_buffered(reasons, _all([t.of(names.BUFFERED) for t in threads]))
     return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
 
 # Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
 _ORDER = (
-    "compile", "input", names.HOST_OP, "sync", "d2h", "callback", "h2d", "allocation", "eager", "dispatch", "python"
+    "compile", "input", names.HOST_OP, "sync", "d2h", "callback", "convert", "h2d", "allocation", "eager", "dispatch",
+    "python",
 )  # fmt: skip
+
+
+def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Intervals) -> Intervals:
+    """The end of each gap in which the next kernel was launched and the device had nothing else of this process to do.
+
+    Beyond ``OTHER_PROCESS_MS`` another process has the device.
+    """
+    start, end = gaps
+    if not len(activities) or not len(start):
+        return intervals.EMPTY
+    following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
+    caller, _, returned = calls(threads, activities.correlation[following])
+    ready = np.maximum(np.where(caller >= 0, returned, end), start)
+    late = (activities.kind[following] == KERNEL) & (end - ready > OTHER_PROCESS_MS)
+    return ready[late], end[late]
+
+
+def _separate_buffered(reasons: dict[str, Intervals], buffered: Intervals) -> None:
+    """What the host does inside a command buffer that is off under the profiler becomes a reason of its own."""
+    if not len(buffered[0]):
+        return
+    kept = (OTHER_PROCESS, UNKNOWN, INPUT)
+    moved = [intervals.intersect(spans, buffered) for reason, spans in reasons.items() if reason not in kept]
+    for reason in reasons:
+        if reason not in kept:
+            reasons[reason] = intervals.subtract(reasons[reason], buffered)
+    reasons[names.BUFFERED] = _all(moved)
 
 
 def _launched(

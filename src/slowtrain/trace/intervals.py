@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Owner = TypeVar("Owner")
 Floats = NDArray[np.float64]
 Intervals = tuple[Floats, Floats]
 
@@ -118,6 +119,31 @@ def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
 
     begun, ended = since(start), since(end)
     return (begun(high) - ended(high)) - (begun(low) - ended(low))
+
+
+def innermost(
+    spans: Iterable[tuple[float, float, Owner]], low: float, high: float, outside: Owner
+) -> Iterator[tuple[float, float, Owner]]:
+    """From ``low`` to ``high`` who owns each moment: the innermost of nested spans, else ``outside``."""
+    at, open_spans = low, list[tuple[float, Owner]]()
+
+    def until(moment: float) -> Iterator[tuple[float, float, Owner]]:
+        nonlocal at
+        moment = min(max(moment, low), high)
+        if moment > at:
+            yield at, moment, open_spans[-1][1] if open_spans else outside
+            at = moment
+
+    for start, end, owner in sorted(spans, key=lambda s: (s[0], -s[1])):
+        while open_spans and open_spans[-1][0] <= start:
+            yield from until(open_spans[-1][0])
+            open_spans.pop()
+        yield from until(start)
+        open_spans.append((end, owner))
+    while open_spans:
+        yield from until(open_spans[-1][0])
+        open_spans.pop()
+    yield from until(high)
 
 
 def parents(start: Floats, end: Floats) -> NDArray[np.int64]:

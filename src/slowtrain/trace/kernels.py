@@ -100,7 +100,7 @@ def of(
     by_input = _tables(map(_begun, beside), steps)[0] | by_input
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
-    eager = _count(other, lambda t: names.eager_op(t) is not None) or _jax_singly(other, steps)
+    eager = _count(other, lambda t: names.eager_op(t) not in (None, *names.LOOP_OPS)) or _jax_singly(other, steps)
     busy = intervals.covered(intervals.union(start, end), start_ms, end_ms)
     return Kernels(
         steps,

@@ -31,7 +31,7 @@ def divide(trace: Trace) -> Loop:
     after: list[Line] = []
     for line in mine:
         (after if behind(trace, line.place) else before).append(line)
-    outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.FEED, Category.READBACK))
+    outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.CONVERT, Category.FEED, Category.READBACK))
     return Loop(tuple(before), tuple(after), outside)
 
 

@@ -28,7 +28,7 @@ from slowtrain.trace.sides import MOST_OF_IT, Moved, Sides, explains, mean, with
 from slowtrain.trace.trend import BEYOND
 
 # What a call does inside is divided by one share for the whole run: its parts cannot grow apart from each other.
-CALL = (Category.DISPATCH, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
+CALL = (Category.DISPATCH, Category.HOST_OP, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
 USUAL = 3.0  # times the median: a longer step is a stall, and no part of what grows
 BY_FAR = 4.0  # times what the rest of the step grew by, which had to share the cores as well
 LEAST_SAMPLES = 20  # of the stack in both stretches: fewer do not tell lines apart
@@ -41,7 +41,7 @@ MORE = 1.1  # times what it was before: what grew beside the step
 
 # What may explain a slowing by itself, in the order in which it is asked.
 ALONE = (
-    *(Category.INPUT, Category.FEED, Category.READBACK, Category.COMPILE),
+    *(Category.INPUT, Category.CONVERT, Category.FEED, Category.READBACK, Category.COMPILE),
     *(Category.PYTHON, Category.CALLBACK, Category.GC),
 )
 

@@ -81,7 +81,8 @@ EAGER_LOCAL = "EagerLocalExecute: "  # + op type, or the function's name
 EAGER_KERNEL = "EagerKernelExecute"
 EAGER_RUN = "KernelAndDeviceFunc::Run"  # the op's kernel; of a function: until its graph has finished
 FUNCTION_PREFIXES = ("__inference_", "__forward_", "__backward_")  # names of tf.functions, after EAGER_LOCAL
-CONVERT_SPANS = ("convert_to_tensor", "tf.constant")  # NumPy or Python values becoming tensors
+# Keras asks at the end of each turn of its loop whether there is another batch: no ops of the user's. [C H]
+LOOP_OPS = frozenset({"OptionalHasValue", "OptionalGetValue"})
 GRAPH_BUILDING = "tf.function-graph_building"  # tracing the Python of a tf.function [C 2.21]
 EAGER_COPY = "EagerCopyToDevice"  # once an input, nearly always without any copy
 
@@ -178,20 +179,24 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"^np\.asarray\(jax\.Array\)|"
         r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
         r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
+    ("convert", late(  # NumPy or Python values becoming tensors or arrays of the device [C H J]
+        r"^(?:convert_to_tensor|tf\.constant)$|BufferFromHost|batched_device_put|LinearizeHostBuffer|^DevicePut$|"
+        r"\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)")),
     ("d2h", late(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
     ("h2d", late(
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
-        r"BufferFromHost|batched_device_put|\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)|"
-        r"LinearizeHostBuffer|H2D Dispatch|^DevicePut$|CopyRawHostToDevice")),
+        r"H2D Dispatch|CopyRawHostToDevice")),
     ("allocation", late(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
     ("callback", late(
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    ("eager", late(r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_)|TFE_Py_FastPathExecute_C")),
+    ("eager", late(
+        r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
+        r"TFE_Py_FastPathExecute_C")),
     ("dispatch", late(
         r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
         r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
         r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
-        r"^EagerExecute|EagerLocalExecute: __|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
+        r"^EagerExecute|EagerLocalExecute: (?:__|Optional)|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
     ("python", late(r"^\$")),
     # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host: so does the script, where it is in
     # nothing else. An array's own block_until_ready() has no frame. [J]
@@ -200,7 +205,11 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 HOST_OP = "host-op"  # the host computes an op of the graph: told by the op's length, not by a name of its own
-REASONS = (*(reason for reason, _ in HOST_REASONS), HOST_OP)
+# XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
+# graph. The span is the one that says so, "WARNING: CommandBuffer disabled when profiling". [H]
+BUFFERED = "command-buffer"
+BUFFER_OFF = late(r"^WARNING: CommandBuffer disabled when profiling")
+REASONS = (*(reason for reason, _ in HOST_REASONS), HOST_OP, BUFFERED)
 
 
 def host_reason(name: str) -> str | None:

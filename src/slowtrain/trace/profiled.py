@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from slowtrain.trace import (
     Trace,
     ahead,
     cadence,
+    division,
     horizon,
     hosted,
     idle,
@@ -34,33 +35,16 @@ from slowtrain.trace import (
     timeline,
     xplane,
 )
-from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, MEMSET
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.timeline import Timeline
+from slowtrain.values import dataclass
 
 USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
 MOST_HIDDEN = 0.05  # of the steps: kernels of graphs that the profile does not show (LITTLE of the causes)
 LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
 DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
-DEVICE_CATEGORIES = {  # where several kinds overlap, the first counts
-    Category.DEVICE: (KERNEL, D2D, MEMSET),
-    Category.COLLECTIVE: (COLLECTIVE,),
-    Category.FEED: (H2D,),
-    Category.READBACK: (D2H,),
-}
-REASONS = {  # the category of an idle moment by its reason
-    "input": Category.INPUT,
-    "compile": Category.COMPILE,
-    "callback": Category.CALLBACK,
-    "sync": Category.READBACK,
-    "d2h": Category.READBACK,
-    "h2d": Category.FEED,
-    **dict.fromkeys(("allocation", names.HOST_OP, "eager", "dispatch", "queue"), Category.DISPATCH),
-    "python": Category.PYTHON,
-    "unattributed": Category.UNATTRIBUTED,
-}
 
 
 def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
@@ -115,7 +99,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
     if device is None:
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
     else:
-        waits, columns = divided(whole, device, found)
+        waits, columns = division.divide_profile(whole, device, found)
         summary = summed.summary(whole, device, found, waits)
     trace = Trace(
         signals=frozenset(_signals(whole, summary, columns, waits)),
@@ -189,13 +173,24 @@ def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
         yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What an accelerator did in the steps of a recording's window: its summary, its ops, the division of a step."""
+
+    device: Device
+    ops: Kernels
+    window: division.WindowDivision
+
+
 def of_window(
-    window: kernels.Window, noted: Mapping[str, Intervals] = MappingProxyType({})
-) -> tuple[Device, Kernels] | None:
+    window: kernels.Window,
+    noted: Mapping[str, Intervals] = MappingProxyType({}),
+    lanes: Callable[[Floats, Floats], Mapping[division.Lane, Intervals]] | None = None,
+) -> Seen | None:
     """What an accelerator did in the steps of a recording's own window; None where none wrote a timeline.
 
     ``noted``: what the recorder knows of the main thread, ms of the run by reason; without Python's frames the profiler
-    sees nothing of a batch that Python makes.
+    sees nothing of a batch that Python makes. ``lanes`` gives the same by lane, between given moments of the run.
     """
     try:
         space = xplane.read(window.path)
@@ -209,14 +204,19 @@ def of_window(
         return None
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
-    found = ahead.steps(found, whole, device)
+    found = division.settled(ahead.steps(found, whole, device))
     main = more = idle.main_thread(whole.threads)
     if main is not None and more is not None:
         for reason, (start, end) in noted.items():
             more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
         whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
-    waits, _ = divided(whole, device, found)
-    return summed.summary(whole, device, found, waits), summed.by_op(device.activities, found)
+    spans, waits = division.device_spans(whole, device, found)
+    own = lanes(found.start_ms + origin_ms, found.end_ms + origin_ms) if lanes is not None else {}
+    by_lane = {lane: (start - origin_ms, end - origin_ms) for lane, (start, end) in own.items()}
+    by_lane = by_lane or {None: (found.start_ms[:1], found.end_ms[-1:])}
+    summary = summed.summary(whole, device, found, waits)
+    divided = division.divide_window(spans, waits, found, by_lane)
+    return Seen(summary, summed.by_op(device.activities, found), divided)
 
 
 def _steps(found: Cadence) -> Steps:
@@ -251,32 +251,6 @@ def _facts(whole: Timeline, found: Cadence, device: timeline.Device | None) -> d
         # Of one host: the one whose device computed.
         "hardware": [{**d.facts, "kind": d.kind} for d in whole.devices if device is None or d.host == device.host],
     }
-
-
-# -- where a step goes
-
-
-def divided(whole: Timeline, device: timeline.Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:
-    """Ms of each category in each step, which add up to it; and the device's waits."""
-    acts = device.activities
-    left = intervals.union(found.start_ms, found.end_ms)
-    columns: dict[Category, Floats] = {}
-
-    def add(category: Category, spans: Intervals) -> None:
-        columns[category] = columns.get(category, 0.0) + intervals.covered(spans, found.start_ms, found.end_ms)
-
-    for category, kinds in DEVICE_CATEGORIES.items():
-        spans = intervals.intersect(left, acts.busy(*kinds))
-        add(category, spans)
-        left = intervals.subtract(left, spans)
-    waits = idle.attribute(whole, device, left)
-    for reason, spans in waits.reasons.items():
-        add(REASONS[reason], spans)
-    known = sum(columns.values(), np.zeros(len(found)))
-    length = found.end_ms - found.start_ms
-    unknown = columns.get(Category.UNATTRIBUTED, np.zeros(len(found)))
-    columns[Category.UNATTRIBUTED] = unknown + np.maximum(length - known, 0.0)
-    return waits, columns
 
 
 def _run(whole: Timeline, found: Cadence) -> Attribution:

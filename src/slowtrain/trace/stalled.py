@@ -67,7 +67,7 @@ WORDS = {
     "python": SAID[Category.PYTHON],
     "input": SAID[Category.INPUT],
     "readback": SAID[Category.READBACK],
-    "feed": SAID[Category.FEED],
+    "feed": SAID[Category.CONVERT],
     "callback": SAID[Category.CALLBACK],
     "logging": "writing logs",
     "trace": "tracing",
@@ -200,7 +200,7 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
             "callback": ("callback", Category.CALLBACK),
             "gc": ("collection", Category.GC),
             "readback": ("readback", Category.READBACK),
-            "feed": ("feed", Category.FEED),
+            "feed": ("feed", Category.CONVERT),
         }[lane]
     if not stall.inside:
         return _python(trace, stall, seen), Category.PYTHON

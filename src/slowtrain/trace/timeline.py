@@ -276,7 +276,8 @@ def _telling(plane: xplane.Plane) -> Bools | None:
 
 
 def _role(text: str) -> int:
-    reason = names.HOST_OP if names.HOST_CALLBACK.match(text) else names.host_reason(text)
+    special = ((names.HOST_CALLBACK, names.HOST_OP), (names.BUFFER_OFF, names.BUFFERED))
+    reason = next((r for pattern, r in special if pattern.match(text)), None) or names.host_reason(text)
     return names.REASONS.index(reason) if reason else -1
 
 
@@ -290,6 +291,7 @@ def _thread(
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
     reason[_begun_before(start, code, texts)] = -1
     _mark_compiled(start, end, code, texts, reason)
+    _mark_loop_ops(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
     ops = joined([part for part in parts if part is not None])
     calls = called.read(events, start, end, code)
@@ -341,6 +343,18 @@ def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ..
     if len(calls) and mine.any():
         inside = intervals.covered(intervals.union(start[mine], end[mine]), start[calls], end[calls])
         reason[calls[inside > 0]] = compiling
+
+
+def _mark_loop_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
+    """All of Python's call of an op that belongs to Keras' own loop is dispatch: nobody asked for the value it waits for."""
+    wanted = {f"{names.EAGER_LOCAL}{op}" for op in names.LOOP_OPS}
+    ops = np.flatnonzero(np.array([t in wanted for t in texts], dtype=bool)[code])
+    calls = np.flatnonzero(_is(texts, code, names.EAGER_FAST_PATH))
+    if len(ops) and len(calls):
+        around = calls[np.maximum(np.searchsorted(start[calls], start[ops], side="right") - 1, 0)]
+        around = around[end[around] >= end[ops]]
+        inside = intervals.covered(intervals.union(start[around], end[around]), start, end) >= end - start
+        reason[inside & (reason >= 0)] = names.REASONS.index("dispatch")
 
 
 def _is(texts: tuple[str, ...], code: Codes, text: str) -> Bools:

@@ -30,10 +30,10 @@ FAR = 1.2  # times: a mean further off the line than this is said
 LEAST_S = 5.0
 PARTS = {
     "input": (Category.INPUT,),
-    "copies": (Category.FEED, Category.READBACK),
-    "launch": (Category.DISPATCH, Category.COMPILE),
+    "copies": (Category.CONVERT, Category.FEED, Category.READBACK),
+    "launch": (Category.DISPATCH, Category.HOST_OP, Category.COMPILE),
     "Python": (Category.PYTHON, Category.CALLBACK, Category.GC),
-    "computing": (Category.DEVICE, Category.COLLECTIVE),
+    "computing": (Category.DEVICE, Category.COLLECTIVE, Category.COLLECTIVE_WAIT, Category.OTHER_PROCESS),
     "unattributed": (Category.UNATTRIBUTED,),
 }
 

@@ -138,7 +138,7 @@ class Looking:
         try:
             found = steps.find(part)
             self._learn(part, now_ns)
-            trace = build.build(part, self._seen or (None, None))
+            trace = build.build(part, self._seen or (None, None, None))
         except (*recording.WRONG, InputError):  # one odd piece: the next window may be whole
             return replace(self._trace, steps=Steps()), self._history
         self._trace = trace
@@ -167,7 +167,7 @@ class Looking:
             whole = self.follower.recent(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
         found = steps.find(whole)
         if len(found) and found.windowed.any():
-            self._seen = build.deep_windows(whole, found)
+            self._seen = build.deep_windows(whole, found, eager=build.is_eager(whole, found))
 
     def _quiet_ms(self, now_ns: int, taken: int | None) -> float | None:
         if not taken:

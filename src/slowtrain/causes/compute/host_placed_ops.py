@@ -82,7 +82,7 @@ class HostPlacedOps(Cause):
         copies, waiting = evidence.numbers["copies_ms"], evidence.numbers["host_op_ms"]
         drops = {Category.FEED: min(copies / 2, trace.mean(Category.FEED))}
         drops[Category.READBACK] = min(copies - drops[Category.FEED], trace.mean(Category.READBACK))
-        drops[Category.DISPATCH] = waiting
+        drops[Category.HOST_OP] = min(waiting, trace.mean(Category.HOST_OP))
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:

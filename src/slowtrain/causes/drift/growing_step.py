@@ -23,7 +23,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 CURES = {
     str(Category.PYTHON): "keep running totals instead of going through the whole history in each step",
     "line": "keep running totals instead of going through the whole history in each step",
-    str(Category.FEED): "turn into tensors what is new in this step, and not all that was collected so far",
+    str(Category.CONVERT): "turn into tensors what is new in this step, and not all that was collected so far",
     str(Category.READBACK): "read back what is new in this step, and not all that was collected so far",
     str(Category.COMPILE): "give traced functions a fixed shape, or an input_signature with None in its place",
     str(Category.INPUT): "build the data set once: one that is mapped or concatenated anew grows with each turn",
@@ -266,7 +266,7 @@ def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
 def _where(trace: Trace, why: Moved) -> tuple[Place, ...]:
     """The lines that ran longer, and those that make an array longer: first, where it is what a call works on."""
     arrays = gathering.adding(trace, held.arrays(trace))
-    worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.FEED))
+    worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.CONVERT))
     return shown.together(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
 
 

@@ -78,7 +78,7 @@ class EagerStep(Cause):
         if kernels is None:
             return []
         pool = {c: trace.mean(c) for c in (Category.DISPATCH, Category.DEVICE, Category.UNATTRIBUTED)}
-        pool[Category.FEED] = min(_constants_ms(trace), trace.mean(Category.FEED))
+        pool[Category.CONVERT] = min(_constants_ms(trace), trace.mean(Category.CONVERT))
         if trace.fact("profile"):
             # Between ops it cannot tell the framework's Python from the script's: no more of it than of the framework.
             pool[Category.PYTHON] = min(trace.mean(Category.PYTHON), trace.mean(Category.DISPATCH))

@@ -96,7 +96,7 @@ class LaunchBound(Cause):
         if trace.fact("profile") or trace.on_jax:
             saved = evidence.numbers["overhead_ms"]
             drops: dict[Category, float] = {}
-            for category in (Category.DISPATCH, Category.PYTHON, Category.FEED):
+            for category in (Category.DISPATCH, Category.PYTHON, Category.CONVERT, Category.FEED):
                 drops[category] = min(saved - sum(drops.values()), trace.mean(category))
             return [Drop(drops, spread=(0.5, 1.1))]
         fetch = min(trace.mean(Category.INPUT), MOST_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
@@ -253,7 +253,7 @@ def _called(trace: Trace) -> Evidence | None:
         return None
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
-    starting = _between_calls(trace, trace.mean(Category.DISPATCH) + (trace.mean(Category.FEED) if small else 0.0))
+    starting = _between_calls(trace, trace.mean(Category.DISPATCH) + ((trace.mean(Category.CONVERT) + trace.mean(Category.FEED)) if small else 0.0))
     busy, overhead = trace.mean(Category.DEVICE), _spared(trace, starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None

@@ -65,7 +65,7 @@ class PerStepFeed(Cause):
         if not trace.fact("profile"):
             return self.needs
         # Python between calls may be what makes the batch.
-        hidden = sum(map(trace.share, (Category.FEED, Category.PYTHON, Category.UNATTRIBUTED)))
+        hidden = sum(map(trace.share, (Category.CONVERT, Category.FEED, Category.PYTHON, Category.UNATTRIBUTED)))
         on_device = Signal.DEVICE in trace.signals
         told = _copied(trace) is not None or hidden < LITTLE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.FEEDS}))
@@ -97,7 +97,7 @@ class PerStepFeed(Cause):
                 made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())
         given = _in_call_ms(trace) if handed else 0.0
-        total = min(feed, trace.mean(Category.FEED)) + made + given
+        total = min(feed, _handed_over_ms(trace)) + made + given
         if not fed and not (handed and (made or given)):
             return None
         if not handed and feed < 0.5 * total:
@@ -128,7 +128,8 @@ class PerStepFeed(Cause):
             asked = min(asked, ARRAY_MS * evidence.numbers["conversions_per_step"])
         given = max(given - max(asked - feed - python, 0.0), 0.0)
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
-        spared = {Category.FEED: feed, Category.PYTHON: python, Category.DISPATCH: given}
+        converted = min(feed, trace.mean(Category.CONVERT))
+        spared = {Category.CONVERT: converted, Category.FEED: feed - converted, Category.PYTHON: python, Category.DISPATCH: given}
         return [Drop(spared, spread=(0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
@@ -329,6 +330,12 @@ def _in_call_ms(trace: Trace) -> float:
     return min(size / ARRAY_BYTES_PER_MS, trace.mean(Category.DISPATCH))
 
 
+def _handed_over_ms(trace: Trace) -> float:
+    """Ms a step in which host data becomes tensors and crosses to the device, the calls that start copies included."""
+    starting = trace.device.idle.get("h2d", 0.0) if trace.device is not None else 0.0
+    return trace.mean(Category.CONVERT) + trace.mean(Category.FEED) + starting
+
+
 def _bytes(leaf: Mapping[str, Any]) -> int:
     """Of one number, by the digits that types end in: ``float32``, ``uint8``; of others one."""
     bits = re.search(r"\d{1,3}$", str(leaf.get("dtype")))
@@ -339,8 +346,8 @@ def _copied(trace: Trace) -> Evidence | None:
     """In a profile: the thread that launches the device's work converts and copies first, and asks no iterator."""
     device = trace.device
     copies = device.copies.get("h2d") if device is not None else None
-    waited = trace.mean(Category.FEED)
-    if device is None or waited < LITTLE * trace.step_ms or device.idle.get("h2d", 0.0) < BY_HAND * waited:
+    waited = _handed_over_ms(trace)
+    if device is None or waited < LITTLE * trace.step_ms or device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:
         return None
     if trace.fact("fed_by_keras"):
         return None  # not by hand

@@ -88,7 +88,7 @@ class PerStepReadback(Cause):
         if trace.fact("profile"):
             # The device idled; and without the wait what the host does lies beside what the device does, not behind it.
             # On an H100 two steps gained 1.84 and 5.6 times so, more than this, for launching gets quicker, too.
-            host = sum(map(trace.mean, (Category.DISPATCH, Category.PYTHON, Category.FEED, Category.CALLBACK)))
+            host = sum(map(trace.mean, (Category.DISPATCH, Category.PYTHON, Category.CONVERT, Category.FEED, Category.CALLBACK)))
             beside = min(trace.mean(Category.DEVICE), host)
             return [Drop({Category.READBACK: 0.98 * waited, Category.DEVICE: beside}, 0.0, (0.6, 1.4))]
         if trace.on_accelerator:
@@ -96,7 +96,7 @@ class PerStepReadback(Cause):
             waited = min(waited, max(trace.step_ms - waited, 0.0))
         drops = {Category.READBACK: waited}
         left = max(cost - waited, 0.0)
-        for category in (Category.PYTHON, Category.FEED):
+        for category in (Category.PYTHON, Category.CONVERT, Category.FEED):
             drops[category] = min(left, trace.mean(category))
             left -= drops[category]
         # Every hundredth step still reads, or each reads one of many values, whichever is less.

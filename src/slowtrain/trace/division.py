@@ -1,0 +1,215 @@
+"""Divides a step on an accelerator: what the device did, and why it waited.
+
+There is one division for profiles and for recordings. A profile's steps are divided as they are. A recording's window
+is divided in the same way; then what the device did is carried over to the steps outside the window in milliseconds,
+since the profiler makes neither kernels nor copies longer. Only the rest of the step, which is the host's and which
+the profiler does make longer, is divided in proportion to the reasons for which the device waited in the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from slowtrain.model import Category
+from slowtrain.trace import Bools, Floats, idle, intervals, names
+from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, MEMSET
+from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.timeline import Device, Timeline
+from slowtrain.values import dataclass
+
+DEVICE_CATEGORIES = {  # where several kinds overlap, the first counts
+    Category.DEVICE: (KERNEL, D2D, MEMSET),
+    Category.COLLECTIVE: (COLLECTIVE,),
+    Category.FEED: (H2D,),
+    Category.READBACK: (D2H,),
+}
+REASONS = {  # the category of an idle moment by its reason
+    "input": Category.INPUT,
+    "compile": Category.COMPILE,
+    "callback": Category.CALLBACK,
+    "sync": Category.READBACK,
+    "d2h": Category.READBACK,
+    "convert": Category.CONVERT,
+    names.HOST_OP: Category.HOST_OP,
+    # The host's call that starts a copy is launching, as that of a kernel: the copy itself is the device's.
+    **dict.fromkeys(("h2d", "allocation", "eager", "dispatch", "queue", names.BUFFERED), Category.DISPATCH),
+    idle.OTHER_PROCESS: Category.OTHER_PROCESS,
+    "python": Category.PYTHON,
+    "unattributed": Category.UNATTRIBUTED,
+}
+# Of a window only: a run without the profiler launches a command buffer as one graph, and whether another process used
+# the device then is not known.
+IN_WINDOWS_ONLY = (names.BUFFERED, idle.OTHER_PROCESS)
+# What the main thread was in when the device waited, as far as the recorder knows; the rest is calls of the framework.
+OWN_LANES = {
+    "next": Category.INPUT,
+    "iterator": Category.INPUT,
+    "feed": Category.CONVERT,
+    "readback": Category.READBACK,
+    "trace": Category.COMPILE,
+    "build": Category.COMPILE,
+    "gc": Category.GC,
+    "callback": Category.CALLBACK,
+    "import": Category.PYTHON,
+}
+LANE_REASONS = {  # the reason of the device's wait in these lanes
+    Category.INPUT: "input", Category.CONVERT: "convert", Category.READBACK: "sync", Category.COMPILE: "compile",
+    Category.GC: "python", Category.CALLBACK: "callback", Category.PYTHON: "python",
+}  # fmt: skip
+UNSETTLED_STEPS, LEAST_STEPS = 2, 3  # the first steps under a profiler take 1.3 to 2 times as long; as many must stay
+Lane = Category | None  # None: inside calls of the framework
+Table = Mapping[Lane, Mapping[Category, float]]
+
+
+@dataclass(frozen=True)
+class WindowDivision:
+    """A mean step of a window, in ms.
+
+    ``device`` is what the device did while the main thread was in a lane, by category; the parts are disjoint. An op
+    that the host computes for the device is among them: the profiler makes it no longer either.
+    ``call_idle`` is for what the device waited while the main thread was in calls of the framework, by reason.
+    """
+
+    steps: int
+    step_ms: float
+    device: Table
+    call_idle: Mapping[str, float]
+
+    @property
+    def device_ms(self) -> float:
+        """All that the device did, copies and the host's ops included."""
+        return sum(ms for parts in self.device.values() for ms in parts.values())
+
+
+def settled(found: Cadence) -> Cadence:
+    """Steps without the first two, if enough are left."""
+    return found.without_first(UNSETTLED_STEPS) if len(found) >= UNSETTLED_STEPS + LEAST_STEPS else found
+
+
+def divide_profile(whole: Timeline, device: Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:
+    """Ms of each category in each step, which add up to it; and the device's waits."""
+    activities, waits = device_spans(whole, device, found)
+    columns: dict[Category, Floats] = {}
+    named = [*activities.items(), *((REASONS[reason], spans) for reason, spans in waits.reasons.items())]
+    for category, spans in named:
+        columns[category] = columns.get(category, 0.0) + intervals.covered(spans, found.start_ms, found.end_ms)
+    known = sum(columns.values(), np.zeros(len(found)))
+    unknown = columns.get(Category.UNATTRIBUTED, np.zeros(len(found)))
+    columns[Category.UNATTRIBUTED] = unknown + np.maximum(found.end_ms - found.start_ms - known, 0.0)
+    return waits, columns
+
+
+def device_spans(whole: Timeline, device: Device, found: Cadence) -> tuple[dict[Category, Intervals], idle.Idle]:
+    """When the device did what in these steps, disjoint, and the waits in between."""
+    left = intervals.union(found.start_ms, found.end_ms)
+    spans: dict[Category, Intervals] = {}
+    for category, kinds in DEVICE_CATEGORIES.items():
+        spans[category] = intervals.intersect(left, device.activities.busy(*kinds))
+        left = intervals.subtract(left, spans[category])
+    return spans, idle.attribute(whole, device, left)
+
+
+def divide_window(
+    activities: Mapping[Category, Intervals], waits: idle.Idle, found: Cadence, lanes: Mapping[Lane, Intervals]
+) -> WindowDivision:
+    """``lanes``: when the main thread was in which lane; they cover the steps and are disjoint."""
+    count = max(len(found), 1)
+
+    def per_step(spans: Intervals, lane: Lane) -> float:
+        return intervals.total(intervals.intersect(spans, lanes.get(lane, intervals.EMPTY))) / count
+
+    host_ops = waits.reasons.get(names.HOST_OP, intervals.EMPTY)
+    computed = [*activities.items(), (Category.HOST_OP, host_ops)]
+    device = {lane: {c: per_step(spans, lane) for c, spans in computed} for lane in lanes}
+    call_idle = {reason: per_step(spans, None) for reason, spans in waits.reasons.items() if reason != names.HOST_OP}
+    step_ms = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0
+    return WindowDivision(len(found), step_ms, device, {r: ms for r, ms in call_idle.items() if ms > 0})
+
+
+# -- from the window to the steps without a profiler
+
+
+@dataclass(frozen=True)
+class Unprofiled:
+    """Ms of each category for each step, and of the device's waits by reason for a mean steady step."""
+
+    columns: dict[Category, Floats]
+    idle: Mapping[str, float]
+
+
+def divide_steps(
+    lanes: Mapping[Lane, Floats], steady: Bools, window: WindowDivision, wait_ms: float | None, *, eager: bool
+) -> Unprofiled:
+    """``lanes``: ms of the main thread in each lane for each step. ``wait_ms``: for input inside calls, if measured.
+
+    ``eager``: Python starts the ops one by one, so that converting their operands is a part of that.
+    """
+    found = {c: np.zeros(len(steady)) for c in Category}
+    waits: dict[str, float] = {}
+    spilled: dict[Category, float] = {}
+    for lane, column in lanes.items():
+        if lane is None:
+            continue
+        busy, over = _carry(found, column, window.device.get(lane, {}), steady)
+        for category, ms in over.items():
+            spilled[category] = spilled.get(category, 0.0) + ms
+        found[lane] += column - busy
+        _add(waits, LANE_REASONS[lane], column - busy, steady)
+    calls = lanes.get(None, np.zeros(len(steady)))
+    inside = window.device.get(None, {})
+    did = {c: inside.get(c, 0.0) + spilled.get(c, 0.0) for c in (*inside, *spilled)}
+    waited = _waited(calls, steady, wait_ms or 0.0, sum(did.values()))
+    found[Category.INPUT] += waited
+    _add(waits, "input", waited, steady)
+    busy, _ = _carry(found, calls - waited, did, steady)
+    if did.get(Category.HOST_OP):
+        _add(waits, names.HOST_OP, busy * (did[Category.HOST_OP] / sum(did.values())), steady)
+    host = calls - waited - busy
+    for reason, share in _host_shares(window, measured_input=wait_ms is not None).items():
+        category = REASONS[reason]
+        # Inside the framework's calls Python is the framework's.
+        own = category is Category.PYTHON or (eager and category is Category.CONVERT)
+        found[Category.DISPATCH if own else category] += share * host
+        _add(waits, reason, share * host, steady)
+    return Unprofiled(found, {reason: ms for reason, ms in waits.items() if ms > 0})
+
+
+def _add(waits: dict[str, float], reason: str, column: Floats, steady: Bools) -> None:
+    if steady.any():
+        waits[reason] = waits.get(reason, 0.0) + float(column[steady].mean())
+
+
+def _carry(
+    found: dict[Category, Floats], column: Floats, parts: Mapping[Category, float], steady: Bools
+) -> tuple[Floats, dict[Category, float]]:
+    """Gives the device's ms to each step, as far as ``column`` has room; what is taken, and what had no room."""
+    total = sum(parts.values())
+    if total <= 0:
+        return np.zeros(len(column)), {}
+    taken = np.minimum(column, total)
+    for category, ms in parts.items():
+        found[category] += taken * (ms / total)
+    left = 1 - float(taken[steady].mean()) / total if steady.any() else 0.0
+    return taken, {category: ms * left for category, ms in parts.items()}
+
+
+def _waited(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float) -> Floats:
+    """The wait for input in each step's calls. Its mean is what was measured; it varies with the length of the call."""
+    if not steady.any():
+        return np.zeros(len(calls))
+    mean = float(calls[steady].mean())
+    wait = min(wait_ms, max(mean - busy_ms, 0.0))
+    waits = calls - np.minimum(calls, max(mean - wait, 0.0))
+    over = float(waits[steady].mean())
+    return np.minimum(waits * (wait / over), calls) if over > 0 else np.zeros(len(calls))
+
+
+def _host_shares(window: WindowDivision, *, measured_input: bool) -> dict[str, float]:
+    """Of the host's part of calls, the share of each reason."""
+    left_out = (*IN_WINDOWS_ONLY, *(("input",) if measured_input else ()))
+    kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
+    total = sum(kept.values())
+    return {reason: ms / total for reason, ms in kept.items()} if total > 0 else {"dispatch": 1.0}
