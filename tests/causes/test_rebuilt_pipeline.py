@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline
-from slowtrain.checkup import words
+from slowtrain.checkup import verdict, words
 from slowtrain.diagnose import examine
 from slowtrain.model import Effect, Evidence, VerdictKind
 from slowtrain.trace import Trace
@@ -91,7 +91,7 @@ def test_the_headline_does_not_call_it_waiting() -> None:
     trace = anew(drawn(EACH))
     findings = examine(trace)
     assert findings.diagnoses[0].cause == "input/rebuilt-pipeline"
-    kind = words.verdict(trace, findings)
+    kind = verdict.run_verdict(trace, findings)
     assert kind is VerdictKind.INPUT
     assert "4 ms of it making iterators and waiting for input; curing input/rebuilt-" in words.headline(
         trace, findings, kind

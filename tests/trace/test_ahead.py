@@ -30,7 +30,7 @@ def test_a_step_lasts_from_its_first_kernel_to_the_nexts() -> None:
     assert found.end_ms.tolist() == [15, 25, 35, 44]
     assert found.source == "calls of the function 'f', as the device took them: the host was ahead of it"
     assert found.on_host.start_ms.tolist() == HOST.start_ms.tolist()
-    assert found.first(2).on_host.end_ms.tolist() == [1, 2]
+    assert found.where(slice(2)).on_host.end_ms.tolist() == [1, 2]
 
 
 def test_a_device_that_keeps_up_has_its_hosts_steps() -> None:

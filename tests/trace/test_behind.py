@@ -177,7 +177,7 @@ def test_a_processor_computes_while_numpy_waits_for_it_in_a_loop_by_hand() -> No
     raw = by_hand("sync", every=1, wait_ms=9.0)
     ran = Kernels(4, 20.0, 16.0, 16.0, 5.0, 0.0)
     found = steps.find(raw)
-    assert behind.busy_ms(raw, found, None, ran) == pytest.approx(16.0 * found.mean_ms / 20.0)
-    assert behind.busy_ms(raw, found, None, None) is None
-    assert behind.busy_ms(replace(raw, facts={}), found, None, ran) is None
-    assert behind.busy_ms(raw, replace(found, source="fit"), None, ran) is None, "Keras waits where it is seen"
+    assert behind.busy_ms(raw, found, ran) == pytest.approx(16.0 * found.mean_ms / 20.0)
+    assert behind.busy_ms(raw, found, None) is None
+    assert behind.busy_ms(replace(raw, facts={}), found, ran) is None
+    assert behind.busy_ms(raw, replace(found, source="fit"), ran) is None, "Keras waits where it is seen"

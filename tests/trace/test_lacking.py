@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from slowtrain.checkup import words
+from slowtrain.checkup import verdict, words
 from slowtrain.diagnose import examine
 from slowtrain.trace import Trace, lacking, profiled, timeline, xplane
 from slowtrain.trace.activities import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
@@ -167,7 +167,7 @@ def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
     assert "no steps could be told" in trace.facts["notes"][0]
     findings = examine(trace)
-    said = words.headline(trace, findings, words.verdict(trace, findings))
+    said = words.headline(trace, findings, verdict.run_verdict(trace, findings))
     assert not [note for note in words.notes(trace, findings) if "a step here" in note or "wait for input" in note]
     assert "of the profile's" in said
     assert "step" not in said

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import cadence, idle, intervals, kernels, names, profiled, timeline, xplane
+from slowtrain.trace import cadence, division, idle, intervals, kernels, names, profiled, timeline, xplane
 from slowtrain.trace.activities import D2H, H2D, KERNEL, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
@@ -72,14 +72,14 @@ def test_a_kernel_that_was_launched_in_time_waited_in_the_queue() -> None:
 def test_the_launching_thread_tells_before_the_others() -> None:
     """Another thread fetches the next batch meanwhile: the gap is the dispatch of the thread that launches."""
     gpu = device((0, 4, "a", 1), (8, 10, "b", 2))
-    launcher = thread("tf_Compute/1", (0, 9, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    launcher = thread("tf_Compute/1", (0, 9, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.98, 2)))
     other = thread("tf_data_iterator_get_next/2", (3, 9, "IteratorGetNextOp::DoCompute"))
     assert waits(gpu, launcher, other) == {"dispatch": 4.0}
 
 
 def test_an_idle_launching_thread_waits_for_the_iterator() -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    launcher = thread("tf_Compute/1", (0, 1, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    launcher = thread("tf_Compute/1", (0, 1, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.98, 2)))
     fetching = thread("tf_data_iterator_get_next/2", (1.5, 7, "IteratorGetNextOp::DoCompute"))
     making = thread("tf_data_iterator_resource/3", (0, 10, "Iterator::Root::Prefetch::Map"))
     assert waits(gpu, launcher, fetching, making) == {"dispatch": 1.0, "input": 5.0}
@@ -87,7 +87,7 @@ def test_an_idle_launching_thread_waits_for_the_iterator() -> None:
 
 def test_making_input_ahead_is_no_wait() -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    launcher = thread("tf_Compute/1", launches=((0, 0.1, 1), (7, 7.5, 2)))
+    launcher = thread("tf_Compute/1", launches=((0, 0.1, 1), (7, 7.98, 2)))
     making = thread("tf_data_iterator_resource/3", (0, 10, "Iterator::Root::Prefetch::Map"))
     assert waits(gpu, launcher, making) == {"dispatch": 1.0, "unattributed": 5.0}
 
@@ -96,7 +96,7 @@ def test_python_is_what_lies_between_the_main_threads_calls() -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
     main = thread(
         "python/1", (0, 1, "EagerLocalExecute: __inference_f_1"), (6.5, 8, "EagerLocalExecute: __inference_f_1"),
-        launches=((0, 0.1, 1), (7, 7.5, 2)),
+        launches=((0, 0.1, 1), (7, 7.98, 2)),
     )  # fmt: skip
     assert waits(gpu, main) == {"dispatch": 1.5, "python": 4.5}
 
@@ -104,11 +104,11 @@ def test_python_is_what_lies_between_the_main_threads_calls() -> None:
 def test_a_thread_that_runs_python_waits_for_no_other() -> None:
     """Keras hands a step's logs to a thread of its own, which reads them: nothing waits for that one."""
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.98, 2)))
     reading = thread("python/2", (2, 6, "np.asarray(jax.Array)"))
     assert waits(gpu, main, reading) == {"dispatch": 1.0, "python": 5.0}
     waiting = thread(
-        "python/1", (0, 8, "$fit.py:3 fit"), (2, 6, "$threading.py:355 wait"), launches=((0, 0.1, 1), (7, 7.5, 2))
+        "python/1", (0, 8, "$fit.py:3 fit"), (2, 6, "$threading.py:355 wait"), launches=((0, 0.1, 1), (7, 7.98, 2))
     )
     assert waits(gpu, waiting, reading) == {"dispatch": 1.0, "python": 1.0, "sync": 4.0}
 
@@ -116,7 +116,7 @@ def test_a_thread_that_runs_python_waits_for_no_other() -> None:
 def test_a_copy_ends_no_gap_while_the_next_kernel_is_not_even_launched() -> None:
     """A value read back by another thread: what the device waits for is the thread that launches."""
     gpu = device((0, 2, "a", 1), (5, 5.2, "MemcpyD2H", 2), (8, 10, "b", 3), kinds={"MemcpyD2H": D2H})
-    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.5, 3)))
+    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.98, 3)))
     reading = thread("python/2", (2, 6, "np.asarray(jax.Array)"), launches=((4.9, 5.0, 2),))
     assert waits(gpu, main, reading) == {"dispatch": 1.0, "python": 4.8}
 
@@ -125,7 +125,7 @@ def test_a_call_that_waits_for_its_arguments_waits_for_the_copy() -> None:
     """The calling thread is inside one span; the pool copies meanwhile. Once kernels are launched it is dispatch."""
     call, launching = "[0] PjRtStreamExecutorRawLoadedExecutable::Execute", "[0] GpuExecutable::ExecuteThunks"
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    main = thread("python/1", (1, 9, call), (6, 9, launching), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    main = thread("python/1", (1, 9, call), (6, 9, launching), launches=((0, 0.1, 1), (7, 7.98, 2)))
     pool = thread("pjrt_async_work_runner/2", (1, 7, "H2D Dispatch"))
     assert waits(gpu, main, pool) == {"h2d": 4.0, "dispatch": 2.0}
     assert waits(gpu, main, thread("another/2", (1, 7, "H2D Dispatch"))) == {"dispatch": 6.0}
@@ -134,7 +134,7 @@ def test_a_call_that_waits_for_its_arguments_waits_for_the_copy() -> None:
 def test_a_program_that_calls_python_waits_for_what_the_host_computes() -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
     spans = ((1, 9, "PjitFunction(f)"), (2, 7, "pure_callback.1"), (2, 3, "MemcpyD2H"))
-    main = thread("python/1", *spans, launches=((0, 0.1, 1), (7, 7.5, 2)))
+    main = thread("python/1", *spans, launches=((0, 0.1, 1), (7, 7.98, 2)))
     told = np.where(main.name == main.texts.index("pure_callback.1"), names.REASONS.index(names.HOST_OP), main.reason)
     assert waits(gpu, replace(main, reason=told)) == {"host-op": 5.0, "dispatch": 1.0}
 
@@ -152,7 +152,7 @@ def test_python_frames_of_which_only_the_end_was_seen_are_no_reason() -> None:
 def test_a_pool_that_awaits_a_buffer_is_a_wait_where_the_script_is_in_nothing_else() -> None:
     """As in a real attention on an MI300X: the call of block_until_ready itself has no frame."""
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    main = thread("python/1", (0, 3, "$net.py:7 loss"), (7, 8, "$net.py:7 loss"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    main = thread("python/1", (0, 3, "$net.py:7 loss"), (7, 8, "$net.py:7 loss"), launches=((0, 0.1, 1), (7, 7.98, 2)))
     pool = thread("tf_pjrt_thread_pool/2", (1, 7, "BufferSequencingEvent::Execute"))
     assert waits(gpu, main, pool) == {"dispatch": 1.0, "python": 1.0, "sync": 4.0}
 
@@ -183,7 +183,7 @@ def test_a_frame_that_only_touches_a_gap_does_not_say_what_it_was() -> None:
 )
 def test_each_reason_by_its_span(name: str, reason: str) -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
-    main = thread("python/1", (0, 7, name), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    main = thread("python/1", (0, 7, name), launches=((0, 0.1, 1), (7, 7.98, 2)))
     assert waits(gpu, main).get(reason, 0.0) >= 5.0
 
 
@@ -248,7 +248,7 @@ def timelines(draw: st.DrawFn) -> Timeline:
 def test_every_moment_of_a_step_has_one_category(whole: Timeline, steps: int) -> None:
     edges = np.linspace(0, 100, steps + 1)
     found = cadence.Cadence(edges[:-1], edges[1:], "drawn")
-    idle_found, columns = profiled.divided(whole, whole.devices[0], found)
+    idle_found, columns = division.divide_profile(whole, whole.devices[0], found)
     total = sum(columns.values(), np.zeros(steps))
     assert total == pytest.approx(edges[1:] - edges[:-1], rel=1e-6)
     assert all((column >= -1e-9).all() for column in columns.values())
@@ -335,7 +335,7 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
     starts = first + 2.0 * np.arange(3)
     seen = profiled.of_window(kernels.Window(path, 0.0, begun, starts, starts + 2.0))
     assert seen is not None
-    device_, ran = seen
+    device_, ran = seen.device, seen.ops
     assert device_.kind == "GPU"
     assert device_.kernels > 0
     assert 0 < device_.busy_ms <= 2.0

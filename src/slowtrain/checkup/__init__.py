@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import device, given, pictures, seen, words
+from slowtrain.checkup import device, given, pictures, seen, verdict, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -43,12 +43,13 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
     shown = _Paths(trace)
     diagnoses = tuple(_placed(d, shown) for d in findings.diagnoses)
     step = attribution.mean(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
-    verdict = words.verdict(trace, findings)
+    of_run = verdict.run_verdict(trace, findings)
     found = Checkup(
         version=__version__,
         subject=_subject(trace, findings, folder),
-        verdict=verdict,
-        headline=words.headline(trace, findings, verdict),
+        verdict=of_run,
+        step_verdict=verdict.step_verdict(trace, findings),
+        headline=words.headline(trace, findings, of_run),
         steps=_steps(trace),
         attribution=step,
         run=_whole(trace.run),
@@ -60,7 +61,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         next_steps=tuple(words.next_steps(trace, findings, folder)),
         pictures=pictures.pictures(trace, shown.place),
         device=device.use(trace),
-        lost=words.LOST if words.nonfinite(findings) is not None else "",
+        lost=words.LOST if verdict.nonfinite(findings) is not None else "",
     )
     return replace(found, seen=seen.seen(trace, found, shown.place))
 

@@ -1,4 +1,4 @@
-"""The one-word verdict, the headline, notes and next steps."""
+"""The headline, notes and next steps."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from pathlib import Path
 import numpy as np
 
 from slowtrain.checkup import blind
-from slowtrain.diagnose import WORTH, Findings
+from slowtrain.checkup.verdict import (
+    failed,
+    filling,
+    gaining,
+    largest,
+    nonfinite,
+    passing,
+    unexplained,
+    waits_for_copies,
+)
+from slowtrain.diagnose import Findings
 from slowtrain.figures import FORETOLD, counted, plain, times
 from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Saving, Signal, VerdictKind
-from slowtrain.trace import Trace, feeding, host, work
+from slowtrain.trace import Trace, feeding, host
 from slowtrain.trace.stalled import crowd
 
-CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
-
-FAMILIES = {
-    "input": VerdictKind.INPUT,
-    "transfer": VerdictKind.TRANSFER,
-    "host": VerdictKind.HOST,
-    "startup": VerdictKind.STARTUP,
-    "compute": VerdictKind.COMPUTE,
-    "memory": VerdictKind.MEMORY,
-    "drift": VerdictKind.SLOWING,
-}
-# Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
-# step the rest is work.
-UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
 LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
 CROWDED = 0.2  # processors that others take
 MOST_OF_RUN = 0.5
@@ -49,109 +45,10 @@ HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot b
 BOUND_BY = {
     VerdictKind.INPUT: (Category.INPUT,),
     VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    VerdictKind.LAUNCH: (Category.DISPATCH,),
     VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),
 }
-LAUNCHING = "host/launch-bound"
-NONFINITE, LOST = "numerics/nonfinite-loss", "loss not finite"
-FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
-CATEGORIES = {
-    Category.INPUT: VerdictKind.INPUT,
-    Category.FEED: VerdictKind.TRANSFER,
-    Category.READBACK: VerdictKind.TRANSFER,
-    Category.COMPILE: VerdictKind.HOST,
-    Category.DISPATCH: VerdictKind.LAUNCH,
-    Category.PYTHON: VerdictKind.HOST,
-    Category.CALLBACK: VerdictKind.HOST,
-    Category.GC: VerdictKind.HOST,
-    Category.DEVICE: VerdictKind.COMPUTE,
-    Category.COLLECTIVE: VerdictKind.COMPUTE,
-}
-
-
-def verdict(trace: Trace, findings: Findings) -> VerdictKind:
-    """What bounds the run: the first cause that is worth something, else the largest category."""
-    first = gaining(findings)
-    exhausted = any(d.cause == FILLING[0] for d in findings.diagnoses)
-    if failed(trace) and not len(trace.steps):
-        return VerdictKind.MEMORY if exhausted else VerdictKind.FAILED
-    if exhausted:
-        return VerdictKind.MEMORY
-    if not trace.enough:
-        clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
-        return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
-    if filling(findings) is not None:
-        return VerdictKind.MEMORY
-    if first is not None:
-        return _of(first)
-    if trace.untold or passing(trace):
-        return VerdictKind.INSUFFICIENT
-    category = largest(trace)
-    # Overhead that no cause claims, beside computing of its own size, is the price of the computing, where one
-    # processor does both: an accelerator waits.
-    computing = trace.mean(Category.DEVICE) > 0.5 * trace.mean(Category.DISPATCH)
-    if category is Category.DISPATCH and computing and not trace.on_accelerator:
-        category = Category.DEVICE
-    if category is Category.DEVICE and waits_for_copies(trace):
-        return VerdictKind.MEMORY
-    # Told apart from what starts operations: then the host keeps the step waiting with something else.
-    if category is Category.DISPATCH and LAUNCHING in findings.healthy:
-        return VerdictKind.HOST
-    return CATEGORIES.get(category, VerdictKind.HOST)
-
-
-def waits_for_copies(trace: Trace) -> bool:
-    """Whether the device is busy with waiting for copies that its own program started."""
-    return work.copy_wait_share(trace.device) > 0.5
-
-
-def _of(diagnosis: Diagnosis) -> VerdictKind:
-    if diagnosis.cause in (LAUNCHING, "compute/small-batch"):
-        return VerdictKind.LAUNCH
-    return FAMILIES.get(diagnosis.cause.split("/")[0], VerdictKind.HOST)
-
-
-def gaining(findings: Findings) -> Diagnosis | None:
-    """The first diagnosis whose cure saves something."""
-    return next((d for d in findings.diagnoses if d.saving.speedup > 1.0), None)
-
-
-def filling(findings: Findings) -> Diagnosis | None:
-    """Memory that ran out, or a leak that stands before any saving, since the run would not live to see one."""
-    first = next(iter(findings.diagnoses), None)
-    return first if first is not None and first.cause in FILLING else None
-
-
-def nonfinite(findings: Findings) -> Diagnosis | None:
-    """A loss that is no number: of what was trained from there on nothing is left, so that no speed comes before it."""
-    return next((d for d in findings.diagnoses if d.cause == NONFINITE), None)
-
-
-def failed(trace: Trace) -> bool:
-    code = trace.fact("launch", "exit_code")
-    return isinstance(code, int) and code != 0
-
-
-def largest(trace: Trace) -> Category:
-    known = [c for c in trace.categories if c is not Category.UNATTRIBUTED]
-    return max(known, key=trace.mean, default=Category.UNATTRIBUTED)
-
-
-def unexplained(trace: Trace) -> Category | None:
-    """Where so much of a step goes, without a known cause, that it is not simply healthy."""
-    if not trace.step_ms:
-        return None
-    return next((c for c, least in UNEXPLAINED.items() if trace.share(c) >= least), None)
-
-
-def passing(trace: Trace) -> bool:
-    """Whether nobody looked inside a step, and its part that nothing explains is next to nothing of the run.
-
-    A run of a hundred short steps is mostly imports: what would spare less than a twentieth of it is no finding.
-    """
-    odd = unexplained(trace)
-    if odd is None or blind.find(trace) is None:
-        return False
-    return trace.mean(odd) * trace.steps.count < (1 - 1 / WORTH["run"]) * trace.run_ms
+LOST = "loss not finite"
 
 
 def _little(trace: Trace) -> str:

@@ -352,6 +352,7 @@ class DeviceUse:
 class Checkup:
     """The whole answer; what every report renders.
 
+    ``verdict`` is that of the run, ``step_verdict`` that of a steady step: where its time goes.
     ``lost`` heads it in the verdict's place where what was trained is worth nothing, however fast; else empty.
     """
 
@@ -372,3 +373,4 @@ class Checkup:
     device: DeviceUse | None = None
     seen: tuple[SeenInSource, ...] = ()
     lost: str = ""
+    step_verdict: VerdictKind = VerdictKind.INSUFFICIENT

@@ -28,6 +28,7 @@ def document(checkup: Checkup) -> dict[str, Any]:
             "tool": {"version": checkup.version},
             "subject": _subject(checkup),
             "verdict": checkup.verdict,
+            "step_verdict": checkup.step_verdict,
             "steps": {
                 "counted": checkup.steps.counted,
                 "warmup": checkup.steps.warmup,

@@ -7,7 +7,7 @@ consumer's gaps and the deep windows measured, and stays ``unattributed`` where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -46,10 +46,22 @@ class Inside:
     window: division.WindowDivision | None = None
 
 
+def _main_spans(recording: Recording) -> Iterator[tuple[str, Spans]]:
+    """Spans of each lane on the main thread. What no line of the script reads back, Keras' own loop reads."""
+    for lane, spans in recording.lanes.items():
+        if lane not in LANES:
+            continue
+        mine = spans.where(spans.thread == recording.main)
+        if lane == "readback" and len(mine):
+            sited = np.array([n.place is not None for n in recording.names], dtype=bool)[mine.name]
+            yield "loop", mine.where(~sited)
+            mine = mine.where(sited)
+        yield lane, mine
+
+
 def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
     """Self time of each lane on the main thread, in ms for each step; ``python`` is what no span covers."""
-    parts = [(lane, s.where(s.thread == recording.main)) for lane, s in recording.lanes.items() if lane in LANES]
-    parts = [(lane, s) for lane, s in parts if len(s)]
+    parts = [(lane, s) for lane, s in _main_spans(recording) if len(s)]
     result = {lane: np.zeros(len(steps)) for lane, _ in parts}
     if parts and len(steps):
         start = np.concatenate([s.start_ms for _, s in parts])
@@ -63,7 +75,7 @@ def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
             mine, child = lane_of == i, above == i
             own = intervals.overlap(start[mine], end[mine], steps.start_ms, steps.end_ms)
             taken = intervals.overlap(start[child], end[child], steps.start_ms, steps.end_ms)
-            result[lane] = np.maximum(own - taken, 0.0)
+            result[lane] = result[lane] + np.maximum(own - taken, 0.0)
     known = sum(result.values(), np.zeros(len(steps)))
     result["python"] = np.maximum(steps.ms - known, 0.0)
     return result
@@ -110,12 +122,10 @@ def main_lanes(recording: Recording, start: Floats, end: Floats, *, eager: bool)
     """When the main thread was in which lane between these moments; the innermost span owns the moment."""
     low, high = float(start[0]), float(end[-1])
     rows: list[tuple[float, float, division.Lane]] = []
-    for lane, spans in recording.lanes.items():
-        if lane in LANES:
-            near = (spans.thread == recording.main) & (spans.end_ms > low) & (spans.start_ms < high)
-            mine = spans.where(near)
-            group = lane_group(lane, eager=eager)
-            rows += [(a, b, group) for a, b in zip(mine.start_ms.tolist(), mine.end_ms.tolist(), strict=True)]
+    for lane, spans in _main_spans(recording):
+        near = spans.where((spans.end_ms > low) & (spans.start_ms < high))
+        group = lane_group(lane, eager=eager)
+        rows += [(a, b, group) for a, b in zip(near.start_ms.tolist(), near.end_ms.tolist(), strict=True)]
     found: dict[division.Lane, list[tuple[float, float]]] = {}
     for begun, ended, owner in intervals.innermost(rows, low, high, lane_group("python", eager=eager)):
         found.setdefault(owner, []).append((begun, ended))

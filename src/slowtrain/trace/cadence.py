@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowtrain.trace import Floats, Ints, names
+from slowtrain.trace import Bools, Floats, Ints, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Thread, Timeline
@@ -43,15 +43,10 @@ class Cadence:
         """When the host called what the steps are made of."""
         return self if self.called is None else Cadence(*self.called, self.source)
 
-    def first(self, count: int) -> Cadence:
-        """The first ``count`` steps."""
-        called = None if self.called is None else (self.called[0][:count], self.called[1][:count])
-        return replace(self, start_ms=self.start_ms[:count], end_ms=self.end_ms[:count], called=called)
-
-    def without_first(self, count: int) -> Cadence:
-        """All but the first ``count`` steps."""
-        called = None if self.called is None else (self.called[0][count:], self.called[1][count:])
-        return replace(self, start_ms=self.start_ms[count:], end_ms=self.end_ms[count:], called=called)
+    def where(self, keep: Bools | slice) -> Cadence:
+        """Some of the steps."""
+        called = None if self.called is None else (self.called[0][keep], self.called[1][keep])
+        return replace(self, start_ms=self.start_ms[keep], end_ms=self.end_ms[keep], called=called)
 
     def __len__(self) -> int:
         return len(self.start_ms)
@@ -71,6 +66,17 @@ def find(timeline: Timeline, device: Device | None) -> Cadence:
         return found
     span = np.array([timeline.start_ms]), np.array([timeline.end_ms])
     return Cadence(*span, "") if timeline.end_ms > timeline.start_ms else Cadence(np.zeros(0), np.zeros(0), "")
+
+
+def within_epochs(found: Cadence, threads: Sequence[Thread]) -> Cadence:
+    """Without the turns in which an epoch ends: the next one's iterator is made, which is no part of a step.
+
+    A script that makes an iterator in most turns does so as a part of its step.
+    """
+    made = np.sort(np.concatenate([np.zeros(0), *(t.named(names.ITERATOR_MADE)[0] for t in threads)]))
+    start, end = found.on_host.start_ms, found.on_host.end_ms
+    whole = np.searchsorted(made, start) == np.searchsorted(made, end)
+    return found.where(whole) if MOSTLY * len(found) < whole.sum() < len(found) else found
 
 
 def _annotated(threads: Sequence[Thread]) -> Cadence | None:

@@ -86,7 +86,7 @@ class WindowDivision:
 
 def settled(found: Cadence) -> Cadence:
     """Steps without the first two, if enough are left."""
-    return found.without_first(UNSETTLED_STEPS) if len(found) >= UNSETTLED_STEPS + LEAST_STEPS else found
+    return found.where(slice(UNSETTLED_STEPS, None)) if len(found) >= UNSETTLED_STEPS + LEAST_STEPS else found
 
 
 def divide_profile(whole: Timeline, device: Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:

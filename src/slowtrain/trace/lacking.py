@@ -62,7 +62,7 @@ def recorded(found: Cadence, whole: Timeline, device: Device) -> Cadence:
     keep = found.start_ms < max(ends, default=0.0)
     # What the last of them lacks nobody can tell.
     keep[np.flatnonzero(keep)[-1:]] = bool(keep.all()) or keep.sum() == 1
-    return found.first(int(keep.sum())) if keep.any() else found
+    return found.where(slice(int(keep.sum()))) if keep.any() else found
 
 
 # -- CUDA and HIP graphs, which XLA calls command buffers: one launch for many kernels

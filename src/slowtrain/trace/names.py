@@ -95,6 +95,7 @@ XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its o
 # tf.data. [S C V]
 GET_NEXT = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
 ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
+ITERATOR_MADE = late(r"^EagerLocalExecute: MakeIterator$")  # Python begins to go through a data set [C H]
 MAKE_ITERATOR = "MakeIterator::"  # + op type of a data set that is begun, one made for an element included [C 2.21]
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
 # Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart. [C]

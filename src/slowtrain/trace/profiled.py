@@ -95,6 +95,8 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
     if device is not None and any(map(lacking.dropped, spaces)):
         found = lacking.recorded(found, whole, device)
     told = lacking.notes(spaces, whole, device, len(found) if found.source else 0)
+    if device is not None and found.source:
+        found = division.settled(cadence.within_epochs(found, [t for t in whole.threads if t.host == device.host]))
     steps = _steps(found)
     if device is None:
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
@@ -162,7 +164,7 @@ def _some(space: xplane.Space, whole: Timeline, found: Cadence) -> Cadence:
     if part * sum(line.size_bytes for line in lines) > horizon.MOST_DEEP_EVENTS * horizon.LEAST_EVENT_BYTES:
         far = horizon.of(lines, horizon.MOST_DEEP_EVENTS)
         count = count if far is None else max(int(np.searchsorted(found.end_ms[:count], far.ps / 1e9, "right")), 1)
-    return found.first(count)
+    return found.where(slice(count))
 
 
 def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:

@@ -253,7 +253,8 @@ def _called(trace: Trace) -> Evidence | None:
         return None
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
-    starting = _between_calls(trace, trace.mean(Category.DISPATCH) + ((trace.mean(Category.CONVERT) + trace.mean(Category.FEED)) if small else 0.0))
+    handed = trace.mean(Category.CONVERT) + trace.mean(Category.FEED) if small else 0.0
+    starting = _between_calls(trace, trace.mean(Category.DISPATCH) + handed)
     busy, overhead = trace.mean(Category.DEVICE), _spared(trace, starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None

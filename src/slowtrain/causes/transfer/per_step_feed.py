@@ -129,7 +129,8 @@ class PerStepFeed(Cause):
         given = max(given - max(asked - feed - python, 0.0), 0.0)
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
         converted = min(feed, trace.mean(Category.CONVERT))
-        spared = {Category.CONVERT: converted, Category.FEED: feed - converted, Category.PYTHON: python, Category.DISPATCH: given}
+        spared = {Category.CONVERT: converted, Category.FEED: feed - converted}
+        spared |= {Category.PYTHON: python, Category.DISPATCH: given}
         return [Drop(spared, spread=(0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
@@ -347,7 +348,9 @@ def _copied(trace: Trace) -> Evidence | None:
     device = trace.device
     copies = device.copies.get("h2d") if device is not None else None
     waited = _handed_over_ms(trace)
-    if device is None or waited < LITTLE * trace.step_ms or device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:
+    if device is None or waited < LITTLE * trace.step_ms:
+        return None
+    if device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:
         return None
     if trace.fact("fed_by_keras"):
         return None  # not by hand
