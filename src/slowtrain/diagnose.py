@@ -58,7 +58,10 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     # What saves most of the run comes first; between equals, what saves most of its own scope.
     named = {c.id: c for c in causes}
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
-    found.sort(key=lambda f: (f[0].cause not in spoils, *_rank(f[0])))
+    # The recorded run is often a short sample of a training: what hangs on its length stands behind what a step gains.
+    each_step = any(d.saving.scope == "step" and d.saving.speedup >= WORTH["step"] for d, _ in found)
+    last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
+    found.sort(key=lambda f: (f[0].cause not in spoils, f[0].cause in last, *_rank(f[0])))
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)

@@ -32,7 +32,8 @@ WAITED = 0.02  # of a step: a shorter wait does not show that input is the slowe
 CROWDING = 0.3
 # What lies between two calls, and the share of a long step that goes with it (:func:`slowtrain.trace.work.cold_ms`).
 BETWEEN = {
-    **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED, Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
+    **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), BETWEEN_COLD),
+    **dict.fromkeys((Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
     **dict.fromkeys((Category.COMPILE, Category.GC), 0.0),
 }
 FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took

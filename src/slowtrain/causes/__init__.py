@@ -93,6 +93,10 @@ class Cause(ABC):
         """Whether it is reported whatever it costs, where that depends on what was measured."""
         return self.matters
 
+    def hangs_on_run_length_in(self, trace: Trace, evidence: Evidence) -> bool:
+        """Whether a longer run turns the gain of this cure into a loss: then what each step gains is told before it."""
+        return False
+
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """Whether this finding leaves nothing of the run, where that depends on how bad it is."""
         return self.spoils

@@ -33,8 +33,9 @@ def use(trace: Trace) -> DeviceUse | None:
 
 def _ops(device: Device) -> tuple[OpTime, ...]:
     """By the framework's ops where most of the time has one, else by kernels."""
-    total = device.kernel_ms
     named = sum(ms for ms, _ in device.by_op.values())
-    table = device.by_op if total and named >= 0.5 * total else device.by_kernel
+    table = device.by_op if device.kernel_ms and named >= 0.5 * device.kernel_ms else device.by_kernel
+    # The table of ops holds copies as well.
+    total = max(sum(ms for ms, _ in table.values()), device.kernel_ms)
     rows = list(table.items())[:MOST_OPS]
     return tuple(OpTime(name.split("#")[0], ms, count, ms / total if total else 0.0) for name, (ms, count) in rows)

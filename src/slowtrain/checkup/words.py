@@ -39,6 +39,7 @@ BESIDE: Mapping[str, str] = {
 }
 # What a cure of the run can be about, beside the steps and what lies between them.
 STARTING: Mapping[str, str] = {Phase.COMPILE: "tracing and compiling", Phase.BUILD: "building the model"}
+INFLATED = 1.15  # times the usual step: a profiled step that is longer is told of
 INTERRUPTED = 128 + 2  # Ctrl-C: somebody had seen enough
 HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot be what it is about
 # What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
@@ -186,6 +187,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"the script {how}; this is what was recorded until then"
     if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
         yield "no deep window: what happens inside a function call could not be told apart"
+    yield from _of_window(trace)
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
     if feeding.in_processes(trace):
@@ -200,6 +202,18 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
     if len(trace.steps) and trace.fact("told_steps", default=True):
         yield f"a step here is one turn of: {trace.steps.source}"
+
+
+def _of_window(trace: Trace) -> Iterator[str]:
+    """How much longer the profiled steps are, of which the division of a step on an accelerator is."""
+    profiled = trace.device.profiled if trace.device is not None else None
+    usual = trace.steps.quantile_ms(0.5)
+    if profiled is not None and profiled.step_ms > INFLATED * usual:
+        longer = f"{plain(profiled.step_ms / usual)} times as long ({plain(profiled.step_ms)} ms)"
+        yield (
+            f"the {profiled.steps} profiled steps take {longer}: of the step shown here the device's part is theirs, "
+            "in milliseconds; the host's part is divided as theirs is"
+        )
 
 
 def _beyond_the_wait(trace: Trace, first: Diagnosis | None) -> Iterator[str]:

@@ -311,7 +311,7 @@ class IdleGap:
 
 @dataclass(frozen=True)
 class OpTime:
-    """A device's op, kernel or copy: ms, executions and bytes (0: not told) a step, its share of all kernels' time."""
+    """A device's op, kernel or copy: ms, executions and bytes (0: not told) a step, its share of the table's time."""
 
     name: str
     ms: float
@@ -332,7 +332,10 @@ class Reached:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What the device did in the steps of a profile, in ms a step. ``idle`` adds up the reasons for which it waited."""
+    """What the device did, in ms a step. ``idle`` adds up the reasons for which it waited.
+
+    Of a recording ``idle`` is that of a step outside the profiler's window, and ``gaps`` are those of the window.
+    """
 
     name: str
     kind: str

@@ -20,7 +20,8 @@ LABEL = 12  # columns of the names at the left
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = "_.-=+*#@"
 COLOURS = {
-    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue", "python": "cyan",
+    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue",
+    "host-op": "blue", "python": "cyan",
     "callback": "cyan", "gc": "red", "device": "green", "unattributed": "grey",
 }  # fmt: skip
 STATES = {State.RUNNING: "green", State.STARTING: "cyan", State.ENDED: "grey", State.LOST: "red", State.CUT: "yellow"}

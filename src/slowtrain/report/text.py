@@ -15,7 +15,8 @@ _WIDEST, _NARROWEST = 110, 32
 _WHOLE, _TITLE = 300, 100  # letters of a note, and of a title, that is shown whole
 
 _COLOURS = {
-    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue", "python": "cyan",
+    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue",
+    "host-op": "blue", "python": "cyan",
     "callback": "cyan", "gc": "red", "device": "green", "steps": "green", "unattributed": "grey",
 }  # fmt: skip
 
@@ -158,7 +159,9 @@ def _device(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
         text = wording.WAITS.get(part.name, part.name)
         yield f"  {_share(part):>5} {paper.fit(text, paper.width - 8)}"
     if device.gaps and limits.gaps:
-        yield paper.style("  the longest gaps:", "dim")
+        yield paper.style(
+            f"  the longest gaps{' of profiled steps' if checkup.subject.kind == 'recording' else ''}:", "dim"
+        )
     for gap in device.gaps[: limits.gaps]:
         said = f"at {wording.duration(gap.start_ms)}: {gap.reason}, {gap.detail}" if gap.detail else gap.reason
         yield paper.style(f"  {wording.duration(gap.ms):>8} {paper.fit(said, paper.width - 11)}", "dim")

@@ -112,6 +112,7 @@ WAITS = {
     "eager": "for eager ops started one by one",
     "dispatch": "for the host to launch the next kernel",
     "queue": "between kernels already queued",
+    "command-buffer": "for kernels that a run without the profiler launches at once",
     "other-process": "while another process computes on it",
     "python": "for Python between the framework's calls",
     "unattributed": "for reasons that the profile does not tell",

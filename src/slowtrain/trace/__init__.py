@@ -269,10 +269,17 @@ class Device:
     places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
     # Of a recording: then ``step_ms`` and ``idle`` are of the steps outside the window.
     profiled: ProfiledSteps | None = None
+    buffered_kernels: float = 0.0  # in command buffers: launched one by one only under the profiler
 
     @property
     def idle_ms(self) -> float:
         return sum(self.idle.values())
+
+    def profiled_idle(self, reason: str) -> tuple[float, float]:
+        """Ms of a profiled step in which the device waited for this reason, and the length of that step."""
+        if self.profiled is not None:
+            return self.profiled.idle.get(reason, 0.0), self.profiled.step_ms
+        return self.idle.get(reason, 0.0), self.step_ms
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ def noted(recording: Recording) -> dict[str, Intervals]:
         return intervals.union(start, end)
 
     feeding = of("feed")  # within the wait for a batch, where Keras hands it over itself
-    found = {"input": intervals.subtract(of("next", "iterator"), feeding), "convert": feeding, "callback": of("callback")}
+    asking = intervals.subtract(of("next", "iterator"), feeding)
+    found = {"input": asking, "convert": feeding, "callback": of("callback")}
     return {reason: spans for reason, spans in found.items() if len(spans[0])}
 
 

@@ -170,8 +170,8 @@ def divide_steps(
     host = calls - waited - busy
     for reason, share in _host_shares(window, measured_input=wait_ms is not None).items():
         category = REASONS[reason]
-        # Inside the framework's calls Python is the framework's.
-        own = category is Category.PYTHON or (eager and category is Category.CONVERT)
+        # Inside the framework's calls Python is the framework's, and so is what it reads for its own loop.
+        own = category in (Category.PYTHON, Category.READBACK) or (eager and category is Category.CONVERT)
         found[Category.DISPATCH if own else category] += share * host
         _add(waits, reason, share * host, steady)
     return Unprofiled(found, {reason: ms for reason, ms in waits.items() if ms > 0})

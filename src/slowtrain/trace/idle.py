@@ -93,11 +93,9 @@ def _separate_buffered(reasons: dict[str, Intervals], buffered: Intervals) -> No
     if not len(buffered[0]):
         return
     kept = (OTHER_PROCESS, UNKNOWN, INPUT)
-    moved = [intervals.intersect(spans, buffered) for reason, spans in reasons.items() if reason not in kept]
-    for reason in reasons:
-        if reason not in kept:
-            reasons[reason] = intervals.subtract(reasons[reason], buffered)
-    reasons[names.BUFFERED] = _all(moved)
+    others = [(reason, spans) for reason, spans in reasons.items() if reason not in kept]
+    reasons |= {reason: intervals.subtract(spans, buffered) for reason, spans in others}
+    reasons[names.BUFFERED] = _all([intervals.intersect(spans, buffered) for _, spans in others])
 
 
 def _launched(

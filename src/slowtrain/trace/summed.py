@@ -26,6 +26,7 @@ from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Timeline
 
+BUFFERED_CALL_MS = 1e-3  # a call that begins inside a command buffer's span: shorter than any launch
 MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
 
 
@@ -38,7 +39,7 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
     by_kernel = _table(kernels, kernels.name, steps)
     by_op = by_kernel if inside is kernels and kernels.op is kernels.name else _table(inside, inside.op, steps)
     precision, matrix, cores = _formats(kernels, steps)
-    delay, queued = _launches(whole, device, kernels)
+    delay, queued, buffered = _launches(whole, device, kernels)
     origin = float(found.start_ms[0]) if len(found) else whole.start_ms
     computing = device.activities.busy(KERNEL, COLLECTIVE, MEMSET)  # behind the last step too, which a copy may outlast
     return Device(
@@ -50,7 +51,7 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
         {KINDS[kind]: _copies(inside.of(kind), computing, steps) for kind in (H2D, D2H, D2D) if len(inside.of(kind))},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
-        {text: device.places[text] for text in by_op if text in device.places},
+        {text: device.places[text] for text in by_op if text in device.places}, None, buffered / steps,
     )  # fmt: skip
 
 
@@ -130,17 +131,25 @@ def _copies(mine: Activities, others: Intervals, steps: int) -> Copies:
     return replace(found, pageable=of_host)
 
 
-def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:
-    """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue."""
+def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None, int]:
+    """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue.
+
+    Kernels of command buffers, which a run without the profiler launches at once, are counted apart.
+    """
     threads = [t for t in whole.threads if t.host == device.host]
     if not any(len(t.launches[0]) for t in threads):
-        return None, None
+        return None, None, 0
     owner, start, stop = timeline.calls(threads, kernels.correlation)
-    hit = owner >= 0
+    spans = [t.of(names.BUFFERED) for t in threads]
+    off = intervals.union(np.concatenate([s[0] for s in spans]), np.concatenate([s[1] for s in spans]))
+    known = np.where(owner >= 0, start, -1.0)
+    buffered = intervals.covered(off, known, known + BUFFERED_CALL_MS) > 0
+    hit = (owner >= 0) & ~buffered
     if hit.sum() < 2:
-        return None, None
+        return None, None, int(buffered.sum())
     before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))
-    return float(halfway((kernels.start_ms - start)[hit])) * 1e3, float((stop <= before)[hit].mean())
+    delay_us = float(halfway((kernels.start_ms - start)[hit])) * 1e3
+    return delay_us, float((stop <= before)[hit].mean()), int(buffered.sum())
 
 
 def ops(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:

@@ -346,7 +346,7 @@ def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ..
 
 
 def _mark_loop_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
-    """All of Python's call of an op that belongs to Keras' own loop is dispatch: nobody asked for the value it waits for."""
+    """All of Python's call of an op of Keras' own loop is dispatch: nobody asked for the value that it waits for."""
     wanted = {f"{names.EAGER_LOCAL}{op}" for op in names.LOOP_OPS}
     ops = np.flatnonzero(np.array([t in wanted for t in texts], dtype=bool)[code])
     calls = np.flatnonzero(_is(texts, code, names.EAGER_FAST_PATH))

@@ -88,7 +88,8 @@ class PerStepReadback(Cause):
         if trace.fact("profile"):
             # The device idled; and without the wait what the host does lies beside what the device does, not behind it.
             # On an H100 two steps gained 1.84 and 5.6 times so, more than this, for launching gets quicker, too.
-            host = sum(map(trace.mean, (Category.DISPATCH, Category.PYTHON, Category.CONVERT, Category.FEED, Category.CALLBACK)))
+            others = (Category.DISPATCH, Category.PYTHON, Category.CONVERT, Category.FEED, Category.CALLBACK)
+            host = sum(map(trace.mean, others))
             beside = min(trace.mean(Category.DEVICE), host)
             return [Drop({Category.READBACK: 0.98 * waited, Category.DEVICE: beside}, 0.0, (0.6, 1.4))]
         if trace.on_accelerator:
