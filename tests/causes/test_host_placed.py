@@ -12,7 +12,7 @@ from slowtrain.trace.drawn import drawn
 CALLED = """
 step     1111111111
 device   kk.......k
-dispatch ..ddddddd.
+host-op  ..ddddddd.
 @fact keras={"backend":"jax"}
 @device busy=3 ms=3 kernels=60 idle={"host-op":7}
 & ops={"loss/pure_callback:XlaCustomCall":[0.1,1],"loss/sub:XlaFusion":[2,1]}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.diagnose import Findings, examine
-from slowtrain.model import Signal
+from slowtrain.model import Category, Signal
 from slowtrain.trace import Device, profiled
 from slowtrain.trace.copies import Copies
 from slowtrain.trace.drawn import drawn
@@ -121,7 +122,10 @@ def test_names_of_any_length_and_shape_make_short_sentences() -> None:
     facts = {"compute_cap_major": 8, "compute_cap_minor": 0}
     device = Device("/device:GPU:0", "GPU", facts, 3, 10.0, 9.0, 9.0, 100.0, 1.0, {}, hostile, copies, idle,
                     matrix_ms={"float16": 5.0})  # fmt: skip
-    found = examine(replace(drawn(BUSY), device=device))
+    trace = replace(drawn(BUSY), device=device)
+    waiting = {Category.HOST_OP: np.full(len(trace.steps), 3.0), Category.DEVICE: np.full(len(trace.steps), 7.0)}
+    trace = replace(trace, categories={**trace.categories, **waiting})
+    found = examine(trace)
     assert {d.cause for d in found.diagnoses} >= {"compute/host-placed-ops", "compute/unfused-elementwise"}
     assert all(len(d.evidence.says) < 600 for d in found.diagnoses)
 

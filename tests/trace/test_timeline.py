@@ -65,8 +65,26 @@ def waits(gpu: Device, *threads: Thread, until: float = 10.0) -> dict[str, float
 
 
 def test_a_kernel_that_was_launched_in_time_waited_in_the_queue() -> None:
-    gpu = device((0, 4, "a", 1), (5, 10, "b", 2))
-    assert waits(gpu, thread("python/1", launches=((0, 0.1, 1), (0.2, 0.3, 2)))) == {"queue": 1.0}
+    gpu = device((0, 4, "a", 1), (4.04, 10, "b", 2))
+    assert waits(gpu, thread("python/1", launches=((0, 0.1, 1), (0.2, 0.3, 2)))) == {"queue": 0.04}
+
+
+def test_a_launched_kernel_that_waits_on_an_empty_device_waits_for_another_process() -> None:
+    gpu = device((0, 4, "a", 1), (5, 6, "b", 2), (8, 10, "c", 3))
+    launches = ((0, 0.1, 1), (0.2, 0.3, 2), (6.5, 7.0, 3))
+    assert waits(gpu, thread("python/1", launches=launches)) == {
+        "other-process": 2.0, "dispatch": 0.5, "unattributed": 0.5,
+    }  # fmt: skip
+
+
+def test_launches_of_a_command_buffer_are_told_apart() -> None:
+    """The profiler switches command buffers off: outside it the kernels in one are launched at once."""
+    gpu = device((0, 1, "a", 1), (3, 4, "b", 2), (6, 10, "c", 3))
+    off = (0.5, 4.5, "WARNING: CommandBuffer disabled when profiling")
+    executor = thread(
+        "tf_Compute/1", (0, 7, "ExecutorState::Process"), off, launches=((0, 0.1, 1), (2.9, 2.99, 2), (5.9, 5.99, 3))
+    )
+    assert waits(gpu, executor) == {"command-buffer": 2.5, "dispatch": 1.5}
 
 
 def test_the_launching_thread_tells_before_the_others() -> None:
@@ -194,7 +212,7 @@ def op_beside_a_gpu(op: str, ms: float, launches: bool = False) -> dict[str, flo
     def call(at_ms: float, number_: int) -> bytes:
         return event(2, int(at_ms * 1e9), 10_000_000, nested(4, number(1, 1), number(4, number_)))
 
-    spans = [event(3, 0, 4_000_000_000), event(1, 1_000_000_000, int(ms * 1e9)), call(0.0, 1), call(2.9, 2)]
+    spans = [event(3, 0, 4_000_000_000), event(1, 1_000_000_000, int(ms * 1e9)), call(0.0, 1), call(2.98, 2)]
     spans += [call(1.01, 3)] if launches else []
     table = [entry(4, 1, op), entry(4, 2, "cuLaunchKernel"), entry(4, 3, "ExecutorState::Process")]
     line = nested(3, number(1, 7), nested(2, b"tf_Compute/7"), *spans)

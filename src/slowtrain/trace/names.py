@@ -161,7 +161,13 @@ COLLECTIVE = late(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?t
 # Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
 # the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
 
+HOST_OP = "host-op"  # the host computes an op of the graph: also told by the op's length
+# XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
+# graph. The span is the one that says so. [H]
+BUFFERED = "command-buffer"
 HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (HOST_OP, HOST_CALLBACK),
+    (BUFFERED, late(r"^WARNING: CommandBuffer disabled when profiling")),
     ("compile", late(
         r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
         r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
@@ -205,12 +211,7 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 
 
-HOST_OP = "host-op"  # the host computes an op of the graph: told by the op's length, not by a name of its own
-# XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
-# graph. The span is the one that says so, "WARNING: CommandBuffer disabled when profiling". [H]
-BUFFERED = "command-buffer"
-BUFFER_OFF = late(r"^WARNING: CommandBuffer disabled when profiling")
-REASONS = (*(reason for reason, _ in HOST_REASONS), HOST_OP, BUFFERED)
+REASONS = tuple(reason for reason, _ in HOST_REASONS)
 
 
 def host_reason(name: str) -> str | None:

@@ -276,8 +276,7 @@ def _telling(plane: xplane.Plane) -> Bools | None:
 
 
 def _role(text: str) -> int:
-    special = ((names.HOST_CALLBACK, names.HOST_OP), (names.BUFFER_OFF, names.BUFFERED))
-    reason = next((r for pattern, r in special if pattern.match(text)), None) or names.host_reason(text)
+    reason = names.host_reason(text)
     return names.REASONS.index(reason) if reason else -1
 
 

@@ -83,6 +83,7 @@ class HostPlacedOps(Cause):
         drops = {Category.FEED: min(copies / 2, trace.mean(Category.FEED))}
         drops[Category.READBACK] = min(copies - drops[Category.FEED], trace.mean(Category.READBACK))
         drops[Category.HOST_OP] = min(waiting, trace.mean(Category.HOST_OP))
+        drops[Category.DISPATCH] = waiting - drops[Category.HOST_OP]
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
@@ -104,7 +105,7 @@ class HostPlacedOps(Cause):
         device   kkkk....kk
         d2h      ....d.....
         h2d      .......h..
-        dispatch .....dd...
+        host-op  .....dd...
         @device busy=6 ms=6 kernels=60 idle={"host-op":2} copies={"d2h":[2,4000,1,1],"h2d":[2,4000,1,1]}
         & ops={"#edge_name=edge_41_ragged/Unique#":[1,2],"#edge_name=edge_44_dense/Relu#":[1,2]}
         """,

@@ -113,7 +113,7 @@ def _seen_in_profile(trace: Trace) -> Evidence | None:
     if trace.device is None or trace.device.kind != "GPU":
         return None
     waited_ms, step_ms = trace.device.profiled_idle(OTHER_PROCESS)
-    if waited_ms < LITTLE * step_ms:
+    if waited_ms <= 0 or waited_ms < LITTLE * step_ms:
         return None
     of = "profiled step" if trace.device.profiled is not None else "step"
     return Evidence(
