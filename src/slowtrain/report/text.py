@@ -51,7 +51,7 @@ _CUTS: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 
 
-A_TENTH = 0.1  # of the device's idle time: what takes as much is told, however little room there is
+A_TENTH = 0.1  # of a step, or of the device's idle time: what takes as much is told, however little room there is
 VISIBLE = 0.002  # a smaller share is named in the line below the bars
 
 
@@ -173,10 +173,19 @@ def _largest(attribution: Attribution) -> list[Part]:
     return sorted((p for p in attribution.parts if p not in rest and p.ms), key=lambda p: -p.ms) + rest
 
 
+def _shown(parts: Sequence[Part], most: int) -> list[Part]:
+    """The largest parts, and each that is a tenth of the whole; what could not be told stands last, and always."""
+    large = sum(1 for p in parts if p.share >= A_TENTH)
+    room = max(most, large)
+    if len(parts) > room and parts[-1].name == "unattributed":
+        return [*parts[: room - 1], parts[-1]]
+    return list(parts[:room])
+
+
 def _bars(title: str, attribution: Attribution, paper: Paper, limits: _Limits, named: wording.Named) -> Iterator[str]:
     parts = _largest(attribution)
     seen = [p for p in parts if not p.share < VISIBLE or p.name == "unattributed"] or parts[:1]  # NaN is seen
-    shown = seen[: limits.parts] if len(seen) <= limits.parts else [*seen[: limits.parts - 1], *seen[-1:]]
+    shown = _shown(seen, limits.parts)
     total = wording.duration(attribution.total_ms)
     yield ""
     yield paper.style(paper.pad(title, paper.width - cells(paper.plain(total))), "bold") + paper.plain(total)
