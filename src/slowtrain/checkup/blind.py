@@ -34,6 +34,10 @@ UNSEEN = Blind(
     ", as the profiler saw no operation in it: it leaves out those of a few microseconds",
     "give each call more to do (a larger batch, several steps in one tf.function), then run it again",
 )
+NO_GPU = Blind(
+    ", as the profiler recorded nothing of the GPU",
+    "let the profiler see the GPU: CUPTI (rocprofiler on AMD) has to be installed beside the framework, and permitted",
+)
 MANY = Blind(
     ": a call runs many steps, and too few calls came for a look inside; let it train for longer, or call a function "
     "for each step, not for many",
@@ -58,6 +62,8 @@ def find(trace: Trace) -> Blind | None:
     if trace.fact("profile") or not len(trace.steps):
         return None
     if trace.kernels is not None:
+        if not trace.kernels.count and trace.on_accelerator and trace.device is None:
+            return NO_GPU
         return None if trace.kernels.count else UNSEEN
     if trace.fact("windows") is False:
         return OFF

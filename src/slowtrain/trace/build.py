@@ -43,6 +43,10 @@ from slowtrain.trace.recording import Recording
 MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
 LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
+# Of a window that shows nothing of the GPU: the host's ops only start its work, and are no computing.
+HOST_OPS_UNKNOWN: Mapping[str, Any] = {
+    **dict.fromkeys(("busy_ms", "ms", "count", "eager_ms", "eager_work_ms"), 0.0), "by_type": {}, "by_name": {},
+}  # fmt: skip
 Deep = tuple[Kernels | None, Device | None, division.WindowDivision | None]
 
 
@@ -120,7 +124,7 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
     yield from _of_steps(trace, inside)
     if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):
         yield from (Signal.PIPELINE, Signal.WRITTEN)
-    if trace.kernels is not None:
+    if trace.kernels is not None and (trace.kernels.count or not trace.on_accelerator):
         yield Signal.KERNELS
     if trace.device is not None:
         yield Signal.DEVICE
@@ -244,7 +248,8 @@ def deep_windows(raw: Recording, found: Steps, *, eager: bool) -> Deep:
     lanes = partial(attribution.main_lanes, raw, eager=eager)
     seen = profiled.of_window(most, attribution.noted(raw), lanes) if most is not None else None
     if deep is None or seen is None:
-        return deep, None, None
+        unseen = most is not None and deep is not None and profiled.unseen_gpu(most)
+        return replace(deep, **HOST_OPS_UNKNOWN) if unseen and deep is not None else deep, None, None
     onto = {name: getattr(seen.ops, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
     # What ops started from Python compute is among the device's kernels: no time of their own.
     return replace(deep, **onto, eager_ms=0.0, eager_work_ms=0.0), seen.device, seen.window

@@ -38,15 +38,19 @@ def _recorded(space: xplane.Space, devices: Sequence[Device]) -> Iterator[str]:
     yield from (f"the profiler warned: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip())
     if (lost := dropped(space)) > 0:
         yield f"{lost:,} events were dropped while it was recorded: steps behind the last that is there are left out"
+    if not any(len(d.activities) for d in devices) and (why := unseen_gpu(space)):
+        yield why
+
+
+def unseen_gpu(space: xplane.Space) -> str:
+    """Why a profile in which no GPU has events lacks them, although one was used; empty where none was."""
     said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
     forbidden, absent = (any(text in e for e in space.errors) for text in (names.NOT_PERMITTED, names.NOT_THERE))
-    used = forbidden or absent or any(names.DEVICE_ALLOCATOR.fullmatch(text) for text in said)
-    if used and not any(len(d.activities) for d in devices):
-        why = _PERMIT if forbidden else _INSTALL if absent else f"{_INSTALL}; or {_PERMIT}; the run's log tells which"
-        yield (
-            "a GPU was used, but the profile holds nothing of what it did, and the host's launches stand for it: the "
-            f"driver's profiling interface (CUPTI, rocprofiler) was {why}"
-        )
+    if not (forbidden or absent or any(names.DEVICE_ALLOCATOR.fullmatch(text) for text in said)):
+        return ""
+    why = _PERMIT if forbidden else _INSTALL if absent else f"{_INSTALL}; or {_PERMIT}; the run's log tells which"
+    interface = "the driver's profiling interface (CUPTI, rocprofiler)"
+    return f"a GPU was used, but the profile holds nothing of what it did: {interface} was {why}"
 
 
 def dropped(space: xplane.Space) -> int:

@@ -84,11 +84,11 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         raise InputError(
             f"{label}: the profile holds no activity of a device and no op of a host; record it during training"
         )
-    device = whole.active[0] if whole.active else None
+    device = _computing(spaces, whole)
     found = cadence.find(whole, device)
     if not found.source and any(horizon.of(timeline.lines(s), horizon.MOST_DEEP_EVENTS) for s in spaces):
         whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, all of which is looked into deeply
-        device = whole.active[0] if whole.active else None
+        device = _computing(spaces, whole)
         found = cadence.find(whole, device)
     if device is not None and found.source:
         found = ahead.steps(found, whole, device)
@@ -114,6 +114,14 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
     return pools.told(_with_host(trace, spaces, whole, device, found), spaces)
 
 
+def _computing(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.Device | None:
+    """The busiest device; none where a GPU was used that is not in the profile: the host's ops only launch its work."""
+    device = whole.active[0] if whole.active else None
+    if device is None or device.kind != "CPU":
+        return device
+    return None if any(map(lacking.unseen_gpu, spaces)) else device
+
+
 def _with_host(
     trace: Trace, spaces: Sequence[xplane.Space], whole: Timeline, device: timeline.Device | None, found: Cadence
 ) -> Trace:
@@ -130,7 +138,7 @@ def _with_host(
     traced = hosted.traces(threads)
     framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
-    seen = device is None or device.kind == "CPU" or Signal.DEVICE in trace.signals
+    seen = device.kind == "CPU" or Signal.DEVICE in trace.signals if device is not None else not whole.active
     signals |= {Signal.KERNELS} if deep is not None and seen else set()
     signals |= {Signal.TRACES} if traced is not None else set()
     # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
@@ -182,6 +190,16 @@ class Seen:
     device: Device
     ops: Kernels
     window: division.WindowDivision
+
+
+def unseen_gpu(window: kernels.Window) -> str:
+    """Why the profile of a recording's window shows nothing of the GPU that was used; empty where it does."""
+    try:
+        space = xplane.read(window.path)
+    except (InputError, OSError):
+        return ""
+    shown = any(p.name.startswith(names.DEVICE_PLANES) and p.lines for p in space.planes)
+    return "" if shown else lacking.unseen_gpu(space)
 
 
 def of_window(
