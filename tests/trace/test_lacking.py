@@ -152,7 +152,7 @@ def test_steps_whose_events_were_dropped_are_not_called_idle() -> None:
     assert len(whole.steps) == 4
     assert whole.device is not None
     assert whole.device.busy_ms == pytest.approx(0.9)
-    assert len(trace_of(host, gpu(rows)).steps) == 10
+    assert len(trace_of(host, gpu(rows)).steps) == 8
 
 
 def test_a_copy_that_outlasts_the_last_step_is_hidden_by_the_kernels_behind_it() -> None:
@@ -184,7 +184,7 @@ def test_a_last_turn_whose_input_lies_outside_is_not_a_step(count: int) -> None:
 def test_few_steps_are_answered_and_said(count: int, said: str | None) -> None:
     rows: list[Row] = [("gemm", 1000.0 * i, 900, 0) for i in range(count)]
     found = trace_of(plane("/host:CPU", {"python/1": steps(count)}), gpu(rows))
-    assert len(found.steps) == count
+    assert len(found.steps) == (count if count < 5 else count - 2)
     assert examine(found).healthy
     notes = [note for note in found.facts["notes"] if note.startswith("only")]
     assert [note[: len(said or "")] for note in notes] == ([said] if said else [])
