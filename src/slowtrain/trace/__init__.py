@@ -14,8 +14,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
-from slowtrain.trace.copies import Copies
+from slowtrain.model import Attribution, Bar, Category, Place, Signal
+from slowtrain.trace.accelerator import Device as Device
+from slowtrain.trace.accelerator import ProfiledSteps as ProfiledSteps
 from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.totals import Whole
@@ -223,63 +224,6 @@ class Kernels:
     eager_work_ms: float = 0.0  # of eager_ms what exceeds the usual op, most of which compute next to nothing
     by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # in the input pipeline's threads
     input_calls: float | None = None  # of functions, in these threads a step; None: not told
-
-
-@dataclass(frozen=True)
-class ProfiledSteps:
-    """Steps of a recording's window: their mean length, and for what the device waited in them, in ms a step.
-
-    The profiler makes the host's part of them longer than that of other steps.
-    """
-
-    steps: int
-    step_ms: float
-    idle: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Device:
-    """What an accelerator did in the steps of a profile, in ms a step.
-
-    ``kernel_ms`` sums over streams, ``busy_ms`` is their union; ``by_kernel`` and ``by_op`` give ``(ms, count)``;
-    ``idle`` the idle ms by reason, ``gaps`` the longest ones. ``precision`` is kernel ms by number format, as far as
-    names tell, ``matrix_ms`` that of matrix products and convolutions, ``tensor_core_ms`` the part of it on
-    tensor cores; ``places`` the user's lines of some of the ops.
-    """
-
-    name: str
-    kind: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    steps: int = 0
-    step_ms: float = 0.0
-    busy_ms: float = 0.0
-    kernel_ms: float = 0.0
-    kernels: float = 0.0
-    median_kernel_us: float = 0.0
-    by_kernel: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    by_op: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    copies: Mapping[str, Copies] = field(default_factory=dict)
-    idle: Mapping[str, float] = field(default_factory=dict)
-    gaps: tuple[IdleGap, ...] = ()
-    precision: Mapping[str, float] = field(default_factory=dict)
-    matrix_ms: Mapping[str, float] = field(default_factory=dict)
-    tensor_core_ms: float = 0.0
-    launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
-    queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
-    # Of a recording: then ``step_ms`` and ``idle`` are of the steps outside the window.
-    profiled: ProfiledSteps | None = None
-    buffered_kernels: float = 0.0  # in command buffers: launched one by one only under the profiler
-
-    @property
-    def idle_ms(self) -> float:
-        return sum(self.idle.values())
-
-    def profiled_idle(self, reason: str) -> tuple[float, float]:
-        """Ms of a profiled step in which the device waited for this reason, and the length of that step."""
-        if self.profiled is not None:
-            return self.profiled.idle.get(reason, 0.0), self.profiled.step_ms
-        return self.idle.get(reason, 0.0), self.step_ms
 
 
 @dataclass(frozen=True)

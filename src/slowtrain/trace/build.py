@@ -27,8 +27,8 @@ from slowtrain.trace import (
     division,
     feeding,
     growth,
-    intervals,
     kernels,
+    machine_samples,
     pipeline,
     planned,
     profiled,
@@ -40,7 +40,6 @@ from slowtrain.trace import (
 from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
 
-MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
 LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
 # Of a window that shows nothing of the GPU: the host's ops only start its work, and are no computing.
@@ -74,11 +73,11 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
-    samples = _samples(raw)
+    samples = machine_samples.columns(raw)
     if found.steady.any():
-        facts["cpu_ms_per_step"] = _cpu_ms(samples, found, "process_cpu_seconds")
-        facts["step_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
-        facts["main_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds")
+        facts["cpu_ms_per_step"] = machine_samples.cpu_ms(samples, found, "process_cpu_seconds")
+        facts["step_cpu_ms"] = machine_samples.cpu_ms(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
+        facts["main_cpu_ms"] = machine_samples.cpu_ms(samples, found, "main_cpu_seconds")
     found = _sized(found, fed, batches)
     made = _producers(raw, found)
     fed = _planned(raw, found, fed, deep, made, float(facts["usable_cores"]))
@@ -188,41 +187,6 @@ def _usable_cores(facts: Mapping[str, Any]) -> float:
     return min(given, default=1.0)
 
 
-# -- samples of the machine
-
-
-def _samples(raw: Recording) -> dict[str, Floats]:
-    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN.
-
-    Figures that each GPU has become a column for each: ``gpu_sm_mhz_0``.
-    """
-    if not raw.samples:
-        return {}
-    rows = [_flat(data) for _, data in raw.samples]
-    keys = sorted({k for row in rows for k in row})
-    columns = {k: np.array([row.get(k, np.nan) for row in rows]) for k in keys}
-    columns["time_ms"] = np.array([at for at, _ in raw.samples])
-    return columns
-
-
-def _cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
-    """Processor time per steady step, the sum of these, from the samples between which only steps ran."""
-    if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
-        return None
-    used = np.sum([samples[k] for k in keys], axis=0)
-    at, used = samples["time_ms"][np.isfinite(used)], used[np.isfinite(used)]
-    if len(at) < 2:
-        return None
-    busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
-    span = np.diff(at)
-    # Short epochs leave no stretch between two samples that is steps alone.
-    inside = intervals.covered(busy, at[:-1], at[1:])
-    only_steps = inside >= next((s for s in MOSTLY_STEPS if (inside >= s * span).any()), 1.0) * span
-    if not only_steps.any():
-        return None
-    return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)
-
-
 # -- windows
 
 
@@ -313,18 +277,6 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
     if deep is not None and deep.step_ms:
         return deep.wait_ms * min(found.mean_ms / deep.step_ms, 1.0)
     return None if fed and found.source == "fit" else 0.0
-
-
-def _flat(data: Mapping[str, Any]) -> dict[str, float]:
-    single = {k: float(v) for k, v in data.items() if isinstance(v, (int, float))}
-    several = {
-        f"{k}_{i}": float(v)
-        for k, values in data.items()
-        if k.startswith("gpu_") and isinstance(values, list)
-        for i, v in enumerate(values)
-        if isinstance(v, (int, float))
-    }
-    return single | several
 
 
 def _batches(raw: Recording, found: Steps) -> int:

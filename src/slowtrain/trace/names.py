@@ -23,8 +23,6 @@ TASK_PLANE = "Task Environment"  # facts of the session, see PROFILE_START; sinc
 GPU_PLANE = "/device:GPU:"  # + ordinal [S V J]
 TPU_PLANE = "/device:TPU:"  # + ordinal, perhaps + " SparseCore n" [S T]
 CUSTOM_PLANE = "/device:CUSTOM:"  # other accelerators [S]
-TPU_CHIP_PLANE = "#Chip"  # parts of a TPU that are no core [S]
-DRIVER_PLANES = ("/host:CUPTI", "/host:ROCTRACER")  # driver calls before they are merged into the host's plane [S]
 DEVICE_PLANES = (GPU_PLANE, TPU_PLANE, CUSTOM_PLANE)
 
 # ---- lines of a device plane ----------------------------------------------------------------------------------
@@ -46,7 +44,6 @@ DERIVED_LINES = frozenset(
 # ---- lines (threads) of the host plane; the part before "/", behind which stands the thread's id ----------------
 
 PYTHON_THREADS = ("python", "python3", "main", "MainThread")  # the process's name or the thread's [C V J T]
-COMPUTE_THREADS = ("tf_Compute", "tf_gpu_private")  # executors of graph functions: ops are launched here [C; V]
 INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
 # Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
 POOL_THREADS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
@@ -68,28 +65,17 @@ FUNCTION_RUN = "FunctionRun"  # starts a function's executors: asynchronous, so 
 EXECUTOR = "ExecutorState::Process"  # one thread's turn at a graph: its ops and what lies between them [S C]
 EXECUTOR_DONE = "ExecutorDoneCallback"  # [S C]
 ASYNC_START = "ExecutorState::ProcessAsync::Start"  # stats name, kernel_type; its end is no op's end [C 2.15 on]
-ASYNC_DONE = "ExecutorState::ProcessAsync::Done"  # [C 2.15 on]
-PROPAGATE = "ExecutorPropagateOutputs"  # up to TensorFlow 2.6 or so [V]
-PARALLEL_FOR = "ParallelFor"  # inside an op, split over INTRA_OP_THREADS; overlaps the op, is not one [C]
-THREADPOOL_REGION = ("ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion")  # moments [C 2.21]
 
 # Eager ops, from outside to inside; all on the caller's thread. [C]
 EAGER_FAST_PATH = "TFE_Py_FastPathExecute_C"  # Python's call of one op, converting its arguments included
-EAGER_SLOW_PATH = "TFE_Py_ExecuteCancelable"  # the same for a function's call
 EAGER_EXECUTE = "EagerExecute"  # stats eager_op, is_func
 EAGER_LOCAL = "EagerLocalExecute: "  # + op type, or the function's name
-EAGER_KERNEL = "EagerKernelExecute"
 EAGER_RUN = "KernelAndDeviceFunc::Run"  # the op's kernel; of a function: until its graph has finished
 FUNCTION_PREFIXES = ("__inference_", "__forward_", "__backward_")  # names of tf.functions, after EAGER_LOCAL
 # Keras asks at the end of each turn of its loop whether there is another batch: no ops of the user's. [C H]
 LOOP_OPS = frozenset({"OptionalHasValue", "OptionalGetValue"})
-GRAPH_BUILDING = "tf.function-graph_building"  # tracing the Python of a tf.function [C 2.21]
-EAGER_COPY = "EagerCopyToDevice"  # once an input, nearly always without any copy
 
 # XLA on the CPU. [C 2.21]
-XLA_CPU_RUN = "CpuExecutable::ExecuteAsyncOnStream"  # one run of a program, on the thread that started it
-XLA_CPU_THUNKS = "ThunkExecutor::Execute"  # a thread's turn at its thunks; these have the stat hlo_op
-XLA_CPU_WAIT = "BlockUntilReady"
 XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its ops still compute, unseen [C JAX 0.10]
 
 # tf.data. [S C V]
@@ -108,13 +94,10 @@ PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAnd
 ALLOCATE, FREE = "MemoryAllocation", "MemoryDeallocation"
 
 # Calls of the driver on a host thread; correlation_id leads to the kernel or the copy. [V J]
-HOST_LAUNCHES = late(r"KernelLaunch|cu(?:da)?Launch|hip(?:Ext)?(?:Module)?Launch|cu(?:da)?GraphLaunch")
-HOST_SYNCS = late(r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)(?:Synchronize|Query)|BlockHostUntilDone")
 
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
 JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
-PJRT_EXECUTE = late(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
 COMPILE = late(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
 PYTHON_FRAME = late(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
@@ -237,7 +220,6 @@ ELEMENT_SHAPE = late(r"\[([^\]\[]{0,200})\]|<unknown>")  # of "shapes" [C]
 STAGE_FACTS = (NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit",
                "buffered_bytes_MB", "cpu_budget", "threadpool_size", "element_size")  # [C]  # fmt: skip
 CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
-KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
 # The same since TensorFlow 2.6 or so: "kind_src:pageable kind_dst:device size:…"; AMD's give no kind and no size. [U J]
 COPY_BYTES, HOST_MEMORY = late(r"size:(\d+)"), late(r"kind_(?:src|dst):(pageable|pinned)\b")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, programs, xplane
+from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, programs, span_reasons, xplane
 from slowtrain.trace.activities import (
     COLLECTIVE,
     D2D,
@@ -244,7 +244,7 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
         if plane.name != names.HOST_PLANE:
             continue
         known = set(plane.stat_names.values())
-        roles = {i: _role(text) for i, text in plane.event_names.items()}
+        roles = {i: span_reasons.role(text) for i, text in plane.event_names.items()}
         stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
         wanted = [s for s in stats if s in known]
         # By name alone the events of the framework's own threads that say nothing can be left out undecoded.
@@ -271,13 +271,8 @@ def _telling(plane: xplane.Plane) -> Bools | None:
         return None
     found = np.zeros(most + 1, dtype=bool)
     for number, text in plane.event_names.items():
-        found[number] = names.host_reason(text) is not None or _is_op(text) or text == names.XLA_CPU_REST
+        found[number] = names.host_reason(text) is not None or span_reasons.is_op(text) or text == names.XLA_CPU_REST
     return found
-
-
-def _role(text: str) -> int:
-    reason = names.host_reason(text)
-    return names.REASONS.index(reason) if reason else -1
 
 
 def _thread(
@@ -288,9 +283,9 @@ def _thread(
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
-    reason[_begun_before(start, code, texts)] = -1
-    _mark_compiled(start, end, code, texts, reason)
-    _mark_loop_ops(start, end, code, texts, reason)
+    reason[span_reasons.begun_before(start, code, texts)] = -1
+    span_reasons.mark_compiled(start, end, code, texts, reason)
+    span_reasons.mark_loop_ops(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
     ops = joined([part for part in parts if part is not None])
     calls = called.read(events, start, end, code)
@@ -298,13 +293,15 @@ def _thread(
         compiling, calling = names.REASONS.index("compile"), names.REASONS.index("dispatch")
         reason[calls[1]] = np.where(calls[0].traced, compiling, calling)
         end = end.copy()
-        end[calls[1]] = called.traced_until(calls[0], np.sort(start[_is(texts, code, names.FUNCTION_RUN)]))
+        end[calls[1]] = called.traced_until(
+            calls[0], np.sort(start[span_reasons.is_text(texts, code, names.FUNCTION_RUN)])
+        )
     step = _filled(events, names.STEP_NUM, -1)
     correlation = _filled(events, names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
     launches = (start[launch], end[launch], NO_INTS if correlation is None else correlation[launch], code[launch])
     if devices and not line.name.startswith(names.INPUT_THREADS):
-        reason[_on_host(start, end, code, texts, launches[0])] = names.REASONS.index(names.HOST_OP)
+        reason[span_reasons.on_host(start, end, code, texts, launches[0])] = names.REASONS.index(names.HOST_OP)
     keep = np.flatnonzero((reason >= 0) | (step >= 0) if step is not None else reason >= 0)
     if (np.diff(start[keep]) < 0).any():
         keep = keep[np.argsort(start[keep], kind="stable")]
@@ -315,56 +312,11 @@ def _thread(
     return thread, ops if len(ops) else None
 
 
-def _on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
-    """Ops of a graph that the host itself computed beside a device: long ones in which nothing was launched."""
-    ops = [_is_op(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
-    rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
-    calls = np.sort(launched)
-    none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
-    return np.asarray(rows[none])
-
-
-def _begun_before(start: Floats, code: Codes, texts: tuple[str, ...]) -> Ints:
-    """Python's frames of which the tracer saw only the end: it lets them begin when it began itself, all at once.
-
-    What they were before nobody knows; and a generator that is asked again leaves such an end in every step.
-    """
-    rows = np.flatnonzero(np.array([t.startswith(names.PYTHON_CALL) for t in texts], dtype=bool)[code])
-    first = rows[start[rows] == start[rows].min(initial=np.inf)]
-    return first if len(first) > 1 else NO_INTS
-
-
-def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
-    """A call of JAX's in which something is compiled is tracing and lowering from end to end."""
-    compiling = names.REASONS.index("compile")
-    calls = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in texts], dtype=bool)[code])
-    mine = reason == compiling
-    if len(calls) and mine.any():
-        inside = intervals.covered(intervals.union(start[mine], end[mine]), start[calls], end[calls])
-        reason[calls[inside > 0]] = compiling
-
-
-def _mark_loop_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
-    """All of Python's call of an op of Keras' own loop is dispatch: nobody asked for the value that it waits for."""
-    wanted = {f"{names.EAGER_LOCAL}{op}" for op in names.LOOP_OPS}
-    ops = np.flatnonzero(np.array([t in wanted for t in texts], dtype=bool)[code])
-    calls = np.flatnonzero(_is(texts, code, names.EAGER_FAST_PATH))
-    if len(ops) and len(calls):
-        around = calls[np.maximum(np.searchsorted(start[calls], start[ops], side="right") - 1, 0)]
-        around = around[end[around] >= end[ops]]
-        inside = intervals.covered(intervals.union(start[around], end[around]), start, end) >= end - start
-        reason[inside & (reason >= 0)] = names.REASONS.index("dispatch")
-
-
-def _is(texts: tuple[str, ...], code: Codes, text: str) -> Bools:
-    return code == texts.index(text) if text in texts else np.zeros(len(code), dtype=bool)
-
-
 def _ops(
     line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]
 ) -> Activities | None:
     """Op executions of graphs and of XLA programs."""
-    op = np.array([_is_op(t) or t == names.XLA_CPU_REST for t in texts], dtype=bool)[code]
+    op = np.array([span_reasons.is_op(t) or t == names.XLA_CPU_REST for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(names.HLO_OP)) is not None:
         op[hlo.rows] = True
     rows = np.flatnonzero(op)
@@ -375,7 +327,7 @@ def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tu
     """Ops that Python started one by one: the runs of their kernels, named by the calls around them."""
     kinds = [names.eager_op(t) for t in texts]
     call = np.flatnonzero(np.array([t.startswith(names.EAGER_LOCAL) for t in texts], dtype=bool)[code])
-    run = np.flatnonzero(_is(texts, code, names.EAGER_RUN))
+    run = np.flatnonzero(span_reasons.is_text(texts, code, names.EAGER_RUN))
     if not len(call) or not len(run):
         return None
     call, run = call[np.argsort(start[call], kind="stable")], run[np.argsort(start[run], kind="stable")]
@@ -395,8 +347,3 @@ def _computing(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts
 def _filled(events: xplane.Events, stat: str, missing: int) -> Ints | None:
     found = events.stats.get(stat)
     return found.filled(missing).astype(np.int64) if found is not None and len(found.rows) else None
-
-
-def _is_op(text: str) -> bool:
-    found = names.graph_op(text)
-    return found is not None and found[1] not in names.CALLER_OPS

@@ -23,6 +23,7 @@ from slowtrain.source.reading.recorded import (
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
 from slowtrain.trace import Trace, loop, slowing
+from slowtrain.trace.handover import handed_over_ms
 from slowtrain.whatif import Drop, Remedy
 
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):
@@ -97,7 +98,7 @@ class PerStepFeed(Cause):
                 made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())
         given = _in_call_ms(trace) if handed else 0.0
-        total = min(feed, _handed_over_ms(trace)) + made + given
+        total = min(feed, sum(handed_over_ms(trace).values())) + made + given
         if not fed and not (handed and (made or given)):
             return None
         if not handed and feed < 0.5 * total:
@@ -331,12 +332,6 @@ def _in_call_ms(trace: Trace) -> float:
     return min(size / ARRAY_BYTES_PER_MS, trace.mean(Category.DISPATCH))
 
 
-def _handed_over_ms(trace: Trace) -> float:
-    """Ms a step in which host data becomes tensors and crosses to the device, the calls that start copies included."""
-    starting = trace.device.idle.get("h2d", 0.0) if trace.device is not None else 0.0
-    return trace.mean(Category.CONVERT) + trace.mean(Category.FEED) + starting
-
-
 def _bytes(leaf: Mapping[str, Any]) -> int:
     """Of one number, by the digits that types end in: ``float32``, ``uint8``; of others one."""
     bits = re.search(r"\d{1,3}$", str(leaf.get("dtype")))
@@ -347,7 +342,7 @@ def _copied(trace: Trace) -> Evidence | None:
     """In a profile: the thread that launches the device's work converts and copies first, and asks no iterator."""
     device = trace.device
     copies = device.copies.get("h2d") if device is not None else None
-    waited = _handed_over_ms(trace)
+    waited = sum(handed_over_ms(trace).values())
     if device is None or waited < LITTLE * trace.step_ms:
         return None
     if device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:

@@ -12,6 +12,7 @@ from slowtrain.source.reading import index
 from slowtrain.source.spots.transfer import columns
 from slowtrain.trace import Trace
 from slowtrain.trace.copies import Copies
+from slowtrain.trace.handover import handed_over_ms
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -76,7 +77,7 @@ class SmallCopies(Cause):
             return None
         if not _small(found):
             return _evidence(trace, slow) if (slow := _pageable(trace, found)) is not None else None
-        ms = sum(_handed_over_ms(trace).values())
+        ms = sum(handed_over_ms(trace).values())
         each = found.bytes / found.count
         rate = found.bytes / found.ms / 1e3 if found.ms else 0.0
         return Evidence(
@@ -96,7 +97,7 @@ class SmallCopies(Cause):
             # At best they hide behind the step before; at worst the link is slower than assumed.
             saved = slow.ms - slow.left_ms
             return [Drop({Category.FEED: saved}, 0.0, (0.4, slow.ms / saved))]
-        handed = _handed_over_ms(trace)
+        handed = handed_over_ms(trace)
         total = max(sum(handed.values()), 1e-9)
         kept = min(1 / found.count + found.bytes / BYTES_PER_MS / total, 1.0)
         # Stacking costs the host a copy of its own.
@@ -215,16 +216,6 @@ class SmallCopies(Cause):
         @device busy=10 copies={"h2d":[2,12e6,4,4,1e5,0.1,0.1]}
         """,
     )
-
-
-def _handed_over_ms(trace: Trace) -> dict[Category, float]:
-    """Ms a step that go with each copy: making its tensor, the call that starts it, and the copy itself."""
-    starting = trace.device.idle.get("h2d", 0.0) if trace.device is not None else 0.0
-    return {
-        Category.CONVERT: trace.mean(Category.CONVERT),
-        Category.FEED: trace.mean(Category.FEED),
-        Category.DISPATCH: min(starting, trace.mean(Category.DISPATCH)),
-    }
 
 
 def _small(found: Copies) -> bool:

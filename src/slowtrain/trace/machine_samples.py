@@ -1,0 +1,57 @@
+"""Samples of the machine as columns, and the processor time of a step that they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from slowtrain.trace import Floats, Steps, intervals
+from slowtrain.trace.recording import Recording
+
+MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
+
+
+def columns(raw: Recording) -> dict[str, Floats]:
+    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN.
+
+    Figures that each GPU has become a column for each: ``gpu_sm_mhz_0``.
+    """
+    if not raw.samples:
+        return {}
+    rows = [_flat(data) for _, data in raw.samples]
+    keys = sorted({k for row in rows for k in row})
+    columns = {k: np.array([row.get(k, np.nan) for row in rows]) for k in keys}
+    columns["time_ms"] = np.array([at for at, _ in raw.samples])
+    return columns
+
+
+def cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
+    """Processor time per steady step, the sum of these, from the samples between which only steps ran."""
+    if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
+        return None
+    used = np.sum([samples[k] for k in keys], axis=0)
+    at, used = samples["time_ms"][np.isfinite(used)], used[np.isfinite(used)]
+    if len(at) < 2:
+        return None
+    busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
+    span = np.diff(at)
+    # Short epochs leave no stretch between two samples that is steps alone.
+    inside = intervals.covered(busy, at[:-1], at[1:])
+    only_steps = inside >= next((s for s in MOSTLY_STEPS if (inside >= s * span).any()), 1.0) * span
+    if not only_steps.any():
+        return None
+    return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, float]:
+    single = {k: float(v) for k, v in data.items() if isinstance(v, (int, float))}
+    several = {
+        f"{k}_{i}": float(v)
+        for k, values in data.items()
+        if k.startswith("gpu_") and isinstance(values, list)
+        for i, v in enumerate(values)
+        if isinstance(v, (int, float))
+    }
+    return single | several
