@@ -143,7 +143,7 @@ def _real(name: str) -> Findings:
 def test_bert_on_v100() -> None:
     """One step, of which the window holds dropout's masks and casts of weights, hardly any matrix product."""
     found = _real("tf-v100-bert/worker-0.xplane.pb")
-    assert [d.cause for d in found.diagnoses] == ["compute/unfused-elementwise"]
+    assert [d.cause for d in found.diagnoses] == ["compute/unfused-elementwise", "compute/compute-bound"]
     assert "dropout" in found.diagnoses[0].evidence.says
     assert {"transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
     assert "compute/full-precision" in {u.cause for u in found.unchecked}  # its products come behind the window

@@ -112,9 +112,9 @@ def test_who_comes_late_learns_from_the_profilers_window_at_the_start(
     made.takes(60_000)
     seen: list[tuple[int, int]] = []
 
-    def deep(_raw: Recording, found: Steps) -> tuple[None, None]:
+    def deep(_raw: Recording, found: Steps, *, eager: bool) -> tuple[None, None, None]:
         seen.append((len(found), int(found.windowed.sum())))
-        return None, None
+        return None, None, None
 
     monkeypatch.setattr(build, "deep_windows", deep)
     watch(made.folder).look()

@@ -85,4 +85,7 @@ def test_has_the_keys_of_the_contract() -> None:
         pytest.skip(f"the contract is not here: {CONTRACT}")
     fenced = re.search(r"```json\n(.*?)```", CONTRACT.read_text(encoding="utf-8"), re.DOTALL)
     assert fenced
-    assert keys(strict(json.render(checkups.input_bound()))) == keys(stdlib.loads(fenced[1]))
+    # The contract names the step's verdict in its list of keys, not in its example.
+    assert "`step_verdict`:" in CONTRACT.read_text(encoding="utf-8")
+    written = keys(strict(json.render(checkups.input_bound())))
+    assert written == keys(stdlib.loads(fenced[1])) | {"step_verdict": None}

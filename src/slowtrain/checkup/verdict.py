@@ -7,32 +7,18 @@ saved on its start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from slowtrain.checkup import blind
 from slowtrain.diagnose import WORTH, Findings
 from slowtrain.model import Category, Diagnosis, VerdictKind
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, bound, work
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
 # Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
-HOST_CATEGORIES = (
-    Category.DISPATCH, Category.HOST_OP, Category.PYTHON, Category.CONVERT, Category.CALLBACK, Category.GC,
-    Category.COMPILE,
-)  # fmt: skip
-GROUPS: Mapping[VerdictKind, tuple[Category, ...]] = {
-    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),
-    VerdictKind.INPUT: (Category.INPUT,),
-    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
-    VerdictKind.HOST: HOST_CATEGORIES,
-}
-LAUNCH_SHARE = 2 / 3  # of the host's part of a step: with less dispatch, something else of the host holds it up as well
-# On a processor, which does both: of the time in ops beside the overhead of running them, so much is their price.
-OVERHEAD_OF_OPS = 0.5
 FAMILIES = {"startup": VerdictKind.STARTUP, "drift": VerdictKind.SLOWING, "memory": VerdictKind.MEMORY}
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
+LAUNCHING = "host/launch-bound"
 NONFINITE = "numerics/nonfinite-loss"
 
 
@@ -63,26 +49,16 @@ def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
     """What bounds the steady step, by where its time goes."""
     if not trace.enough or not trace.step_ms:
         return VerdictKind.INSUFFICIENT
-    spent = _grouped(trace)
-    kind = max(spent, key=lambda k: spent[k])
-    if trace.mean(Category.UNATTRIBUTED) > spent[kind] and gaining(findings) is None:
-        return VerdictKind.INSUFFICIENT
+    kind, ms = bound.largest_group(trace)
+    if kind is VerdictKind.INSUFFICIENT and gaining(findings) is not None:
+        spent = bound.by_group(trace)
+        kind = max(spent, key=lambda k: spent[k])
     if gaining(findings) is None and passing(trace):
         return VerdictKind.INSUFFICIENT
     if kind is VerdictKind.COMPUTE and waits_for_copies(trace):
         return VerdictKind.MEMORY
-    launching = not trace.eager and trace.mean(Category.DISPATCH) >= LAUNCH_SHARE * spent[kind]
+    launching = LAUNCHING not in findings.healthy and bound.launches(trace, ms)
     return VerdictKind.LAUNCH if kind is VerdictKind.HOST and launching else kind
-
-
-def _grouped(trace: Trace) -> dict[VerdictKind, float]:
-    """Ms of a step by what it would be bound by."""
-    spent = {kind: sum(map(trace.mean, categories)) for kind, categories in GROUPS.items()}
-    dispatch = trace.mean(Category.DISPATCH)
-    if not trace.on_accelerator and trace.mean(Category.DEVICE) > OVERHEAD_OF_OPS * dispatch:
-        spent[VerdictKind.COMPUTE] += dispatch
-        spent[VerdictKind.HOST] -= dispatch
-    return spent
 
 
 def waits_for_copies(trace: Trace) -> bool:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Trace, tensor_cores, work
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
+from slowtrain.trace import Trace, bound, tensor_cores, work
 from slowtrain.whatif import Remedy
 
-BUSY = 0.7  # of a step; below, something else is worth more attention
 ALONE = 0.8  # of all op time is one op's
 HALF = 0.5
 NO_LAYER = "(no layer)"
@@ -16,14 +15,14 @@ LETTERS = 40  # of an op that a compiled program names by its whole instruction
 
 
 class ComputeBound(Cause):
-    """The device computes for most of each step: the model's arithmetic is what the step costs.
+    """Computing is the largest part of each step: the model's arithmetic is what the step costs.
 
     ## What it means
     Input arrives in time, Python keeps out of the way, and ops run nearly all the time. That is
     how a healthy run looks. There is nothing to gain around the computing, only in it.
 
     ## How it is recognised
-    In the profiler's windows, ops run for 70 % of a step or more. The layers with the largest parts are named.
+    In the profiler's windows, computing is the largest part of a step. The layers with the largest parts are named.
 
     ## What to do
     Nothing, if the model is the one you want. A faster device, mixed precision where the device
@@ -40,7 +39,9 @@ class ComputeBound(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         busy = trace.share(Category.DEVICE)
-        if trace.kernels is None or busy < BUSY or trace.kernels.ms <= 0 or busy - _waiting(trace) < BUSY:
+        if trace.kernels is None or trace.kernels.ms <= 0 or _waiting(trace) > HALF * busy:
+            return None
+        if bound.largest_group(trace)[0] is not VerdictKind.COMPUTE:
             return None
         layers = work.by_layer(trace.kernels)[:3]
         if trace.fact("profile") and layers and layers[0][0] == NO_LAYER:

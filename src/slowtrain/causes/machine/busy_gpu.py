@@ -74,14 +74,6 @@ class BusyGpu(Judged, Cause):
 
     fires = (
         """
-        step           1111111111
-        dispatch       ddd.......
-        other-process  ...oooo...
-        device         .......kkk
-        @fact profile=true devices=[{"kind":"GPU"}]
-        @device busy=3 kernels=60 idle={"dispatch":3,"other-process":4}
-        """,
-        """
         step    1111111111
         device  kkkkkkkkkk
         @fact devices=[{"kind":"GPU"}]
@@ -95,6 +87,14 @@ class BusyGpu(Judged, Cause):
         @fact machine={"devices":{"own_pid_namespace":true},"gpu":{"devices":[{"index":0,"name":"Tesla T4",
         & "memory_total_bytes":16e9,"compute_processes":[{"pid":41,"memory_used_bytes":9e9},
         & {"pid":42,"memory_used_bytes":4e9}]}]}}
+        """,
+        """
+        step           1111111111
+        dispatch       ddd.......
+        other-process  ...oooo...
+        device         .......kkk
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=3 kernels=60 idle={"dispatch":3,"other-process":4}
         """,
     )
     quiet = (

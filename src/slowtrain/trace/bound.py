@@ -1,0 +1,47 @@
+"""What bounds a step: the group of categories that takes most of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slowtrain.model import Category, VerdictKind
+from slowtrain.trace import Trace
+
+HOST_CATEGORIES = (
+    Category.DISPATCH, Category.HOST_OP, Category.PYTHON, Category.CONVERT, Category.CALLBACK, Category.GC,
+    Category.COMPILE,
+)  # fmt: skip
+GROUPS: Mapping[VerdictKind, tuple[Category, ...]] = {
+    VerdictKind.INPUT: (Category.INPUT,),
+    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    VerdictKind.HOST: HOST_CATEGORIES,
+    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),  # last: of two equal parts the other can be cured
+}
+# Of the host's part of a step: with less dispatch, something else of the host holds it up as well.
+LAUNCH_SHARE = 2 / 3
+# On a processor, which does both: of the time in ops beside the overhead of running them, so much is their price.
+OVERHEAD_OF_OPS = 0.5
+
+
+def by_group(trace: Trace) -> dict[VerdictKind, float]:
+    """Ms of a step by what it would be bound by. On a processor the overhead of ops counts as their computing."""
+    spent = {kind: sum(map(trace.mean, categories)) for kind, categories in GROUPS.items()}
+    dispatch = trace.mean(Category.DISPATCH)
+    if not trace.on_accelerator and trace.mean(Category.DEVICE) > OVERHEAD_OF_OPS * dispatch:
+        spent[VerdictKind.COMPUTE] += dispatch
+        spent[VerdictKind.HOST] -= dispatch
+    return spent
+
+
+def largest_group(trace: Trace) -> tuple[VerdictKind, float]:
+    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed."""
+    spent = by_group(trace)
+    kind = max(spent, key=lambda k: spent[k])
+    if trace.mean(Category.UNATTRIBUTED) > spent[kind]:
+        return VerdictKind.INSUFFICIENT, trace.mean(Category.UNATTRIBUTED)
+    return kind, spent[kind]
+
+
+def launches(trace: Trace, host_ms: float) -> bool:
+    """Whether most of the host's part of a step is starting ops."""
+    return not trace.eager and trace.mean(Category.DISPATCH) >= LAUNCH_SHARE * host_ms
