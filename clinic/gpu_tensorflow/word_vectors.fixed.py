@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 SMALL = os.environ.get("SLOWTRAIN_SMALL") == "1"
-WORDS, BATCH, STEPS = (40_000, 512, 60) if SMALL else (1_000_000, 2048, 200)
+WORDS, BATCH, STEPS = (8000, 512, 40) if SMALL else (1_000_000, 2048, 200)
 
 rng = np.random.default_rng(13)
 centre, context = rng.integers(0, WORDS, (2, STEPS * BATCH))
