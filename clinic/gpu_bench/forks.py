@@ -1,9 +1,10 @@
 """Runs scripts in forks of a process that has imported TensorFlow, so that no run pays for the import.
 
-    python clinic/gpu_bench/forks.py        reads one request a line: {"script": "…", "arguments": [], "log": "…"}
+    python clinic/gpu_bench/forks.py        reads one request a line:
+    {"script": "…", "arguments": [], "log": "…", "environment": {}}
 
-Writes one answer a line: {"exit": 0, "wall_s": 8.1, "train_s": 3.9, "work": 12800.0}. The process itself never touches the
-card: a CUDA context does not survive a fork, so that each fork makes its own.
+Writes one answer a line: {"exit": 0, "wall_s": 8.1, "train_s": 3.9, "work": 12800.0}. The process itself never touches
+the card: a CUDA context does not survive a fork, so that each fork makes its own.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import time
 import traceback
 from pathlib import Path
 
-LONGEST_S = 90  # the scripts take up to 20 s; a compilation that hangs must not take the rest of the budget
+LONGEST_S = 90  # the scripts take up to 20 s; one that hangs must not take the rest of the budget
 
 
-def run_forked(script: str, arguments: list[str], log: Path) -> dict[str, float | int | None]:
+def run_forked(
+    script: str, arguments: list[str], log: Path, environment: dict[str, str]
+) -> dict[str, float | int | None]:
     """Runs the script in a fork, its output in ``log``, and waits for it."""
     begun = time.perf_counter()
     child = os.fork()
     if child == 0:
+        os.environ.update(environment)
         os._exit(_run_here(script, arguments, log))
     status = _wait(child, begun + LONGEST_S)
     return {"exit": status, "wall_s": time.perf_counter() - begun, **read_printed(log.read_text(errors="replace"))}
@@ -75,15 +79,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")  # what TensorFlow prints while it is imported must not mix with the answers
     os.dup2(2, 1)
     import keras  # noqa: F401
-    import tensorflow  # noqa: F401
+    import tensorflow as tf  # noqa: F401
 
     for line in sys.stdin:
-        request = json.loads(line)
-        print(
-            json.dumps(run_forked(request["script"], request["arguments"], Path(request["log"]))),
-            file=answers,
-            flush=True,
-        )
+        asked = json.loads(line)
+        done = run_forked(asked["script"], asked["arguments"], Path(asked["log"]), asked.get("environment", {}))
+        print(json.dumps(done), file=answers, flush=True)
 
 
 if __name__ == "__main__":
