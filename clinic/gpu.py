@@ -7,9 +7,9 @@
 
 In this order: ``doctor``; what the link gives; what cures give, variants in turns; XLA's command buffers under the
 profiler; neighbours on the card; the pairs of clinic/gpu_tensorflow and its healthy scripts; what recording costs; the
-memory forecast against the largest batch that fits; the crossover. Each result is appended to ``results.jsonl`` in the output folder as
-soon as it is there. The next call goes on with what is missing, so that a call can be cut at any moment. What no longer
-fits into the budget is left for the next call. Nothing else may use the card meanwhile.
+memory forecast against the largest batch that fits; the crossover. Each result is appended to ``results.jsonl`` in the
+output folder as soon as it is there. The next call goes on with what is missing, so that a call can be cut at any
+moment. What no longer fits into the budget is left for the next call. Nothing else may use the card meanwhile.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ def crossover(machine: Machine, name: str, left_s: float) -> Iterator[dict[str, 
     devices = ["--devices", "cpu:threads=1,cpu:threads=2"] if machine.small else []
     command = [
         sys.executable, "-m", "slowtrain", "crossover", *devices, "--batches", "32,2048", "--rounds", "1",
-        "--budget", f"{max(min(left_s - 10, 90), 30):.0f}s", "--out", str(machine.folder / "runs"), "--json", str(answer),
+        "--budget", f"{max(min(left_s - 10, 90), 30):.0f}s", "--out", str(machine.folder / "runs"),
+        "--json", str(answer),
         str(HERE / "gpu_tensorflow" / f"{name}.slow.py"),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env=machine.environment, timeout=left_s, check=False)
@@ -310,7 +311,7 @@ def main() -> int:
             print(gpu_truth.table(args.recordings))
         return 0
     until = time.monotonic() + args.budget
-    with Machine(folder.resolve(), args.small) as machine:
+    with Machine(folder.resolve(), args.small, look=args.budget > 0 and not args.list) as machine:
         wanted = [j for j in jobs(machine) if not args.only or any(o in i for o in args.only for i in j.items)]
         if args.list:
             lines = gpu_results.read(machine.results)

@@ -68,7 +68,8 @@ def labelled() -> list[Labelled]:
 class Machine:
     """Where the results go, the environment of all that is started, and a process that forks for unrecorded runs."""
 
-    def __init__(self, folder: Path, small: bool) -> None:
+    def __init__(self, folder: Path, small: bool, look: bool = True) -> None:
+        """Asks TensorFlow for the card only where there is something to measure: that takes seconds."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.small = folder, small
         self.results = folder / "results.jsonl"
@@ -77,7 +78,7 @@ class Machine:
             "KERAS_BACKEND": "tensorflow",
             **({"SLOWTRAIN_SMALL": "1", "CUDA_VISIBLE_DEVICES": "-1"} if small else {}),
         }  # fmt: skip
-        self.card = None if small else _card()
+        self.card = None if small or not look else _card(self.environment)
         self._forks: subprocess.Popen[str] | None = None
         self.waiting: list[Labelled] = []  # what is yet to be recorded, in its order
         self._ahead: dict[str, Recording] = {}
@@ -148,14 +149,18 @@ class Machine:
         raise RuntimeError(f"{model} at {batch}: exit {done['exit']}: {text.strip()[-160:]}")
 
 
-def _card() -> str | None:
-    """The card's name as the driver tells it, where there is one."""
-    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else None
+def _card(environment: dict[str, str]) -> str | None:
+    """The name of the card that TensorFlow sees, and TensorFlow's version; None where it sees none."""
+    ask = (
+        "import tensorflow as tf; cards = tf.config.list_physical_devices('GPU'); name = cards and "
+        "tf.config.experimental.get_device_details(cards[0]).get('device_name', 'unnamed'); "
+        "print('CARD', name, 'TensorFlow', tf.__version__) if cards else None"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
+    found = [line.removeprefix("CARD ") for line in done.stdout.splitlines() if line.startswith("CARD ")]
+    return found[0] if found else None
 
 
 class Recording:
@@ -247,7 +252,7 @@ def judge(script: Labelled, answer: gpu_truth.Answer) -> dict[str, Any]:
 
 
 def hold_against_profile(recording: Path, answer: gpu_truth.Answer) -> dict[str, Any] | None:
-    """Device and copies of the step, as reported and as the recording's own profile has them; None without a profile."""
+    """Device and copies of the step, as reported and as the recording's own profile has them; None without one."""
     try:
         profiled = gpu_truth.ask("diagnose", recording)
     except RuntimeError:

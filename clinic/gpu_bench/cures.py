@@ -160,7 +160,7 @@ def small_dense() -> dict[str, Variant]:
 
 
 def loop_by_hand() -> dict[str, Variant]:
-    total = 100 if SMALL else 300
+    total, together = (20, 10) if SMALL else (300, 50)
     data = slices(rng.random((16384, 512), dtype="float32"), rng.integers(0, 10, 16384), batch=256).repeat()
 
     def by_hand(jit: bool | None = None, read: bool = True, inner: int = 1, eager: bool = False) -> Variant:
@@ -189,7 +189,7 @@ def loop_by_hand() -> dict[str, Variant]:
         "tf.function": by_hand(read=False),
         "XLA, loss read": by_hand(jit=True),
         "XLA": by_hand(jit=True, read=False),
-        "50 steps in a function": by_hand(inner=50),
+        f"{together} steps in a function": by_hand(inner=together),
         "eager": by_hand(eager=True),
     }
 
@@ -263,14 +263,15 @@ def host_op() -> dict[str, Variant]:
             model = M.Sequential([M.Input((256,)), L.Dense(1024, activation="relu"), L.Dense(64)])
             source = iter(data)
             steps = {k: _eigen_step(model, k) for k in (kind, "none")}
+            rounds = 20 if SMALL else 100
             every = 10 if kind == "eigvals, each 10th" else 1
 
             def run() -> None:
-                for i in range(100):
+                for i in range(rounds):
                     loss = steps[kind if i % every == 0 else "none"](next(source))
                 float(loss)
 
-            return run, 100
+            return run, rounds
 
         return prepare
 
@@ -333,10 +334,11 @@ def handwritten() -> dict[str, Variant]:
     def library() -> Any:
         return L.Conv2D(16, 5, activation="relu", use_bias=False)
 
+    steps = 20 if SMALL else 100
     return {
-        "loops": fit(net(LoopConv), data, 100),
-        "Conv2D": fit(net(library), data, 100),
-        "Conv2D, no XLA": fit(net(library), data, 100, jit_compile=False),
+        "loops": fit(net(LoopConv), data, steps),
+        "Conv2D": fit(net(library), data, steps),
+        "Conv2D, no XLA": fit(net(library), data, steps, jit_compile=False),
     }
 
 
