@@ -42,7 +42,7 @@ def pages(lines: list[dict[str, Any]]) -> dict[str, str]:
     """Marker -> table, for each that ``docs/gpu.md`` has."""
     rows = latest(lines)
     made = {
-        "gpu-pairs": pairs(_of(rows, "pair:")),
+        "gpu-pairs": pairs(_of(rows, "pair:"), _of(rows, "gain:")),
         "gpu-healthy": healthy(_of(rows, "healthy:")),
         "gpu-cures": cures(_of(rows, "cures:")),
         "gpu-card": card(rows),
@@ -81,23 +81,37 @@ def _division(row: dict[str, Any]) -> str:
     return ", ".join(off) or "yes"
 
 
-def pairs(rows: Rows) -> str:
+def gain(row: dict[str, Any], timed: dict[str, Any]) -> float | None:
+    """How many times as fast the cure makes the step; for a label of the run, the recorded run.
+
+    A run that is cured takes as long as the recorded one, less what the cured script saves of training.
+    """
+    if "slow_s" not in timed:
+        return None
+    of_step: float = timed["slow_sample_s"] / timed["fixed_sample_s"]
+    if row["labelled_scope"] == "step":
+        return of_step
+    saved_ms = 1e3 * timed["slow_s"] * (1 - 1 / of_step)
+    return float(row["run_ms"] / max(row["run_ms"] - saved_ms, 1.0))
+
+
+def pairs(rows: Rows, timed: Rows) -> str:
     if not rows:
         return ""
     cells, errors, inside = [], [], []
     for name, row in rows.items():
         if "error" in row:
-            cells.append([name, row["cause"], f"error: {row['error']}", *["–"] * 7])
+            cells.append([name, f"error: {row['error']}", *["–"] * 8])
             continue
         cells.append([
             name, row["cause"], row["first"] or "–", _yes(row["first_right"]), _yes(row["line_right"]),
             f"{row['step_verdict']}{'' if row['verdict_right'] else ' (wrong)'}", _division(row), row["scope"] or "–",
-            _gain(row), _figure(row.get("gain")),
+            _gain(row), _figure(measured := gain(row, timed.get(name, {}))),
         ])  # fmt: skip
-        priced = row.get("foretold") and row.get("gain") and row["scope"] == row["labelled_scope"]
+        priced = row.get("foretold") and measured and row["scope"] == row["labelled_scope"]
         if row["first_right"] and priced:
-            errors.append(abs(row["foretold"] / row["gain"] - 1))
-            inside.append((row.get("low") or 0) <= row["gain"] <= (row.get("high") or 0))
+            errors.append(abs(row["foretold"] / measured - 1))
+            inside.append((row.get("low") or 0) <= measured <= (row.get("high") or 0))
     good = [row for row in rows.values() if "error" not in row]
     said = [f"{sum(r['first_right'] for r in good)} of {len(rows)} right first"]
     said.append(f"{sum(bool(r['line_right']) for r in good)} with the line")
@@ -107,7 +121,7 @@ def pairs(rows: Rows) -> str:
             f"median error of the gain {statistics.median(errors):.0%} over {len(errors)}, {sum(inside)} inside"
         )
     columns = (
-        "script", "label", "first cause", "right", "line", "step verdict", "division", "scope", "foretold", "measured",
+        "script", "meant", "first cause", "right", "line", "step verdict", "division", "scope", "foretold", "measured",
     )  # fmt: skip
     return f"{'; '.join(said)}.\n\n" + _table(columns, cells)
 

@@ -220,6 +220,7 @@ def _open_files(group: int) -> list[str]:
 def examine(machine: Machine, script: Labelled, left_s: float) -> dict[str, Any]:
     """Records the script, and holds the answer against its label and against the profile in the recording."""
     recording = machine.record(script)
+    machine.start_ahead()
     recording.finish(min(left_s, RECORDED_MOST_S))
     if not recording.answer.exists():
         said = (recording.folder / "log").read_text(errors="replace").strip().splitlines()
@@ -228,7 +229,6 @@ def examine(machine: Machine, script: Labelled, left_s: float) -> dict[str, Any]
     answer = gpu_truth.read_answer(document)
     row = judge(script, answer)
     row["run_ms"] = document["run"]["total_ms"]
-    machine.start_ahead()
     row["division"] = hold_against_profile(next(recording.folder.glob("*/recording.sqlite")).parent, answer)
     return row
 
@@ -261,23 +261,14 @@ def hold_against_profile(recording: Path, answer: gpu_truth.Answer) -> dict[str,
     return {part: (found, true, gpu_truth.is_near(found, true)) for part, (found, true) in pairs.items()}
 
 
-def measure_pair(machine: Machine, script: Labelled, row: dict[str, Any]) -> dict[str, Any]:
-    """Slow and cured without Slowtrain, one after the other: seconds for a sample of each, and the gain.
-
-    The gain of a run is that of the recorded run, less what the cured script saves of training.
-    """
+def time_pair(machine: Machine, script: Labelled) -> dict[str, Any]:
+    """Slow and cured without Slowtrain, one after the other: the seconds of training, and those for a sample."""
     assert script.fixed is not None
-    seconds = {}
+    row = {}
     for key, path in (("slow", script.slow), ("fixed", script.fixed)):
         done = machine.run_alone(path)
         if done["exit"] != 0 or not done["train_s"] or not done["work"]:
             said = done["log"].read_text(errors="replace").strip().splitlines() or ["no output"]
-            return {"measuring": f"{path.name}: exit {done['exit']}: {said[-1][:120]}"}
-        seconds[key] = done["train_s"] / done["work"]
-        if key == "slow":
-            slow_s = done["train_s"]
-    if script.scope == "run":
-        saved_s = slow_s * (1 - seconds["fixed"] / seconds["slow"])
-        run_s = row["run_ms"] / 1e3
-        return {**seconds, "gain": run_s / max(run_s - saved_s, 1e-3)}
-    return {**seconds, "gain": seconds["slow"] / seconds["fixed"]}
+            raise RuntimeError(f"{path.name}: exit {done['exit']}: {said[-1][:120]}")
+        row[f"{key}_s"], row[f"{key}_sample_s"] = done["train_s"], done["train_s"] / done["work"]
+    return row

@@ -100,10 +100,19 @@ def pair(**other: Any) -> dict[str, Any]:
     found = {
         "cause": "host/launch-bound", "first": "host/launch-bound", "first_right": True, "line_right": True,
         "step_verdict": "launch-bound", "verdict_right": True, "scope": "step", "labelled_scope": "step",
-        "foretold": 2.0, "low": 1.5, "high": 3.0, "gain": 2.5,
+        "foretold": 2.0, "low": 1.5, "high": 3.0, "run_ms": 20_000.0,
         "division": {"device": [0.1, 0.1, True], "h2d": [1.0, 3.0, False]},
     }  # fmt: skip
     return row("pair:sensor_dense", **{**found, **other})
+
+
+TIMED = row("gain:sensor_dense", slow_s=5.0, fixed_s=2.0, slow_sample_s=5e-3, fixed_sample_s=2e-3)
+
+
+def test_the_gain_of_a_run_is_what_the_cure_saves_of_it(gpu: Any) -> None:
+    assert gpu.gpu_results.gain(pair(labelled_scope="run"), TIMED) == pytest.approx(20 / 17)
+    assert gpu.gpu_results.gain(pair(), TIMED) == pytest.approx(2.5)
+    assert gpu.gpu_results.gain(pair(), {}) is None
 
 
 def test_what_no_card_measured_is_in_no_table(gpu: Any) -> None:
@@ -112,7 +121,7 @@ def test_what_no_card_measured_is_in_no_table(gpu: Any) -> None:
 
 
 def test_a_pair_in_its_table(gpu: Any) -> None:
-    table = gpu.gpu_results.pages([pair()])["gpu-pairs"]
+    table = gpu.gpu_results.pages([pair(), TIMED])["gpu-pairs"]
     assert (
         "1 of 1 right first; 1 with the line; 1 step verdicts right; median error of the gain 20% over 1, 1 inside"
         in table
@@ -125,7 +134,7 @@ def test_a_pair_in_its_table(gpu: Any) -> None:
 
 
 def test_a_pair_that_failed_counts_as_one_that_is_not_right(gpu: Any) -> None:
-    failed = row("pair:mixer_loop", cause="host/launch-bound", error="it ended")
+    failed = row("pair:mixer_loop", error="it ended")
     assert "1 of 2 right first" in gpu.gpu_results.pages([pair(), failed])["gpu-pairs"]
 
 
