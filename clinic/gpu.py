@@ -237,17 +237,31 @@ def work(machine: Machine, wanted: list[Job], until: float) -> None:
         if left_s < max(job.seconds if not machine.small else 0, LEAST_LEFT_S):
             left_out += job.items
             continue
-        for row in attempt(machine, job, left_s):
-            lines.append(row)
-            with machine.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(describe(row), flush=True)
+        untouched = [item for item in job.items if not gpu_results.is_done(item, lines)]
+        while untouched:  # behind an item that ended the process the others get another one
+            before = len(untouched)
+            try:
+                for row in attempt(machine, job, untouched, until - time.monotonic()):
+                    lines.append(row)
+                    untouched = [item for item in untouched if item != row["item"]]
+                    keep(machine, row)
+            except (OutOfTimeError, subprocess.TimeoutExpired):
+                print(f"{job.items[0]}: cut off by the budget", flush=True)
+                break
+            if len(untouched) == before:
+                break
     if left_out:
         print(f"left for the next call ({len(left_out)}): {', '.join(left_out)}")
 
 
-def attempt(machine: Machine, job: Job, left_s: float) -> Iterator[dict[str, Any]]:
-    """The job's results; for each that it did not come to, one with its error."""
+def keep(machine: Machine, row: dict[str, Any]) -> None:
+    with machine.results.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(describe(row), flush=True)
+
+
+def attempt(machine: Machine, job: Job, untouched: list[str], left_s: float) -> Iterator[dict[str, Any]]:
+    """The job's results; where some are lacking, one with the error of the first of these."""
     begun, seen = time.monotonic(), set()
     about = {"card": machine.card, "small": machine.small}
     problem = "it gave no result"
@@ -256,13 +270,11 @@ def attempt(machine: Machine, job: Job, left_s: float) -> Iterator[dict[str, Any
             seen.add(row["item"])
             yield {**about, **row, "s": round(time.monotonic() - begun, 1)}
     except (OutOfTimeError, subprocess.TimeoutExpired):
-        print(f"{job.items[0]}: cut off by the budget", flush=True)
-        return
+        raise
     except (Exception, SystemExit) as error:  # noqa: BLE001  the other jobs have nothing to do with it
         problem = f"{type(error).__name__}: {str(error)[:160]}"
-    for item in job.items:
-        if item not in seen:
-            yield {**about, "item": item, "error": problem, "s": round(time.monotonic() - begun, 1)}
+    for item in [item for item in untouched if item not in seen][:1]:
+        yield {**about, "item": item, "error": problem, "s": round(time.monotonic() - begun, 1)}
 
 
 def describe(row: dict[str, Any]) -> str:

@@ -63,6 +63,19 @@ def test_what_fails_keeps_its_results_and_is_tried_once_more(gpu: Any, machine: 
     assert written(machine) == [("a", False), ("b", True), ("c", False), ("a", False), ("b", True)]
 
 
+def test_behind_an_item_that_ends_the_process_the_others_get_another(gpu: Any, machine: Any) -> None:
+    def run(left_s: float) -> Iterator[dict[str, Any]]:
+        for item in ("a", "b", "c"):
+            if not gpu.gpu_results.read(machine.results) or item == "c":
+                yield {"item": item}
+                continue
+            if item not in {row["item"] for row in gpu.gpu_results.read(machine.results)}:
+                raise ValueError("ended")
+
+    gpu.work(machine, [gpu.Job(("a", "b", "c"), 1.0, run)], time.monotonic() + 60)
+    assert written(machine) == [("a", False), ("b", True), ("c", False)]
+
+
 def test_what_the_budget_cuts_off_is_no_failure(gpu: Any, machine: Any) -> None:
     gpu.work(machine, [job(gpu, "a", "b", ends=gpu.OutOfTimeError())], time.monotonic() + 60)
     assert written(machine) == [("a", False)]

@@ -99,7 +99,8 @@ def read_profile(file: Path) -> dict[str, Any]:
 
     space = xplane_pb2.XSpace()
     space.ParseFromString(file.read_bytes())
-    kernels, launches, graphs = [], {}, 0
+    kernels: list[tuple[float, float]] = []
+    work, launches, graphs = [], {}, 0  # work: copies, too
     for plane in space.planes:
         on_device = plane.name.startswith("/device:GPU")
         for line in plane.lines:
@@ -112,16 +113,17 @@ def read_profile(file: Path) -> dict[str, Any]:
                 span = (start, start + event.duration_ps / 1e3)
                 number = _correlation(plane, event)
                 if on_device:
-                    kernels.append((*span, number))
+                    work.append((*span, number))
+                    kernels += [span] if not name.startswith("Memcpy") else []
                 elif number is not None:
                     launches[number] = span[1]
-    late_ns = _late(sorted(kernels), launches)
+    late_ns = _late(sorted(work), launches)
     return {
         "kernels": len(kernels) / STEPS,
-        "with_launch_share": sum(k[2] in launches for k in kernels) / len(kernels) if kernels else None,
+        "with_launch_share": sum(w[2] in launches for w in work) / len(work) if work else None,
         "graph_launches": graphs / STEPS,
         "device_ms": _union_ns(kernels) / 1e6 / STEPS if kernels else None,
-        "late_ms": late_ns / 1e6 / STEPS if launches and kernels else None,
+        "late_ms": late_ns / 1e6 / STEPS if launches and work else None,
     }
 
 
@@ -132,18 +134,18 @@ def _correlation(plane: Any, event: Any) -> int | None:
     return None
 
 
-def _union_ns(kernels: list[Any]) -> float:
+def _union_ns(kernels: list[tuple[float, float]]) -> float:
     total, end = 0.0, float("-inf")
-    for start, stop, _ in sorted(kernels):
+    for start, stop in sorted(kernels):
         total += max(stop - max(start, end), 0.0)
         end = max(end, stop)
     return total
 
 
-def _late(kernels: list[Any], launches: dict[int, float]) -> float:
-    """Time in which a kernel was launched, nothing else of this process ran, and it did not start."""
+def _late(work: list[tuple[float, float, int]], launches: dict[int, float]) -> float:
+    """Time in which work was launched, nothing else of this process ran, and it did not start."""
     total, busy_until = 0.0, float("-inf")
-    for start, stop, number in kernels:
+    for start, stop, number in work:
         if number in launches:
             waited = start - max(launches[number], busy_until)
             total += waited if waited > LATE_US * 1e3 else 0.0
