@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.keras import layers
 
 SMALL = os.environ.get("SLOWTRAIN_SMALL") == "1"
-BLOCKS, STEPS, BATCH = (4, 12, 8) if SMALL else (10, 60, 32)
+BLOCKS, STEPS, BATCH = (2, 12, 8) if SMALL else (10, 60, 32)
 
 rng = np.random.default_rng(17)
 plumes = rng.random((STEPS * BATCH, 64, 64, 3), dtype="float32")

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.keras import layers
 
 SMALL = os.environ.get("SLOWTRAIN_SMALL") == "1"
-BLOCKS, STEPS, BATCH = (4, 12, 8) if SMALL else (10, 60, 32)
+BLOCKS, STEPS, BATCH = (2, 12, 8) if SMALL else (10, 60, 32)
 # Keras compiles with XLA by itself where there is a GPU; on a processor it has to be asked.
 DEFAULTS = {} if tf.config.list_physical_devices("GPU") else {"jit_compile": True}
 
