@@ -59,7 +59,8 @@ def _of(rows: Rows, kind: str) -> Rows:
 
 def _table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
     head = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    cells = [[" ".join(cell.split()).replace("|", "/") for cell in row] for row in rows]  # an error may have lines
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
 
 
 def _figure(value: float | None, digits: int = 3) -> str:
@@ -188,7 +189,13 @@ def overhead(rows: Rows) -> str:
         middle, low, high = interval([s["wall"] for s in samples])
         ms = statistics.median(s["step_ms"] for s in samples)
         cells.append([kind, _figure(ms), f"{middle:.3f} ({low:.3f} to {high:.3f})", str(len(samples))])
-    return _table(("loop", "step without, ms", "with over without (95 %)", "pairs"), cells) if cells else ""
+    return (
+        _table(
+            ("loop", "step without, ms", "with over without (95 % from six pairs on, else the range)", "pairs"), cells
+        )
+        if cells
+        else ""
+    )
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -212,8 +219,5 @@ def memory(rows: Rows) -> str:
 
 
 def crossover(rows: Rows) -> str:
-    cells = [
-        [name, row.get("winner") or "–", row.get("batch") or "–", row.get("error") or "; ".join(row["notes"])]
-        for name, row in rows.items()
-    ]
-    return _table(("script", "faster with large batches", "from batch", "notes"), cells) if cells else ""
+    cells = [[name, row.get("says") or row["error"], "; ".join(row.get("notes", []))] for name, row in rows.items()]
+    return _table(("script", "answer", "notes"), cells) if cells else ""

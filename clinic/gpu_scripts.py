@@ -144,6 +144,8 @@ class Machine:
         text = done["log"].read_text(errors="replace")
         if done["exit"] == 0:
             return True
+        if self.small and done["exit"] == -signal.SIGSEGV:  # some kernels for a CPU go on with what they did not get
+            return False
         if done["exit"] == EXHAUSTED or "OOM when allocating" in text or "ran out of memory" in text:
             return False
         raise RuntimeError(f"{model} at {batch}: exit {done['exit']}: {text.strip()[-160:]}")

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 SMALL = os.environ.get("SLOWTRAIN_SMALL") == "1"
-LENGTH, BATCH, EPOCHS = (64, 64, 3) if SMALL else (160, 64, 8)
+LENGTH, BATCH, EPOCHS = (64, 64, 3) if SMALL else (128, 64, 10)
 
 
 rng = np.random.default_rng(14)
