@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -95,6 +95,12 @@ bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on t
 
 memory-table: $(VENV)/.wheel ## foretold against actual largest batch, 16 models, 3 limits (hours; goes on where it ended)
 	$(BIN)/python clinic/memory_table.py --markdown docs/memory.md
+
+gpu: $(VENV)/.wheel ## all that needs a card: pairs, cures, cost, memory (12 minutes; goes on where it ended; TENSORFLOW='tensorflow[and-cuda]')
+	$(BIN)/python clinic/gpu.py --budget 12m --markdown docs/gpu.md
+
+gpu-recordings: $(VENV)/.wheel ## what is said of the recordings of TensorFlow on an H200, against the truth; needs no card
+	$(BIN)/python clinic/gpu.py --recordings ../shared/traces/tf-h200 --markdown docs/gpu.md
 
 corpus: $(VENV)/.wheel ## slowtrain lint on well-known packages (fetched), each finding beside its judgement
 	$(BIN)/python clinic/corpus.py --markdown docs/lint-corpus.md
