@@ -23,6 +23,7 @@ from slowtrain.trace import (
     beside,
     consumed,
     feeding,
+    firstcall,
     growth,
     intervals,
     kernels,
@@ -69,6 +70,7 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
+    facts["unfinished_call_ms"] = firstcall.interval_ms(raw)
     samples = _samples(raw)
     if found.steady.any():
         facts["cpu_ms_per_step"] = _cpu_ms(samples, found, "process_cpu_seconds")

@@ -13,19 +13,25 @@ CALLS = ("step", "function", "on_batch", "gradient")  # lanes whose spans are wr
 
 
 def unfinished(recording: Recording) -> intervals.Intervals:
+    """The time of that call after its function was traced, as a set of intervals; empty where none was cut off."""
+    found = interval_ms(recording)
+    return intervals.union(np.array(found[:1]), np.array(found[1:])) if found else intervals.EMPTY
+
+
+def interval_ms(recording: Recording) -> tuple[float, float] | None:
     """From the end of the last trace to the end of the run, where the main thread waited for that call only."""
     traces = recording.lanes.get("trace")
     if recording.facts.get("end_ns") or traces is None:
-        return intervals.EMPTY
+        return None
     named = np.array([name.text for name in recording.names])
     called = traces.where((traces.thread == recording.main) & (named[traces.name] == "function"))
     if not len(called):
-        return intervals.EMPTY
+        return None
     begun = float(called.end_ms.max())
     returned = any(len(s) and float(s.end_ms.max()) > begun for lane in CALLS if (s := recording.lanes.get(lane)))
     if returned or not _waits_for_a_call(recording, begun):
-        return intervals.EMPTY
-    return intervals.union(np.array([begun]), np.array([recording.end_ms]))
+        return None
+    return begun, recording.end_ms
 
 
 def _waits_for_a_call(recording: Recording, begun_ms: float) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Bools, Event, Floats, Ints, Steps, intervals
+from slowtrain.trace import Bools, Event, Floats, Ints, Steps, Trace, intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 
@@ -25,8 +25,11 @@ KERAS_BATCH_SIZE = 32  # samples: what fit takes of arrays where it is told no n
 UNKNOWN = -2  # TensorFlow's cardinality of a data set whose elements nobody has counted
 
 
-def find(recording: Recording, start_ms: Floats, end_ms: Floats, size: Ints, block: Ints) -> Bools:
-    """Which steps XLA compiled in. ``size``: samples of each step, 0 where unknown; ``block``: their epochs."""
+def find(recorded: Recording | Trace, start_ms: Floats, end_ms: Floats, size: Ints, block: Ints) -> Bools:
+    """Which steps XLA compiled in, after the first one.
+
+    ``size``: samples of each step, 0 where unknown; ``block``: the number of its epoch.
+    """
     found = np.zeros(len(start_ms), dtype=bool)
     if len(start_ms) < 3:
         return found
@@ -35,15 +38,15 @@ def find(recording: Recording, start_ms: Floats, end_ms: Floats, size: Ints, blo
     long[0] = False  # the first compilation
     if not long.any():
         return found
-    long &= _by_xla(recording, start_ms)
+    long &= _by_xla(recorded, start_ms)
     for at in np.flatnonzero(long):
-        found[at] = _first_of_its_size(size, int(at)) or _only_long_end(recording, start_ms, block, long, int(at))
+        found[at] = _first_of_its_size(size, int(at)) or _only_long_end(recorded.events, start_ms, block, long, int(at))
     return found
 
 
-def stretches(recording: Recording, steps: Steps) -> intervals.Intervals:
+def stretches(recorded: Recording | Trace, steps: Steps) -> intervals.Intervals:
     """The time of these compilations: of each such step what it took beyond the median step."""
-    found = find(recording, steps.start_ms, steps.end_ms, steps.size, steps.block)
+    found = find(recorded, steps.start_ms, steps.end_ms, steps.size, steps.block)
     if not found.any():
         return intervals.EMPTY
     usual = float(halfway(steps.ms))
@@ -62,19 +65,19 @@ def _pipelines(events: Iterable[Event]) -> Iterator[Sequence[Mapping[str, Any]]]
             yield event.data.get("nodes") or ()
 
 
-def _by_xla(recording: Recording, start_ms: Floats) -> Bools:
+def _by_xla(recorded: Recording | Trace, start_ms: Floats) -> Bools:
     """Which steps belong to a function that XLA compiles."""
     found = np.zeros(len(start_ms), dtype=bool)
-    for event in _fits(recording):
+    for event in _fits(recorded.events):
         if event.data.get("jit_compile") is True:
             found |= (start_ms >= event.start_ms) & (start_ms <= event.end_ms)
-    lanes = ("trace", "compile") if "on_batch" in recording.lanes else ("trace",)
-    compiled = [e.start_ms for e in recording.events if e.lane in lanes and e.data.get("jit_compile") is True]
+    lanes = ("trace", "compile") if "on_batch" in recorded.lanes else ("trace",)
+    compiled = [e.start_ms for e in recorded.events if e.lane in lanes and e.data.get("jit_compile") is True]
     return found | (start_ms >= min(compiled)) if compiled else found
 
 
-def _fits(recording: Recording) -> list[Event]:
-    return [e for e in recording.events if e.lane == "loop" and e.name == "fit" and not e.data.get("nested")]
+def _fits(events: Iterable[Event]) -> list[Event]:
+    return [e for e in events if e.lane == "loop" and e.name == "fit" and not e.data.get("nested")]
 
 
 def _first_of_its_size(size: Ints, at: int) -> bool:
@@ -82,11 +85,11 @@ def _first_of_its_size(size: Ints, at: int) -> bool:
     return bool(size[at] > 0 and (size[:at] != size[at]).all() and (size[:at] > 0).any())
 
 
-def _only_long_end(recording: Recording, start_ms: Floats, block: Ints, long: Bools, at: int) -> bool:
+def _only_long_end(events: Sequence[Event], start_ms: Floats, block: Ints, long: Bools, at: int) -> bool:
     """Whether it ends an epoch of ``fit``, no other epoch of the same model ends so, and a rest may be left."""
-    fits = _fits(recording)
+    fits = _fits(events)
     fit = next((e for e in fits if e.start_ms <= start_ms[at] <= e.end_ms), None)
-    if fit is None or not _rest_possible(recording, fit):
+    if fit is None or not _rest_possible(events, fit):
         return False
     ends = long & np.append(np.diff(block) != 0, True)
     same_model = np.zeros(len(start_ms), dtype=bool)
@@ -96,13 +99,13 @@ def _only_long_end(recording: Recording, start_ms: Floats, block: Ints, long: Bo
     return bool(ends[at]) and int((ends & same_model).sum()) == 1
 
 
-def _rest_possible(recording: Recording, fit: Event) -> bool:
+def _rest_possible(events: Sequence[Event], fit: Event) -> bool:
     """Whether the data may not divide by the batch size; False only where it is known to divide."""
     shape = (fit.data.get("data") or {}).get("shape")
     if shape and shape[0] and not fit.data.get("validation_split"):
         return bool(int(shape[0]) % int(fit.data.get("batch_size") or KERAS_BATCH_SIZE))
-    known = any(node.get("batch_size") for nodes in _pipelines(recording.events) for node in nodes)
-    return not known or any(True for _ in uneven_batches(recording.events))
+    known = any(node.get("batch_size") for nodes in _pipelines(events) for node in nodes)
+    return not known or any(True for _ in uneven_batches(events))
 
 
 def _leaves_a_rest(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, compiling
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
@@ -14,16 +14,16 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Event, Trace, names, starting, work
+from slowtrain.trace import Event, Trace, names, starting, startparts, work
 from slowtrain.trace.host import distinct, parsed
 from slowtrain.trace.lines import calls_of, function_around, loops_around
 from slowtrain.trace.starting import Avoidable, Kind
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
-XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
 USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
+MOST_WEIGHTS = 50  # that a recording lists of a model
 MOST_ALIKE = 0.8  # of the forward pass's ops come again and again in the same lines
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
@@ -64,15 +64,18 @@ class SlowStartup(Cause):
         worst, steps = _worst(trace), _steps_ms(trace)
         if worst is None:
             return None
-        return Evidence(
-            f"{worst.says} took {plain(worst.ms / 1e3)} s before the first step, "
-            f"all other steps of the run {plain(steps / 1e3, 2)} s",
-            {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps},
-            worst.places,
+        says = (
+            f"{worst.says} took {plain(worst.ms / 1e3)} s {worst.when}, "
+            f"all other steps of the run {plain(steps / 1e3, 2)} s"
         )
+        start = startparts.says(trace)
+        says = "; ".join(part for part in (says, worst.also, start) if part)
+        numbers = {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps}
+        return Evidence(says, {**numbers, **worst.numbers, **startparts.numbers(trace)}, worst.places)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        return [Skip(evidence.numbers["avoidable_ms"], spread=(0.7, 1.1))]
+        worst = _worst(trace)
+        return [Skip(evidence.numbers["avoidable_ms"], spread=worst.spread)] if worst is not None else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         worst = _worst(trace)
@@ -80,8 +83,11 @@ class SlowStartup(Cause):
             return
         kind = worst.kind
         if kind is Kind.XLA:
-            plain = measured.first(trace, evidence.where, kerascalls.without_xla)
-            yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
+            yield from compiling.left_out(trace, evidence)
+            batches = compiling.for_last_batch(trace)
+            yield from compiling.batches_of_one_size(trace, batches.places if batches else ())
+        elif kind is Kind.LAST_BATCH:
+            yield from compiling.batches_of_one_size(trace, evidence.where)
         elif kind in (Kind.LAYER, Kind.STEPS):
             yield from _rolled(trace, evidence, steps=kind is Kind.STEPS)
         elif kind is Kind.SHAPES:
@@ -269,11 +275,13 @@ class SlowStartup(Cause):
 def _worst(trace: Trace) -> Avoidable | None:
     """Of what could be avoided the part that takes longest; None of little, and where the steps take longer."""
     steps = _steps_ms(trace)
-    parts = (_compiling(trace), _unrolled(trace), starting.building(trace))
+    parts = (compiling.by_xla(trace), _unrolled(trace), starting.building(trace))
     longer = [part for part in parts if part is not None and part.ms >= steps]
     found = [part for part in (*longer, starting.for_each_shape(trace)) if part is not None]
-    worst = max(found, key=lambda part: part.avoidable_ms, default=None)
-    return worst if worst is not None and worst.avoidable_ms >= LEAST_MS else None
+    found = [part for part in found if part.avoidable_ms >= LEAST_MS]
+    last_batch = compiling.for_last_batch(trace)
+    found += [last_batch] if last_batch is not None else []
+    return max(found, key=lambda part: part.avoidable_ms, default=None)
 
 
 def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescription]:
@@ -287,29 +295,9 @@ def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescr
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
 
 
-def _first(trace: Trace) -> Event | None:
-    """The costliest first trace of a training function."""
-    firsts = [e for e in trace.events_of("trace") if e.data.get("training") and int(e.data.get("nth") or 1) == 1]
-    return max(firsts, key=lambda e: e.ms) if firsts else None
-
-
-def _compiling(trace: Trace) -> Avoidable | None:
-    """XLA, where the script asks for it ("auto" uses it only where there is a GPU)."""
-    event = _first(trace)
-    if event is None:
-        return None
-    loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
-    if not any(e.data.get("jit_compile") is True for e in loops):
-        return None
-    beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
-    places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
-    where = distinct((*places, event.place))
-    return Avoidable(Kind.XLA, "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, where)
-
-
 def _unrolled(trace: Trace) -> Avoidable | None:
     """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
-    event = _first(trace)
+    event = compiling.first_training(trace)
     types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
     written = sum(
         float(types.get(kind) or 0) for kind in ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp")
@@ -343,9 +331,10 @@ def _products(trace: Trace, event: Event) -> float:
     if any(not names.OPTIMIZER_SCOPE.search(scope) for scope in graph.get("repeated") or ()):
         return 0.0
     kernels = sum(len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in work.weights(trace))
-    if not work.weights(trace):  # a model that had none when fit began: each that is trained is moved once, or twice
-        kernels = int((graph.get("types") or {}).get("AssignSubVariableOp") or 0)
-    made = sum(float(n) for n in (graph.get("matrix") or {}).values())
+    # A model without weights when fit began, or with more than the recording lists: each is moved once, or twice.
+    if not work.weights(trace) or len(work.weights(trace)) >= MOST_WEIGHTS:
+        kernels = max(kernels, int((graph.get("types") or {}).get("AssignSubVariableOp") or 0))
+    made = sum(float(n) for n in (graph.get("matrix") or {}).values()) / compiling.copies_of_step(event)
     return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
 
 
