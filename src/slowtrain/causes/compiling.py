@@ -65,10 +65,12 @@ class Price:
         if self.lost_ms is None:
             return f"{sooner}; how much longer each step takes without XLA is not known"
         low, likely, high = (plain(ms, 2) for ms in self.lost_ms)
-        longer = f"each step takes about {likely} ms longer ({low} to {high}, by its launches)"
+        not_known = "what its kernels compute longer is not known"
         even = self.break_even_steps
-        met = f": the two meet at about {plain(even, 2)} steps" if even else ""
-        return f"{sooner}, and {longer}{met}"
+        if even is None:
+            return f"{sooner}, and each step launches its kernels for up to {high} ms longer; {not_known}"
+        longer = f"each step takes about {likely} ms longer ({low} to {high}) for its launches"
+        return f"{sooner}, and {longer}: the two meet at about {plain(even, 2)} steps; {not_known}"
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -91,11 +93,9 @@ def by_xla(trace: Trace) -> Avoidable | None:
     if event is None or not compiled.by_xla(trace, event):
         return None
     price = without_xla(trace, event)
-    who = by_default(trace, event)
-    says = "tracing and compiling by XLA"
-    also = f"Keras compiles with XLA by default on a GPU; without it the run {price.says}"
-    if not who:
-        also = f"without XLA the run {price.says}"
+    by_keras = "Keras compiles with XLA by default on a GPU: " if by_default(trace, event) else ""
+    says = f"{by_keras}tracing and compiling by XLA"
+    also = f"without XLA the run {price.says}"
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
     where = distinct((*places, event.place))
     return Avoidable(Kind.XLA, says, event.ms, price.net_ms, where, price.spread, also=also, numbers=price.numbers)
@@ -125,7 +125,9 @@ def lost_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
     if kernels is None:
         return None
     device = trace.device
-    busy_ms, fused = (device.busy_ms, device.kernels) if device is not None else (0.0, 0.0)
+    # Copies are left out: no launch goes on beside the copy of the batch.
+    busy_ms = min(device.busy_ms, device.kernel_ms) if device is not None else 0.0
+    fused = device.kernels if device is not None else 0.0
     low, likely, high = (max(kernels * us / 1e3 - max(busy_ms, fused * us / 1e3), 0.0) for us in LAUNCH_US)
     return low, likely, high
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import device, given, pictures, seen, words
+from slowtrain.checkup import begun, device, given, pictures, seen, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -48,7 +48,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         version=__version__,
         subject=_subject(trace, findings, folder),
         verdict=verdict,
-        headline=words.headline(trace, findings, verdict),
+        headline=begun.headline(trace, findings) or words.headline(trace, findings, verdict),
         steps=_steps(trace),
         attribution=step,
         run=_whole(trace.run),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slowtrain.checkup import blind
+from slowtrain.checkup import begun, blind
 from slowtrain.diagnose import WORTH, Findings
 from slowtrain.figures import FORETOLD, counted, plain, times
 from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Saving, Signal, VerdictKind
@@ -78,11 +78,15 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY
     if not trace.enough:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
-        return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
+        if clear and first is not None:
+            return _of(first)
+        return VerdictKind.STARTUP if begun.mostly_start(trace) else VerdictKind.INSUFFICIENT
     if filling(findings) is not None:
         return VerdictKind.MEMORY
     if first is not None:
         return _of(first)
+    if trace.untold and begun.mostly_start(trace):
+        return VerdictKind.STARTUP
     if trace.untold or passing(trace):
         return VerdictKind.INSUFFICIENT
     category = largest(trace)
@@ -329,7 +333,10 @@ def _ended(trace: Trace) -> Iterator[str]:
 
 def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     first = nonfinite(findings) or gaining(findings)
-    if first is not None:
+    killed = begun.next_steps(trace)
+    if killed and first is None:
+        yield from killed
+    elif first is not None:
         for prescription in first.prescriptions[:1]:
             yield prescription.says
         yield f"slowtrain explain {first.cause}"

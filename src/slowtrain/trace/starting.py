@@ -45,6 +45,11 @@ class Avoidable:
     also: str = ""  # more of the sentence
     numbers: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def least_ms(self) -> float:
+        """What is saved at the least."""
+        return self.avoidable_ms * self.spread[0]
+
 
 def building(trace: Trace) -> Avoidable | None:
     """Models built again and again before the first step, as far as samples fell into Keras."""

@@ -39,12 +39,11 @@ def parts(trace: Trace) -> tuple[StartPart, ...]:
 def _parts(trace: Trace) -> tuple[StartPart, ...]:
     tracing_ms, compiling_ms = first_calls_ms(trace)
     on_gpu = first_op_on_gpu_ms(trace)
-    firsts = first_traces(trace)
-    xla = any(by_xla(trace, event) for event in firsts) if firsts else _asked(trace)
-    autotuning = ", autotuning" if xla and trace.on_accelerator else ""
-    what = (
-        f"compilation by XLA{autotuning} and the first execution" if xla else "the first execution of what was traced"
-    )
+    xla = waits_for_xla(trace)
+    what = "the first execution of the traced functions"
+    if xla:
+        autotuning = ", autotuning" if trace.on_accelerator else ""
+        what = f"compilation by XLA{autotuning} and the first execution"
     found = (
         StartPart("launch", "starting Python", trace.run.ms(Phase.LAUNCH)),
         StartPart("imports", "imports", trace.run.ms(Phase.IMPORT)),
@@ -74,6 +73,14 @@ def says(trace: Trace) -> str:
 def numbers(trace: Trace) -> dict[str, float]:
     """The parts for evidence, in ms by name."""
     return {KEY_MS.format(part.key): part.ms for part in parts(trace)}
+
+
+def waits_for_xla(trace: Trace) -> bool:
+    """Whether XLA compiled a function that was called for the first time, also one whose call never returned."""
+    events = first_traces(trace)
+    if events and unfinished_ms(trace) is None:
+        return any(by_xla(trace, event) for event in events)
+    return any(e.data.get("jit_compile") is True for e in trace.events_of("loop"))
 
 
 def first_traces(trace: Trace) -> list[Event]:
@@ -133,8 +140,3 @@ def _first_long_op(trace: Trace, samples: Spans, first: int) -> float:
             return spent
         at = until
     return 0.0
-
-
-def _asked(trace: Trace) -> bool:
-    """Whether a loop that was cut off belongs to a model which XLA compiles."""
-    return any(e.data.get("jit_compile") is True for e in trace.events_of("loop"))

@@ -29,32 +29,43 @@ ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an L
 
 
 class SlowStartup(Cause):
-    """Tracing and compiling the model takes longer than all the steps of a short run.
+    """Starting and compiling the model take a large part of a short run.
 
     ## What it means
-    Before the first step TensorFlow is imported, the model built, its train function traced, and
+    Before the first step TensorFlow is imported, the GPU set up, the model built, its train function traced, and
     the graph optimised and perhaps compiled by XLA. A long run does not notice; a run of a few
-    dozen steps may spend nearly all its time there.
+    dozen steps may spend nearly all its time there. Keras 3 compiles with XLA by default on a GPU.
 
     ## How it is recognised
-    The phases of the run are timed. Reported is only what can be avoided, of at least a second and longer than all
-    steps of the run together: compiling by XLA that the script asks for, tracing of a layer that is written out once
+    The phases of the run are timed, and the evidence gives the start by part: imports, the first operation on the
+    GPU (by samples of the main thread), tracing, compilation with the first execution. Reported is only what can be
+    avoided, of at least a second and longer than all
+    steps of the run together: compiling by XLA, tracing of a layer that is written out once
     for each time step (`unroll=True`, a Python loop) or of whole training steps (a Python loop around them in a
-    `tf.function`), or models built again and again before training. A function that is traced for one shape after the
-    other before it is called (`get_concrete_function`) is reported however long the run is. Importing TensorFlow
+    `tf.function`), or models built again and again before training. Two kinds are reported however long the run is: a
+    function that is traced for one shape after the other before it is called (`get_concrete_function`), and a second
+    compilation by XLA for the last, smaller batch of an epoch, of which TensorFlow writes no trace: a step of at least
+    20 times the median. Importing TensorFlow
     takes the seconds that it takes and is no finding; tracing over and over during training is `retracing` or
     `compile-in-loop`.
 
+    Without XLA the start is shorter and each step on a GPU longer, since its kernels are launched one by one. Both
+    prices are given, with the number of steps at which they meet; the saving is what is left of the first after the
+    second. What unfused kernels compute longer is not known.
+
     ## What to do
-    Leave `jit_compile=True` and `unroll=True` out of short runs; write repetition as `keras.layers.RNN`,
-    `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
-    cloned models; run several short experiments in one process, so that start-up is paid once.
+    Give short runs `compile(jit_compile=False)`, and leave `unroll=True` out of them; write repetition as
+    `keras.layers.RNN`, `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
+    cloned models; run several short experiments in one process, so that start-up is paid once. Batches of one size
+    (`.batch(n, drop_remainder=True)`) are compiled once; the last samples of each epoch are then left out.
+    `TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER` keeps compiled programs for the next run, and
+    `XLA_FLAGS=--xla_gpu_per_fusion_autotune_cache_dir=FOLDER` (TensorFlow 2.17 or newer) what autotuning chose.
 
     ## When it is not worth it
     When this was only a trial of a run that will last for hours: XLA's and unrolled graphs may step faster.
     """
 
-    title = "starting takes longer than the training itself"
+    title = "starting and compiling take a large part of the run"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
     words = ("applications", "unroll", "GradientTape")
@@ -273,15 +284,15 @@ class SlowStartup(Cause):
 
 
 def _worst(trace: Trace) -> Avoidable | None:
-    """Of what could be avoided the part that takes longest; None of little, and where the steps take longer."""
+    """Of what could be avoided the part that surely saves most; None of little, and where the steps take longer."""
     steps = _steps_ms(trace)
     parts = (compiling.by_xla(trace), _unrolled(trace), starting.building(trace))
     longer = [part for part in parts if part is not None and part.ms >= steps]
     found = [part for part in (*longer, starting.for_each_shape(trace)) if part is not None]
-    found = [part for part in found if part.avoidable_ms >= LEAST_MS]
+    found = [part for part in found if part.avoidable_ms >= LEAST_MS and part.least_ms > 0]
     last_batch = compiling.for_last_batch(trace)
     found += [last_batch] if last_batch is not None else []
-    return max(found, key=lambda part: part.avoidable_ms, default=None)
+    return max(found, key=lambda part: part.least_ms, default=None)
 
 
 def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescription]:
