@@ -18,7 +18,7 @@ from slowtrain.trace.recording import Recording
 # A compilation against the median step. The shortest seen on a GPU took 925 ms, 550 times the step of 1.7 ms; where a
 # step takes as long as a twentieth of a compilation, the compilation does not change the mean much.
 TIMES_A_STEP = 20.0
-LEAST_MS = 100.0  # XLA took 140 ms for a model of one dense layer on two CPU cores, and more for every other one
+LEAST_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for every other one
 
 
 KERAS_BATCH_SIZE = 32  # samples: what fit takes of arrays where it is told no number
