@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes import writtenout
 from slowtrain.causes.startup.slow_startup import SlowStartup
 from slowtrain.trace.drawn import drawn
 
@@ -39,4 +40,30 @@ def test_each_drawn_start_has_a_cure_of_its_own() -> None:
     layer = "leave out unroll=True"
     once, jit = "trace it once", "leave jit_compile=True out of runs this short"
     looped = "let the graph loop itself"
-    assert found == [jit, layer, layer, layer, once, looped, looped]
+    by_default, one_size = (
+        "compile(...",
+        "a number of samples that the batch size divides spares a compilation of 1.5 s; the",
+    )
+    assert found[:7] == [jit, layer, layer, layer, once, looped, looped]
+    assert found[7] == by_default
+    assert found[8].startswith(one_size)
+    assert len(found) == 9
+
+
+def many_layers(listed: int) -> str:
+    """A model of 90 matrices, as ``fit`` traces it: twice. The recording lists so many of its weights."""
+    weights = ",".join('{"class":"Dense","size":9216,"shape":[96,96]}' for _ in range(listed))
+    return f"""
+    step    1111111111
+    device  kkkkkkkkkk
+    @phase import=1800 compile=6000
+    @event loop name=fit start=0 end=9600 data={{"weights":[{weights}]}}
+    @event trace name=multi_step_on_iterator start=0 end=6000 data={{"nth":1,"training":true,"trace_ns":5000000000,
+    & "graph":{{"ops":9000,"types":{{"ReadVariableOp":900,"AssignVariableOp":100,"AssignSubVariableOp":360}},
+    & "matrix":{{"float32":540}}}}}}
+    """
+
+
+@pytest.mark.parametrize("listed", [50, 90])
+def test_a_model_of_many_layers_is_no_loop_written_out(listed: int) -> None:
+    assert writtenout.unrolled(drawn(many_layers(listed))) is None

@@ -8,16 +8,14 @@ graph), with the user's line that makes them, and one-hot rows multiplied by a m
 
 from __future__ import annotations
 
-import functools
 import math
-import os
 import random
 import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from slowtrain.capture import frames, generated
+from slowtrain.capture import frames
 
 MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # beginnings of op types
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # whose arithmetic is counted
@@ -284,13 +282,6 @@ def _products(op: Any) -> list[str]:
 def user_line(stack: Iterable[Any]) -> tuple[str, int] | None:
     """The innermost line of the user's in the stack that made an op."""
     for frame in reversed(list(stack)):
-        if _is_user(frame.filename):
+        if frames.users(frame.filename):
             return frame.filename, frame.lineno
     return None
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_user(file: str) -> bool:
-    """Like :func:`frames.is_user`, for what has no code object any more."""
-    made = file.startswith("<") or generated.MARK in file
-    return not made and not os.path.realpath(file).startswith(frames._LIBRARY)

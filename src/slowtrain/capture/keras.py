@@ -26,6 +26,7 @@ LISTS = (list, tuple, dict)
 MOST_MODELS = 32  # of which it is known what their metrics are
 LOOKS = 3  # fits whose numbers are looked at: a millisecond each, and there may be thousands
 PHASES = ("train", "test", "predict")
+JIT_COMPILE_AT = 7  # among the positional arguments of compile(), in Keras 2 and 3
 MADE_BY = "_self_recorder"  # on a step function of ours; the prefix keeps it on wrapt's wrapper
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
@@ -250,14 +251,15 @@ class KerasPatches:
                 try:
                     return original(self, *args, **kwargs)
                 finally:
-                    recorder.guard("compile", done, self, start, now(), sys._getframe(1))
+                    given = recorder.guard("compile", _jit_compile_given, args, kwargs)
+                    recorder.guard("compile", done, self, given, start, now(), sys._getframe(1))
 
             return compile
 
-        def done(model: Any, start: int, end: int, frame: FrameType) -> None:
+        def done(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("build", "compile"), start, end)
-            kind = type(model).__name__
-            recorder.event("compile", kind, start, end, site=frames.place(frame), **_compiled(model))
+            about = {"site": frames.place(frame), "model": id(model), "jit_compile_given": given}
+            recorder.event("compile", type(model).__name__, start, end, **about, **_compiled(model))
 
         replace(owner, "compile", make)
 
@@ -363,6 +365,14 @@ def _compiled(model: Any) -> dict[str, Any]:
     if optimizer is not None:
         about["optimizer"] = type(optimizer).__name__
     return about
+
+
+def _jit_compile_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+    """What ``compile()`` was told about XLA; Keras resolves it to True or False. None is Keras 2's own default."""
+    value = args[JIT_COMPILE_AT] if len(args) > JIT_COMPILE_AT else kwargs.get("jit_compile")
+    if value is None:
+        return "absent"
+    return value if isinstance(value, bool) else str(value)[:20]
 
 
 def _weights(model: Any) -> list[dict[str, Any]]:

@@ -220,6 +220,7 @@ class TensorFlowPatches:
             trace_ns=trace.get("ns", 0),
             training=bool(about.get("training")),
             keras=bool(me.loops),
+            jit_compile=getattr(function, "_jit_compile", None),
             site=frames.place(frame),
             signature=signatures.describe(function, args, kwargs),
             graph=trace.get("graph"),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import device, given, pictures, seen, verdict, words
+from slowtrain.checkup import begun, device, given, pictures, seen, verdict, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -49,7 +49,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         subject=_subject(trace, findings, folder),
         verdict=of_run,
         step_verdict=verdict.step_verdict(trace, findings),
-        headline=words.headline(trace, findings, of_run),
+        headline=begun.headline(trace, findings) or words.headline(trace, findings, of_run),
         steps=_steps(trace),
         attribution=step,
         run=_whole(trace.run),

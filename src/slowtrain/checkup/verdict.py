@@ -7,7 +7,7 @@ saved on its start.
 
 from __future__ import annotations
 
-from slowtrain.checkup import blind
+from slowtrain.checkup import begun, blind
 from slowtrain.diagnose import WORTH, Findings
 from slowtrain.model import Category, Diagnosis, VerdictKind
 from slowtrain.trace import Trace, bound, work
@@ -32,11 +32,15 @@ def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY
     if not trace.enough:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
-        return _of_run(first) or VerdictKind.HOST if clear and first is not None else VerdictKind.INSUFFICIENT
+        if clear and first is not None:
+            return _of_run(first) or VerdictKind.HOST
+        return VerdictKind.STARTUP if begun.mostly_start(trace) else VerdictKind.INSUFFICIENT
     if filling(findings) is not None:
         return VerdictKind.MEMORY
     if first is not None and (kind := _of_run(first)) is not None:
         return kind
+    if first is None and trace.untold and begun.mostly_start(trace):
+        return VerdictKind.STARTUP
     return step_verdict(trace, findings)
 
 

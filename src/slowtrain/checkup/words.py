@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slowtrain.checkup import blind
+from slowtrain.checkup import begun, blind
 from slowtrain.checkup.verdict import (
     failed,
     filling,
@@ -240,7 +240,10 @@ def _ended(trace: Trace) -> Iterator[str]:
 
 def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     first = nonfinite(findings) or gaining(findings)
-    if first is not None:
+    killed = begun.next_steps(trace)
+    if killed and first is None:
+        yield from killed
+    elif first is not None:
         for prescription in first.prescriptions[:1]:
             yield prescription.says
         yield f"slowtrain explain {first.cause}"

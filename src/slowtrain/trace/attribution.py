@@ -12,7 +12,19 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, division, intervals, stopped, whole
+from slowtrain.trace import (
+    Floats,
+    Ints,
+    Kernels,
+    Spans,
+    Steps,
+    division,
+    firstcall,
+    intervals,
+    recompiled,
+    stopped,
+    whole,
+)
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
@@ -30,7 +42,7 @@ LANES = {
     "sync": Category.UNATTRIBUTED,
 }
 
-HOLES = 5  # phases that are known of thinned stretches, too: launch, end, stops, windows, validation
+HOLES = 6  # phases known of thinned stretches, too: launch, end, stops, compilations, windows, validation
 
 
 @dataclass(frozen=True)
@@ -243,6 +255,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
         (Phase.END, _one(stop, end)),
         (Phase.STOPPED, stopped.stretches(recording.events)),
+        (Phase.COMPILE, recompiled.stretches(recording, steps)),  # also in a step under the profiler
         (Phase.WINDOW, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
         (Phase.VALIDATION, _of(nested)),
         (Phase.STEPS, _steady(steps)),
@@ -254,6 +267,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.CALLBACK, _spans(lanes.get("callback"))),
         (Phase.BUILD, _spans(lanes.get("build"))),
         (Phase.COMPILE, _spans(lanes.get("trace"))),
+        (Phase.COMPILE, firstcall.unfinished(recording)),
         (Phase.EPOCH, _spans(lanes.get("loop"))),
         (Phase.EPOCH, _of([(e.start_ms, e.end_ms) for e in loops])),  # also one that never ended
         (Phase.EPOCH, _spans(lanes.get("iterator"))),

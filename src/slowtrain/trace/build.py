@@ -26,6 +26,7 @@ from slowtrain.trace import (
     consumed,
     division,
     feeding,
+    firstcall,
     growth,
     kernels,
     machine_samples,
@@ -73,6 +74,7 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
+    facts["unfinished_call_ms"] = firstcall.interval_ms(raw)
     samples = machine_samples.columns(raw)
     if found.steady.any():
         facts["cpu_ms_per_step"] = machine_samples.cpu_ms(samples, found, "process_cpu_seconds")

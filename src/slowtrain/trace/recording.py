@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
 from slowtrain.files.recordings import FILE, ended, launched, require
-from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, thinned
+from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, frameworklines, thinned
 from slowtrain.trace.ordered import halfway
 from slowtrain.values import dataclass
 
@@ -117,7 +117,13 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     names = _names(database)
     raw, piece, holes = _spans(database)
     events = tuple(
-        Event(str(lane), _text(name), (start - start_ns) / 1e6, (end - start_ns) / 1e6, _object(data))
+        Event(
+            str(lane),
+            _text(name),
+            (start - start_ns) / 1e6,
+            (end - start_ns) / 1e6,
+            frameworklines.without(_object(data)),
+        )
         for start, end, lane, name, data in database.execute(
             "SELECT start_ns, end_ns, lane, name, data FROM event ORDER BY start_ns"
         )

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, intervals, stopped, whole
+from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, intervals, recompiled, stopped, whole
 from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
 from slowtrain.values import dataclass
@@ -80,6 +80,7 @@ def find(recording: Recording) -> Steps:
     end, block = best.blocks(breaks[id(best)])
     windowed = touching_windows(recording, best.start_ms, end)
     steady = _steady(recording, best, end, windowed)
+    steady = _usual(steady, recompiled.find(recording, best.start_ms, end, best.size, block))
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
         return whole.steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
@@ -322,6 +323,12 @@ def _whole_turns(steps: Steps) -> Steps:
     if LEAST_STEADY <= kept.sum() < (1 - CUT_OFF) * steps.steady.sum():
         return replace(steps, steady=kept, edge=steps.steady & ~whole)
     return steps
+
+
+def _usual(steady: Bools, compiled: Bools) -> Bools:
+    """The steady steps in which XLA compiled nothing, where enough of them are left."""
+    rest = steady & ~compiled
+    return rest if rest.sum() >= LEAST_STEADY else steady
 
 
 def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:

@@ -3,58 +3,60 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, compiling, writtenout
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
+from slowtrain.model import Effect, Evidence, Phase, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, graphloops, kerascalls
-from slowtrain.source.reading import shown
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Event, Trace, names, starting, work
-from slowtrain.trace.host import distinct, parsed
-from slowtrain.trace.lines import calls_of, function_around, loops_around
+from slowtrain.trace import Trace, starting, startparts
 from slowtrain.trace.starting import Avoidable, Kind
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
-XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
-USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
-USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
-MOST_ALIKE = 0.8  # of the forward pass's ops come again and again in the same lines
-ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
 class SlowStartup(Cause):
-    """Tracing and compiling the model takes longer than all the steps of a short run.
+    """Starting and compiling the model take a large part of a short run.
 
     ## What it means
-    Before the first step TensorFlow is imported, the model built, its train function traced, and
+    Before the first step TensorFlow is imported, the GPU set up, the model built, its train function traced, and
     the graph optimised and perhaps compiled by XLA. A long run does not notice; a run of a few
-    dozen steps may spend nearly all its time there.
+    dozen steps may spend nearly all its time there. Keras 3 compiles with XLA by default on a GPU.
 
     ## How it is recognised
-    The phases of the run are timed. Reported is only what can be avoided, of at least a second and longer than all
-    steps of the run together: compiling by XLA that the script asks for, tracing of a layer that is written out once
+    The phases of the run are timed, and the evidence gives the start by part: imports, the first operation on the
+    GPU (by samples of the main thread), tracing, compilation with the first execution. Reported is only what can be
+    avoided, of at least a second and longer than all
+    steps of the run together: compiling by XLA, tracing of a layer that is written out once
     for each time step (`unroll=True`, a Python loop) or of whole training steps (a Python loop around them in a
-    `tf.function`), or models built again and again before training. A function that is traced for one shape after the
-    other before it is called (`get_concrete_function`) is reported however long the run is. Importing TensorFlow
+    `tf.function`), or models built again and again before training. Two kinds are reported however long the run is: a
+    function that is traced for one shape after the other before it is called (`get_concrete_function`), and a second
+    compilation by XLA for the last, smaller batch of an epoch, of which TensorFlow writes no trace: a step of at least
+    20 times the median. Importing TensorFlow
     takes the seconds that it takes and is no finding; tracing over and over during training is `retracing` or
     `compile-in-loop`.
 
+    Without XLA the start is shorter and each step on a GPU longer, since its kernels are launched one by one. Both
+    prices are given, with the number of steps at which they meet; the saving is what is left of the first after the
+    second. What unfused kernels compute longer is not known.
+
     ## What to do
-    Leave `jit_compile=True` and `unroll=True` out of short runs; write repetition as `keras.layers.RNN`,
-    `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
-    cloned models; run several short experiments in one process, so that start-up is paid once.
+    Give short runs `compile(jit_compile=False)`, and leave `unroll=True` out of them; write repetition as
+    `keras.layers.RNN`, `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
+    cloned models; run several short experiments in one process, so that start-up is paid once. Batches of one size
+    (`.batch(n, drop_remainder=True)`) are compiled once; the last samples of each epoch are then left out.
+    `TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER` keeps compiled programs for the next run, and
+    `XLA_FLAGS=--xla_gpu_per_fusion_autotune_cache_dir=FOLDER` (TensorFlow 2.17 or newer) what autotuning chose.
 
     ## When it is not worth it
     When this was only a trial of a run that will last for hours: XLA's and unrolled graphs may step faster.
     """
 
-    title = "starting takes longer than the training itself"
+    title = "starting and compiling take a large part of the run"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
     words = ("applications", "unroll", "GradientTape")
@@ -64,15 +66,18 @@ class SlowStartup(Cause):
         worst, steps = _worst(trace), _steps_ms(trace)
         if worst is None:
             return None
-        return Evidence(
-            f"{worst.says} took {plain(worst.ms / 1e3)} s before the first step, "
-            f"all other steps of the run {plain(steps / 1e3, 2)} s",
-            {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps},
-            worst.places,
+        says = (
+            f"{worst.says} took {plain(worst.ms / 1e3)} s {worst.when}, "
+            f"all other steps of the run {plain(steps / 1e3, 2)} s"
         )
+        start = startparts.says(trace)
+        says = "; ".join(part for part in (says, worst.also, start) if part)
+        numbers = {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps}
+        return Evidence(says, {**numbers, **worst.numbers, **startparts.numbers(trace)}, worst.places)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        return [Skip(evidence.numbers["avoidable_ms"], spread=(0.7, 1.1))]
+        worst = _worst(trace)
+        return [Skip(evidence.numbers["avoidable_ms"], spread=worst.spread)] if worst is not None else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         worst = _worst(trace)
@@ -80,8 +85,11 @@ class SlowStartup(Cause):
             return
         kind = worst.kind
         if kind is Kind.XLA:
-            plain = measured.first(trace, evidence.where, kerascalls.without_xla)
-            yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
+            yield from compiling.left_out(trace, evidence)
+            batches = compiling.for_last_batch(trace)
+            yield from compiling.batches_of_one_size(trace, batches.places if batches else ())
+        elif kind is Kind.LAST_BATCH:
+            yield from compiling.batches_of_one_size(trace, evidence.where)
         elif kind in (Kind.LAYER, Kind.STEPS):
             yield from _rolled(trace, evidence, steps=kind is Kind.STEPS)
         elif kind is Kind.SHAPES:
@@ -227,8 +235,58 @@ class SlowStartup(Cause):
         & "site":["train.py",9],"graph":{"ops":9000,"types":{"ReadVariableOp":9,"AssignVariableOp":4},
         & "repeated":{"add":450,"Sin":450},"chain":900,"lines":[["train.py",7,900,900],["train.py",5,7,0]]}}
         """,
+        # Left to Keras, which compiles with XLA on a GPU.
+        """
+        step    1111111111
+        device  kk........
+        @fact devices=[{"kind":"GPU"}]
+        @phase import=1800 compile=9000
+        @device busy=2 kernels=40
+        @event compile name=Functional start=0 end=1 data={"jit_compile":true,"jit_compile_given":"absent",
+        & "site":["train.py",28]}
+        @event loop name=fit start=0 end=9600 data={"jit_compile":true,"site":["train.py",29]}
+        @event trace name=multi_step_on_iterator start=0 end=9000 data={"nth":1,"training":true,"trace_ns":2000000000,
+        & "site":["train.py",29],"graph":{"ops":1600,"types":{"Const":500,"ReadVariableOp":100}}}
+        """,
+        # The last batch of the only epoch is smaller.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @repeat 40
+        @steps line=3 start=500
+        @more python=1500 every=40
+        @phase import=1800 compile=400
+        @event loop name=fit start=0 end=9600 data={"jit_compile":true,"site":["train.py",3],
+        & "data":{"shape":[1270,8]},"batch_size":32}
+        @event trace name=multi_step_on_iterator start=0 end=400 data={"nth":1,"training":true,"trace_ns":200000000,
+        & "site":["train.py",3]}
+        """,
     )
     quiet = (
+        # Without XLA all steps together would take as much longer as the start is shorter.
+        """
+        step    1111111111
+        device  kk........
+        @fact devices=[{"kind":"GPU"}]
+        @phase import=1800 compile=9000
+        @device busy=2 kernels=40
+        @event loop name=fit start=0 end=9600 data={"jit_compile":true,"site":["train.py",29]}
+        @event trace name=multi_step_on_iterator start=0 end=9000 data={"nth":1,"training":true,"trace_ns":2000000000,
+        & "site":["train.py",29],"graph":{"ops":60000,"types":{"Const":5000,"ReadVariableOp":100}}}
+        """,
+        # A long last step where all batches are of one size.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @repeat 40
+        @steps line=3 start=500
+        @more python=1500 every=40
+        @phase import=1800 compile=400
+        @event loop name=fit start=0 end=9600 data={"jit_compile":true,"site":["train.py",3],
+        & "data":{"shape":[1280,8]},"batch_size":32}
+        @event trace name=multi_step_on_iterator start=0 end=400 data={"nth":1,"training":true,"trace_ns":200000000,
+        & "site":["train.py",3]}
+        """,
         # The first step of each of two shapes.
         """
         step    1111111111
@@ -267,13 +325,15 @@ class SlowStartup(Cause):
 
 
 def _worst(trace: Trace) -> Avoidable | None:
-    """Of what could be avoided the part that takes longest; None of little, and where the steps take longer."""
+    """Of what could be avoided the part that surely saves most; None of little, and where the steps take longer."""
     steps = _steps_ms(trace)
-    parts = (_compiling(trace), _unrolled(trace), starting.building(trace))
+    parts = (compiling.by_xla(trace), writtenout.unrolled(trace), starting.building(trace))
     longer = [part for part in parts if part is not None and part.ms >= steps]
     found = [part for part in (*longer, starting.for_each_shape(trace)) if part is not None]
-    worst = max(found, key=lambda part: part.avoidable_ms, default=None)
-    return worst if worst is not None and worst.avoidable_ms >= LEAST_MS else None
+    found = [part for part in found if part.avoidable_ms >= LEAST_MS and part.least_ms > 0]
+    last_batch = compiling.for_last_batch(trace)
+    found += [last_batch] if last_batch is not None else []
+    return max(found, key=lambda part: part.least_ms, default=None)
 
 
 def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescription]:
@@ -285,108 +345,6 @@ def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescr
     says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
     made = measured.first(trace, evidence.where, kerascalls.rolled)
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
-
-
-def _first(trace: Trace) -> Event | None:
-    """The costliest first trace of a training function."""
-    firsts = [e for e in trace.events_of("trace") if e.data.get("training") and int(e.data.get("nth") or 1) == 1]
-    return max(firsts, key=lambda e: e.ms) if firsts else None
-
-
-def _compiling(trace: Trace) -> Avoidable | None:
-    """XLA, where the script asks for it ("auto" uses it only where there is a GPU)."""
-    event = _first(trace)
-    if event is None:
-        return None
-    loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
-    if not any(e.data.get("jit_compile") is True for e in loops):
-        return None
-    beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
-    places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
-    where = distinct((*places, event.place))
-    return Avoidable(Kind.XLA, "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, where)
-
-
-def _unrolled(trace: Trace) -> Avoidable | None:
-    """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
-    event = _first(trace)
-    types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
-    written = sum(
-        float(types.get(kind) or 0) for kind in ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp")
-    )
-    if event is None or not written:
-        return None
-    times = float(types.get("ReadVariableOp") or 0) / written / USUAL_READS
-    if times < 3:
-        times = _products(trace, event) or _turns(trace, event)
-    batches = float(types.get("IteratorGetNext") or 0)  # each of the same graph: a step behind the other
-    whole = times < 3 <= batches
-    times = batches if whole else times
-    if times < 3:
-        return None
-    share = 1 - 1 / times
-    ops = float(event.data["graph"].get("ops") or 0)
-    places = (*_unrolled_lines(trace), *(_written_out(trace, event) or _in_text(trace)), event.place)
-    one_behind_the_other = f"{times:.0f} training steps written out one behind the other"
-    what = one_behind_the_other if whole else "most of them one loop written out"
-    says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
-    kind = Kind.STEPS if whole else Kind.LAYER
-    return Avoidable(kind, says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), distinct(places))
-
-
-def _products(trace: Trace, event: Event) -> float:
-    """How many times as often the graph multiplies by a matrix of weights as forward and both gradients do.
-
-    Keras' cells read a variable once, however often they use it. A loop in a line of the user's is handwritten-op's.
-    """
-    graph = event.data.get("graph") or {}
-    if any(not names.OPTIMIZER_SCOPE.search(scope) for scope in graph.get("repeated") or ()):
-        return 0.0
-    kernels = sum(len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in work.weights(trace))
-    if not work.weights(trace):  # a model that had none when fit began: each that is trained is moved once, or twice
-        kernels = int((graph.get("types") or {}).get("AssignSubVariableOp") or 0)
-    made = sum(float(n) for n in (graph.get("matrix") or {}).values())
-    return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
-
-
-def _turns(trace: Trace, event: Event) -> float:
-    """Turns of a loop of the user's that each go on from the one before, where nearly all of the graph is made of it.
-
-    A solver's steps, say: they read no weights in each turn, by which a layer's could be counted.
-    """
-    rows = (event.data.get("graph") or {}).get("lines") or ()
-    every, alike = (sum(float(row[at]) for row in rows) for at in (2, 3))
-    if not every or alike < MOST_ALIKE * every:
-        return 0.0
-    sources = (text_of(trace, file) for file in {str(row[0]) for row in rows})
-    found = [turns for one in sources if one is not None for _, turns in reached.written_out(one, chained=True)]
-    return float(max(found, default=0))
-
-
-def _unrolled_lines(trace: Trace) -> tuple[Place, ...]:
-    """Lines with the ``True`` of ``unroll=True`` in the files that train."""
-    return shown.lines(trace, lambda source: (true.lineno for _, true in kerascalls.unrolling(source)))
-
-
-def _in_text(trace: Trace) -> tuple[Place, ...]:
-    """Such loops as the text shows them: of a few turns the graph does not say which lines they come from."""
-    return shown.lines(trace, lambda source: (loop.lineno for loop, _ in reached.written_out(source, chained=True)))
-
-
-def _written_out(trace: Trace, event: Event) -> list[Place]:
-    """Loops of the user's around the line that makes most of the graph's ops, or around a call of its function."""
-    for file, line, *_ in (event.data.get("graph") or {}).get("lines") or ():
-        tree = parsed(trace, str(file))
-        if tree is None:
-            continue
-        around = loops_around(tree, int(line))
-        function = function_around(tree, int(line))
-        if not around and function is not None:
-            calls = calls_of(tree, [function.name])
-            around = next((loops for call in calls if (loops := loops_around(tree, call.lineno))), [])
-        if around:
-            return [Place(str(file), getattr(one, "lineno", 0)) for one in reversed(around)][:2]
-    return []
 
 
 def _steps_ms(trace: Trace) -> float:

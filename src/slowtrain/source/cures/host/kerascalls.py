@@ -10,7 +10,7 @@ from math import gcd
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, index, kinds, repeatable, scopes, settings
+from slowtrain.source.reading import finding, index, kinds, repeatable, scopes, settings, xla
 
 STEPS = 50
 MONITORS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
@@ -56,12 +56,15 @@ def _together(source: Source) -> int:
 
 
 def without_xla(source: Source, line: int) -> list[Edit]:
-    """``compile(jit_compile=True)`` at ``line`` with False."""
+    """``compile()`` at ``line`` with ``jit_compile=False``; a ``tf.function`` only where it asks for XLA itself."""
     call = finding.only(source, line, "compile", "function")
-    given = finding.keyword(call, "jit_compile") if call is not None else None
-    if isinstance(given, ast.Constant) and given.value is True:
+    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > xla.JIT_COMPILE_AT:
+        return []
+    given = finding.keyword(call, "jit_compile")
+    if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):
         return [edits.replace(source, given, "False")]
-    return []
+    method = isinstance(call.func, ast.Attribute) and finding.called(call) == "compile"
+    return [edits.keyword(source, call, "jit_compile", "False")] if given is None and method else []
 
 
 def unrolling(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:

@@ -1,0 +1,50 @@
+"""What is said of a run that is mostly its start, or that was killed before its first step was done."""
+
+from __future__ import annotations
+
+from slowtrain.diagnose import Findings
+from slowtrain.figures import plain
+from slowtrain.trace import Trace, startparts
+
+MOST_OF_RUN = 0.5  # a start that takes more than everything else together is what the run is about
+
+
+def mostly_start(trace: Trace) -> bool:
+    """Whether the run began to train, and its start took most of it."""
+    began = any(trace.events_of("trace")) or any(trace.events_of("loop")) or startparts.unfinished_ms(trace) is not None
+    return began and not trace.fact("profile") and startparts.share(trace) >= MOST_OF_RUN
+
+
+def headline(trace: Trace, findings: Findings) -> str:
+    """For a run whose steps tell nothing: that it is start-up, by part; empty where a cause or the steps say more."""
+    if any(d.saving.speedup > 1.0 for d in findings.diagnoses) or (trace.enough and not trace.untold):
+        return ""
+    killed = killed_compiling(trace)
+    if killed:
+        return f"{killed}; {startparts.says(trace)}"
+    failed = trace.fact("launch", "exit_code") not in (None, 0)
+    return startparts.says(trace) if mostly_start(trace) and not failed else ""
+
+
+def killed_compiling(trace: Trace) -> str:
+    """That the run was killed while its training function was compiled; empty where it was not."""
+    cut_off = startparts.unfinished_ms(trace)
+    if cut_off is None:
+        return ""
+    began = "a fit had begun" if any(trace.events_of("loop")) else "a function of the script had been called"
+    if startparts.waits_for_xla(trace):
+        did = "XLA was compiling and autotuning it" if trace.on_accelerator else "XLA was compiling it"
+    else:
+        did = "its first execution was going on"
+    seconds = plain((cut_off[1] - cut_off[0]) / 1e3)
+    return f"{began} and its function was traced; {did} for {seconds} s when the run was killed"
+
+
+def next_steps(trace: Trace) -> tuple[str, ...]:
+    """What to do after a run that was killed so; nothing for other runs."""
+    if not killed_compiling(trace):
+        return ()
+    longer = "let it run for longer: the first step was not done yet"
+    if not startparts.waits_for_xla(trace):
+        return (longer,)
+    return (longer, "or leave XLA out: compile(jit_compile=False)")

@@ -1,0 +1,27 @@
+"""Whether XLA compiled a function that was traced, and which ``compile()`` of Keras decided that."""
+
+from __future__ import annotations
+
+from slowtrain.trace import Event, Trace
+
+
+def by_xla(trace: Trace, event: Event) -> bool:
+    """Whether XLA compiled what this event traced."""
+    if event.data.get("jit_compile") is not None:
+        return event.data["jit_compile"] is True
+    loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
+    if loops:
+        return any(e.data.get("jit_compile") is True for e in loops)
+    made = of_keras(trace, event)
+    return made is not None and made.data.get("jit_compile") is True
+
+
+def of_keras(trace: Trace, event: Event) -> Event | None:
+    """The last ``compile()`` before a function of Keras was traced; None for a function of the script's own."""
+    inside = any(e.start_ms <= event.start_ms <= e.end_ms for e in trace.events_of("loop"))
+    if not inside and not event.data.get("keras") and "one_step_on" not in event.name:
+        return None
+    models = {e.data.get("model") for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms}
+    before = [e for e in trace.events_of("compile") if e.start_ms <= event.start_ms]
+    mine = [e for e in before if e.data.get("model") in models - {None}]
+    return max(mine or before, key=lambda e: e.start_ms, default=None)

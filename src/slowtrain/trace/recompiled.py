@@ -1,0 +1,119 @@
+"""Steps in which XLA compiled a known function again, for a batch of another size. TensorFlow writes no trace for that.
+
+The last batch of an epoch is smaller where the data does not divide by the batch size. A function that is compiled by
+XLA has fixed shapes, so that this one step waits for a second compilation, which takes about as long as the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slowtrain.trace import Bools, Event, Floats, Ints, Steps, Trace, intervals
+from slowtrain.trace.ordered import halfway
+from slowtrain.trace.recording import Recording
+
+# A compilation against the median step. The shortest seen on a GPU took 925 ms, 550 times the step of 1.7 ms; where a
+# step takes as long as a twentieth of a compilation, the compilation does not change the mean much.
+TIMES_A_STEP = 20.0
+LEAST_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for every other one
+
+
+KERAS_BATCH_SIZE = 32  # samples: what fit takes of arrays where it is told no number
+UNKNOWN = -2  # TensorFlow's cardinality of a data set whose elements nobody has counted
+
+
+def find(recorded: Recording | Trace, start_ms: Floats, end_ms: Floats, size: Ints, block: Ints) -> Bools:
+    """Which steps XLA compiled in, after the first one.
+
+    ``size``: samples of each step, 0 where unknown; ``block``: the number of its epoch.
+    """
+    found = np.zeros(len(start_ms), dtype=bool)
+    if len(start_ms) < 3:
+        return found
+    ms = end_ms - start_ms
+    long = ms >= max(TIMES_A_STEP * float(halfway(ms)), LEAST_MS)
+    long[0] = False  # the first compilation
+    if not long.any():
+        return found
+    long &= _by_xla(recorded, start_ms)
+    for at in np.flatnonzero(long):
+        found[at] = _first_of_its_size(size, int(at)) or _only_long_end(recorded.events, start_ms, block, long, int(at))
+    return found
+
+
+def stretches(recorded: Recording | Trace, steps: Steps) -> intervals.Intervals:
+    """The time of these compilations: of each such step what it took beyond the median step."""
+    found = find(recorded, steps.start_ms, steps.end_ms, steps.size, steps.block)
+    if not found.any():
+        return intervals.EMPTY
+    usual = float(halfway(steps.ms))
+    return intervals.union(steps.start_ms[found], steps.end_ms[found] - usual)
+
+
+def uneven_batches(events: Iterable[Event]) -> Iterator[Mapping[str, Any]]:
+    """Stages of input pipelines that make batches and may make a smaller one at the end."""
+    for nodes in _pipelines(events):
+        yield from (node for node in nodes if node.get("batch_size") and _leaves_a_rest(node, nodes))
+
+
+def _pipelines(events: Iterable[Event]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    for event in events:
+        if event.lane == "pipeline":
+            yield event.data.get("nodes") or ()
+
+
+def _by_xla(recorded: Recording | Trace, start_ms: Floats) -> Bools:
+    """Which steps belong to a function that XLA compiles."""
+    found = np.zeros(len(start_ms), dtype=bool)
+    for event in _fits(recorded.events):
+        if event.data.get("jit_compile") is True:
+            found |= (start_ms >= event.start_ms) & (start_ms <= event.end_ms)
+    lanes = ("trace", "compile") if "on_batch" in recorded.lanes else ("trace",)
+    compiled = [e.start_ms for e in recorded.events if e.lane in lanes and e.data.get("jit_compile") is True]
+    return found | (start_ms >= min(compiled)) if compiled else found
+
+
+def _fits(events: Iterable[Event]) -> list[Event]:
+    return [e for e in events if e.lane == "loop" and e.name == "fit" and not e.data.get("nested")]
+
+
+def _first_of_its_size(size: Ints, at: int) -> bool:
+    """Whether no step before has that many samples."""
+    return bool(size[at] > 0 and (size[:at] != size[at]).all() and (size[:at] > 0).any())
+
+
+def _only_long_end(events: Sequence[Event], start_ms: Floats, block: Ints, long: Bools, at: int) -> bool:
+    """Whether it ends an epoch of ``fit``, no other epoch of the same model ends so, and a rest may be left."""
+    fits = _fits(events)
+    fit = next((e for e in fits if e.start_ms <= start_ms[at] <= e.end_ms), None)
+    if fit is None or not _rest_possible(events, fit):
+        return False
+    ends = long & np.append(np.diff(block) != 0, True)
+    same_model = np.zeros(len(start_ms), dtype=bool)
+    for event in fits:
+        if event.data.get("model") == fit.data.get("model"):
+            same_model |= (start_ms >= event.start_ms) & (start_ms <= event.end_ms)
+    return bool(ends[at]) and int((ends & same_model).sum()) == 1
+
+
+def _rest_possible(events: Sequence[Event], fit: Event) -> bool:
+    """Whether the data may not divide by the batch size; False only where it is known to divide."""
+    shape = (fit.data.get("data") or {}).get("shape")
+    if shape and shape[0] and not fit.data.get("validation_split"):
+        return bool(int(shape[0]) % int(fit.data.get("batch_size") or KERAS_BATCH_SIZE))
+    known = any(node.get("batch_size") for nodes in _pipelines(events) for node in nodes)
+    return not known or any(True for _ in uneven_batches(events))
+
+
+def _leaves_a_rest(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a stage may make a smaller last batch: its size is open, and the number of its samples no multiple."""
+    shapes = [element.get("shape") for element in node.get("element") or ()]
+    if shapes and all(shape and shape[0] is not None for shape in shapes):
+        return False  # drop_remainder=True
+    count = next((nodes[i].get("cardinality") for i in node.get("inputs") or () if i < len(nodes)), None)
+    if not isinstance(count, int) or count == UNKNOWN:
+        return True
+    return count > 0 and count % int(node["batch_size"]) != 0

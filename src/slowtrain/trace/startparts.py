@@ -1,0 +1,142 @@
+"""The start of a run by part: imports, the first operation on a GPU, tracing, compilation with the first execution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slowtrain.figures import plain
+from slowtrain.model import Phase
+from slowtrain.trace import Event, Spans, Trace, intervals
+from slowtrain.trace.compiled import by_xla
+from slowtrain.trace.host import main_thread, stands_for
+from slowtrain.values import dataclass
+
+# Functions of tensorflow/python/eager/context.py in which TensorFlow finds its devices; the first op follows them.
+FINDS_DEVICES = frozenset({"_initialize_physical_devices", "ensure_initialized"})
+# Of one op before training. An op that waits for nothing takes less than a millisecond; the first one on a GPU took
+# 0.9 to 1.3 s in eleven recordings, since it loads CUDA's modules and sets up the context.
+LEAST_FIRST_OP_MS = 200.0
+LEAST_TOLD = 0.02  # of the start: smaller parts stand in the JSON only
+KEY_MS = "{}_ms"
+
+
+@dataclass(frozen=True)
+class StartPart:
+    """A part of the start: ``key`` names it in JSON, ``says`` in sentences."""
+
+    key: str
+    says: str
+    ms: float
+
+
+def parts(trace: Trace) -> tuple[StartPart, ...]:
+    """What the framework did before the first step was done, largest first. The script's own preparation is no part."""
+    return trace.once(_parts)
+
+
+def _parts(trace: Trace) -> tuple[StartPart, ...]:
+    tracing_ms, compiling_ms = first_calls_ms(trace)
+    on_gpu = first_op_on_gpu_ms(trace)
+    xla = waits_for_xla(trace)
+    what = "the first execution of the traced functions"
+    if xla:
+        autotuning = ", autotuning" if trace.on_accelerator else ""
+        what = f"compilation by XLA{autotuning} and the first execution"
+    found = (
+        StartPart("launch", "starting Python", trace.run.ms(Phase.LAUNCH)),
+        StartPart("imports", "imports", trace.run.ms(Phase.IMPORT)),
+        StartPart("first_op_on_gpu", "the first operation on the GPU", on_gpu),
+        StartPart("build", "building the model", trace.run.ms(Phase.BUILD)),
+        StartPart("tracing", "tracing", tracing_ms),
+        StartPart("compiling", what, compiling_ms),
+    )
+    return tuple(sorted((part for part in found if part.ms > 0), key=lambda part: -part.ms))
+
+
+def share(trace: Trace) -> float:
+    """The part of the run that these parts are together."""
+    return min(sum(part.ms for part in parts(trace)) / trace.run_ms, 1.0) if trace.run_ms else 0.0
+
+
+def says(trace: Trace) -> str:
+    """How much of the run its start is, and of what parts; empty where nothing of it is known."""
+    found = parts(trace)
+    if not found:
+        return ""
+    total_ms = sum(part.ms for part in found)
+    each = ", ".join(f"{part.says} {plain(part.ms / 1e3)} s" for part in found if part.ms >= LEAST_TOLD * total_ms)
+    return f"start-up is {share(trace):.0%} of the run's {plain(trace.run_ms / 1e3)} s: {each}"
+
+
+def numbers(trace: Trace) -> dict[str, float]:
+    """The parts for evidence, in ms by name."""
+    return {KEY_MS.format(part.key): part.ms for part in parts(trace)}
+
+
+def waits_for_xla(trace: Trace) -> bool:
+    """Whether XLA compiled a function that was called for the first time, also one whose call never returned."""
+    events = first_traces(trace)
+    if events and unfinished_ms(trace) is None:
+        return any(by_xla(trace, event) for event in events)
+    return any(e.data.get("jit_compile") is True for e in trace.events_of("loop"))
+
+
+def first_traces(trace: Trace) -> list[Event]:
+    """Calls that traced their function for the first time, up to the first step."""
+    ends = float(trace.steps.end_ms[0]) if len(trace.steps) else trace.run_ms
+    return [e for e in trace.events_of("trace") if int(e.data.get("nth") or 1) == 1 and e.start_ms <= ends]
+
+
+def first_calls_ms(trace: Trace) -> tuple[float, float]:
+    """Tracing, and what these first calls took beyond it, together with a call that the end of the run cut off."""
+    events = first_traces(trace)
+    start, end = (np.array([getattr(e, at) for e in events]) for at in ("start_ms", "end_ms"))
+    calls = intervals.union(start, end)
+    spans = trace.lane("trace")
+    spans = spans.where(spans.thread == main_thread(trace)) if len(spans) else spans
+    begun = unfinished_ms(trace)
+    if begun is not None:
+        cut_off = spans.where(spans.end_ms >= begun[0])
+        first = float(cut_off.start_ms.min()) if len(cut_off) else begun[0]
+        calls = intervals.union(np.append(calls[0], first), np.append(calls[1], begun[1]))
+    traced = intervals.intersect(calls, intervals.union(spans.start_ms, spans.end_ms))
+    told_ms = sum(float(e.data.get("trace_ns") or 0) for e in events) / 1e6  # of older recordings without such spans
+    tracing = max(intervals.total(traced), min(told_ms, intervals.total(calls)))
+    return tracing, intervals.total(calls) - tracing
+
+
+def unfinished_ms(trace: Trace) -> tuple[float, float] | None:
+    """From when to when a first call was compiled that never returned; None where none was cut off."""
+    given: Sequence[float] | None = trace.fact("unfinished_call_ms")
+    return (float(given[0]), float(given[1])) if given else None
+
+
+def first_op_on_gpu_ms(trace: Trace) -> float:
+    """How long the first op after TensorFlow found a GPU took, by samples of the main thread; 0 where nothing tells."""
+    if not trace.on_accelerator:
+        return 0.0
+    samples = trace.lane("stack")
+    begins = min((e.start_ms for e in trace.events_of("trace")), default=trace.run_ms)
+    samples = samples.between(0.0, begins)
+    names = [trace.names[int(n)] for n in samples.name]
+    found = [i for i, name in enumerate(names) if name.text in FINDS_DEVICES]
+    return _first_long_op(trace, samples, found[-1] + 1) if found else 0.0
+
+
+def _first_long_op(trace: Trace, samples: Spans, first: int) -> float:
+    """The first run of samples in one generated op function that is long enough for a context to be set up in it."""
+    each_ms = stands_for(trace, samples)
+    at = first
+    while at < len(samples):
+        leaf = trace.names[int(samples.name[at])]
+        until = at
+        while until < len(samples) and trace.names[int(samples.name[until])].text == leaf.text:
+            until += 1
+        spent = float(each_ms[at:until].sum())
+        file = str(leaf.detail.get("leaf_file"))
+        if spent >= LEAST_FIRST_OP_MS and "/ops/gen_" in file.replace("\\", "/"):
+            return spent
+        at = until
+    return 0.0
