@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source.cures.compute import models
+from slowtrain.source.cures.compute import xla
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.trace import Device, Trace, host, names, tensor_cores, work
 from slowtrain.values import dataclass
@@ -113,7 +113,7 @@ class UnfusedElementwise(Cause):
             whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
             yield Prescription("edit", Effect.EQUIVALENT, whole)
             return
-        fused = everywhere(trace, models.fused_steps)
+        fused = everywhere(trace, xla.fused_steps)
         says = "compile(..., jit_compile=True), so that XLA fuses the chains"
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused, treatment="xla")
 

@@ -56,10 +56,17 @@ def _together(source: Source) -> int:
 
 
 def without_xla(source: Source, line: int) -> list[Edit]:
-    """``compile(jit_compile=True)`` at ``line`` with False."""
+    """``compile`` or ``tf.function`` at ``line`` with ``jit_compile=False``.
+
+    Without the argument Keras 3 decides, and compiles with XLA where it finds a GPU; ``tf.function`` does not.
+    """
     call = finding.only(source, line, "compile", "function")
-    given = finding.keyword(call, "jit_compile") if call is not None else None
-    if isinstance(given, ast.Constant) and given.value is True:
+    if call is None or any(k.arg is None for k in call.keywords):
+        return []
+    given = finding.keyword(call, "jit_compile")
+    if given is None:
+        return [edits.keyword(source, call, "jit_compile", "False")] if finding.called(call) == "compile" else []
+    if isinstance(given, ast.Constant) and given.value in (True, "auto"):
         return [edits.replace(source, given, "False")]
     return []
 
