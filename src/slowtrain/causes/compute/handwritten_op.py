@@ -14,7 +14,7 @@ from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
-from slowtrain.trace import Line, Trace, names, work
+from slowtrain.trace import Line, Trace, launching, names, work
 from slowtrain.trace.host import changes_variables
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import PYTHON_OPS
@@ -296,7 +296,7 @@ def _repeated(trace: Trace) -> Evidence | None:
             trace.kernels,
             lambda o: (_within(o, scopes) or names.NUMBERED.sub("", o.root) in bare or _sums(o)) and not o.update,
         )
-    start = work.executor_ms(trace)
+    start = _starting_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
     products = any(m.match(key.rpartition("/")[2]) for key in alike for m in names.PRODUCTS)
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
@@ -315,6 +315,11 @@ def _repeated(trace: Trace) -> Evidence | None:
         {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
         where,
     )
+
+
+def _starting_ms(trace: Trace) -> float:
+    """What the executor takes to start the graph's ops: nothing where XLA made a program of them, of few launches."""
+    return 0.0 if launching.by_xla(trace) else work.executor_ms(trace)
 
 
 def _within(op: work.Op, scopes: set[str]) -> bool:
@@ -342,7 +347,7 @@ def _turns(trace: Trace) -> Evidence | None:
     # not all run: of those that ran, the loop's own are known.
     part = 2 * ops / (2 * ops + graph.get("ops", 0))
     part = max(part, min(ops / trace.kernels.count, 1.0)) if trace.kernels.count else part
-    start = part * work.executor_ms(trace)
+    start = part * _starting_ms(trace)
     name = str(row[0])
     device = trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: f"{name}/" in o.name)
     return Evidence(
