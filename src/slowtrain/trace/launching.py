@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.trace.work import executor_ms
 
 # A launch took the host 3.5 to 5 µs where one thread launches, and up to 14 µs where several do; from the call to the
 # kernel's start it was 8 µs.
@@ -21,6 +22,8 @@ STEP_IN_CALL_MS = 0.4
 # the 45 of another model, though the profiler, under which they are off, shows each of them launched.
 MOST_XLA_LAUNCHES = 50
 XLA_SHARE = 0.1  # of the kernels by XLA's name: its programs have library kernels as well; a layer of its own has fewer
+# Of the first step: a convolution of 864 ops took 11.7 s there, other models of its size 5.5 s. One pair, so a wide range.
+COMPILED, COMPILE_SPREAD = 0.5, (0.3, 1.3)
 # The category of an op that the host computes: its own, or framework overhead where there is none of that name.
 HOST_OP_CATEGORY = next((c for c in Category if str(c) == names.HOST_OP), Category.DISPATCH)
 
@@ -62,6 +65,18 @@ def by_xla(trace: Trace) -> bool:
         return True
     asked = (*trace.events_of("loop"), *trace.events_of("compile"))
     return trace.steps.source in ("fit", "train_on_batch") and any(e.data.get("jit_compile") is True for e in asked)
+
+
+def starting_ms(trace: Trace) -> float:
+    """What the executor takes to start the graph's ops: nothing where XLA made a program of them, of few launches."""
+    return 0.0 if by_xla(trace) else executor_ms(trace)
+
+
+def compile_ms(trace: Trace, part: float) -> float:
+    """What ``part`` of the graph's ops cost the first step on a GPU, where XLA compiles; 0 where it does not."""
+    if not trace.on_accelerator or trace.fact("profile") or not len(trace.steps) or not by_xla(trace):
+        return 0.0
+    return COMPILED * part * max(float(trace.steps.ms[0]) - trace.step_ms, 0.0)
 
 
 def step_function(trace: Trace) -> Place | None:
