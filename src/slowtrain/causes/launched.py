@@ -53,15 +53,15 @@ def many_steps_spares_ms(trace: Trace, device: Device, host_ms: float) -> float:
 
 
 def fusing_spares_ms(trace: Trace, device: Device) -> float:
-    """What XLA spares of launches, where the step is a function of the script that it has not compiled."""
-    if launching.by_xla(trace) or trace.on_jax or device.kernels < MANY_KERNELS or in_fit(trace):
+    """What XLA spares of launches, where it has not compiled the step."""
+    if launching.by_xla(trace) or trace.on_jax or device.kernels < MANY_KERNELS:
         return 0.0
     spared = (1 - FUSED_LEFT) * device.kernels * launching.launch_ms(trace, device)
     return max(min(spared, trace.step_ms - launching.input_ms(trace)), 0.0)
 
 
 def in_fit(trace: Trace) -> bool:
-    """Whether Keras makes the step's function: then its ``compile`` decides of XLA."""
+    """Whether Keras makes the step's function: then its ``compile`` decides about XLA."""
     return trace.steps.source in FITS or any(name in trace.steps.source for name in names.KERAS_FUNCTIONS)
 
 
@@ -77,8 +77,11 @@ def prescribe(trace: Trace, found: Evidence) -> Iterable[Prescription]:
 
 
 def _fused(trace: Trace) -> Iterable[Prescription]:
-    says = "let XLA make one program of the step's kernels: @tf.function(jit_compile=True)"
-    yield Prescription("edit", Effect.EQUIVALENT, says, edits=everywhere(trace, xla.fused_functions))
+    fit = in_fit(trace)
+    where = "compile(..., jit_compile=True)" if fit else "@tf.function(jit_compile=True)"
+    edits = everywhere(trace, xla.fused_steps if fit else xla.fused_functions)
+    says = f"let XLA make one program of the step's kernels: {where}"
+    yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="xla" if fit else None)
 
 
 def _many_steps(trace: Trace, found: Evidence) -> Iterable[Prescription]:

@@ -22,7 +22,7 @@ STEP_IN_CALL_MS = 0.4
 # the 45 of another model, though the profiler, under which they are off, shows each of them launched.
 MOST_XLA_LAUNCHES = 50
 XLA_SHARE = 0.1  # of the kernels by XLA's name: its programs have library kernels as well; a layer of its own has fewer
-# Of the first step: a convolution of 864 ops took 11.7 s there, other models of its size 5.5 s. One pair, so a wide range.
+# Of the first step: a convolution of 864 ops took 11.7 s, other models of its size 5.5 s. One pair, so a wide range.
 COMPILED, COMPILE_SPREAD = 0.5, (0.3, 1.3)
 # The category of an op that the host computes: its own, or framework overhead where there is none of that name.
 HOST_OP_CATEGORY = next((c for c in Category if str(c) == names.HOST_OP), Category.DISPATCH)
