@@ -21,7 +21,7 @@ LEAST_GAIN = 1.5  # at which small products, which fill neither unit, end
 # On an H100 two steps that compute nearly all the time went from 17.1 to 8.3 ms (products) and from 21.3 to 13.5
 # (convolutions) when TF32 became mixed precision (tests/trace/recorded/times.jsonl). Small products gain less.
 LEAST_TF32_GAIN = 1.1
-HALF_OTHER_GAIN = 1.4  # of the second pair's other kernels, whose numbers became half as wide as well
+HALF_OTHER_GAIN = 1.5  # of the second pair's other kernels, whose numbers became half as wide as well
 FLOAT32, TF32 = "float32", "tf32"
 
 
@@ -119,7 +119,7 @@ class FullPrecision(Cause):
             return (found.matrix_ms * (1 - 1 / gain) + found.streamed_ms * (1 - 1 / streamed)
                     + found.other_ms * (1 - 1 / other))  # fmt: skip
 
-        ms = saved(usual, LEAST_GAIN, found.other_gain)
+        ms = saved(usual, LEAST_GAIN, 1 + reached * (found.other_gain - 1))
         least, most = saved(found.least_gain, 1.0, 1.0), saved(found.most, TWICE, TWICE)
         return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
 
@@ -272,6 +272,7 @@ def _work(trace: Trace) -> Work | None:
     other = max(device.precision.get(FLOAT32, 0.0) - _of(device, FLOAT32), 0.0)
     if format_ == TF32:  # XLA's fusions do not name their format, which is float32 beside such products
         other = max(device.kernel_ms - sum(device.matrix_ms.values()), other)
+        other = min(other, wide)  # what stands around products, not a loop beside them
     next_rate = tf32 if by_tf32 and tf32 is not None and format_ == FLOAT32 else half
     times = scale * (wide - streamed), scale * streamed, scale * other
     return Work(format_, *times, next_rate / rate, half / rate)
