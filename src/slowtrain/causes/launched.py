@@ -24,6 +24,7 @@ MANY_KERNELS = 100
 FUSED_LEFT = 0.3
 # Both cures' worth is an estimate from profiles (docs/gpu.md says which figures were measured).
 SPREAD = (0.5, 1.3)
+ON_DATA = "one_step_on_data"  # Keras' function for train_on_batch
 FITS = ("fit", "train_on_batch")
 
 
@@ -85,7 +86,7 @@ def _fused(trace: Trace) -> Iterable[Prescription]:
 
 
 def _many_steps(trace: Trace, found: Evidence) -> Iterable[Prescription]:
-    if trace.steps.source == "train_on_batch":
+    if trace.steps.source == "train_on_batch" or ON_DATA in trace.steps.source:
         says = "give the data set to model.fit, with compile(..., steps_per_execution=50), in place of train_on_batch"
         yield Prescription("advice", Effect.EQUIVALENT, says)
     elif in_fit(trace):

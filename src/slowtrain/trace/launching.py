@@ -24,6 +24,7 @@ MOST_XLA_LAUNCHES = 50
 XLA_SHARE = 0.1  # of the kernels by XLA's name: its programs have library kernels as well; a layer of its own has fewer
 # Of the first step: a convolution of 864 ops took 11.7 s, other models of its size 5.5 s. One pair, so a wide range.
 COMPILED, COMPILE_SPREAD = 0.5, (0.3, 1.3)
+WAITED = 0.1  # of a step for input: with less the input is not the slower side
 # The category of an op that the host computes: its own, or framework overhead where there is none of that name.
 HOST_OP_CATEGORY = next((c for c in Category if str(c) == names.HOST_OP), Category.DISPATCH)
 
@@ -51,7 +52,9 @@ def many_steps_host_ms(trace: Trace, device: Device) -> float:
 
 def input_ms(trace: Trace) -> float:
     """What making a batch takes beside the step: no step gets shorter than that by launching less."""
-    return trace.pipeline.ahead_ms if trace.pipeline is not None else 0.0
+    ahead = trace.pipeline.ahead_ms if trace.pipeline is not None else 0.0
+    # Slower than the steps that hardly wait for it: an epoch's start was seen, not what a batch usually takes.
+    return 0.0 if ahead >= trace.step_ms and trace.share(Category.INPUT) < WAITED else ahead
 
 
 def by_xla(trace: Trace) -> bool:

@@ -294,7 +294,11 @@ def _between_kernels(trace: Trace) -> Evidence | None:
     if gaps < WORTHWHILE * trace.step_ms or gaps > MOST_LAUNCH_MS * device.kernels:
         return None
     # Gaps behind kernels that were queued already are the device's own: launching faster would not fill them.
-    if waiting < queued or (device.queued_share is not None and device.queued_share > AHEAD):
+    if waiting < queued:
+        return None
+    # Kernels of one XLA program are queued behind each other, though the device waits for the program: the time tells.
+    ahead = device.queued_share is not None and device.queued_share > AHEAD
+    if ahead and waiting < WORTHWHILE * trace.step_ms:
         return None
     if device.idle.get("eager", 0.0) > waiting:
         return None  # ops started one by one from Python: that is the eager step's
