@@ -297,8 +297,9 @@ def _between_kernels(trace: Trace) -> Evidence | None:
     if waiting < queued:
         return None
     # Kernels of one XLA program are queued behind each other, though the device waits for the program: the time tells.
+    # Not on JAX, where a loop of the program itself (a recurrent layer) waits for its condition in each turn.
     ahead = device.queued_share is not None and device.queued_share > AHEAD
-    if ahead and waiting < WORTHWHILE * trace.step_ms:
+    if ahead and (trace.on_jax or waiting < WORTHWHILE * trace.step_ms):
         return None
     if device.idle.get("eager", 0.0) > waiting:
         return None  # ops started one by one from Python: that is the eager step's
