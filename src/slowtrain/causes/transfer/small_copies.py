@@ -11,7 +11,6 @@ from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import todevice
 from slowtrain.source.reading import index
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import columns
 from slowtrain.trace import Trace
 from slowtrain.trace.copies import Copies
@@ -27,7 +26,10 @@ BYTES_PER_MS = 1e7  # of one large copy: 10 GB/s from ordinary memory at best
 MOSTLY = 0.5  # of the bytes come from pageable memory
 AHEAD = 'end the data set in .apply(tf.data.experimental.prefetch_to_device("/GPU:0")): it copies beside the step'
 ARRAYS = 'make a tf.data.Dataset of the arrays, and end it in prefetch_to_device("/GPU:0"): it copies beside the step'
-LENGTH = "; such a data set does not tell its length, which fit then learns in its first epoch"
+IN_FIT = (
+    "end the data set in prefetch_to_device: it copies beside the step. Such a data set does not tell its length: "
+    "repeat() it and give fit steps_per_epoch, or Keras counts a step too many in each epoch"
+)
 PINNED = (
     "have a map stand directly in front of .batch(n): TensorFlow makes one operation of both (MapAndBatch), whose "
     "batches lie in locked memory; those of batch alone, of cache and of arrays do not"
@@ -276,13 +278,10 @@ def _ahead(trace: Trace, evidence: Evidence) -> Prescription:
     fits = [e for e in trace.events_of("loop") if e.name == "fit"]
     if any((e.data.get("data") or {}).get("type") == "numpy.ndarray" for e in fits):
         return Prescription("advice", Effect.EXACT, ARRAYS)
-    for place in evidence.where:
-        source = text_of(trace, place.file)
-        found = measured.first(trace, (place,), todevice.prefetched_to_device)
-        if source is not None and found:
-            says = AHEAD + (LENGTH if todevice.without_length(source, place.line) else "")
-            return Prescription("edit", Effect.EXACT, says, edits=found)
-    return Prescription("edit", Effect.EXACT, AHEAD)
+    found = measured.first(trace, evidence.where, todevice.prefetched_to_device)
+    if not found and trace.steps.source == "fit":
+        return Prescription("advice", Effect.EXACT, IN_FIT)
+    return Prescription("edit", Effect.EXACT, AHEAD, edits=found)
 
 
 def _map_before_batch(trace: Trace) -> bool:

@@ -25,25 +25,28 @@ def prefetched_to_device(source: Source, line: int) -> list[Edit]:
     ``line`` holds the loop over it, the ``fit``, or one of its operations. A ``prefetch`` that is the last stage stays
     in front of it: it makes batches ahead in the host's memory, and the new stage copies them.
     Nothing where the data set has other readers, or is made anew in a loop: each one made traces functions of its own.
+    Nothing for a ``fit`` that is not told how many steps an epoch has.
     """
     if any(word in source.text for word in BESIDE):
         return []
     found = list(_ends(source, line))
     last = found[0] if len(found) == 1 else None
-    if last is None or _turns_around(source, last) or not _read_by_training(source, last):
+    if last is None or _turns_around(source, last) or _length_unknown(source, last):
+        return []
+    if not _read_by_training(source, last):
         return []
     tf, also = edits.imported(source, "tensorflow", "tf")
     return [*also, *chains.followed(source, last, f'.apply({tf}.data.experimental.{WORD}("{DEVICE}"))')]
 
 
-def without_length(source: Source, line: int) -> bool:
-    """Whether ``fit`` takes the data set at ``line`` without being told how many steps an epoch has.
+def _length_unknown(source: Source, last: ast.Call) -> bool:
+    """Whether a ``fit`` would take the data set without being told how many steps an epoch has.
 
-    Such a data set does not tell its length: then Keras learns it in the first epoch, and warns that the data ran out.
+    Such a data set does not tell its length. Then Keras calls its function once more at each epoch's end, which finds
+    no batch, but counts in the optimizer's ``iterations``: with Adam and with schedules another training.
     """
-    last = next(iter(_ends(source, line)), None)
     fits = [f for f in index.of(source).called("fit") if finding.keyword(f, "steps_per_epoch") is None]
-    return last is not None and any(last in f.calls for one in fits for f in _taken(source, one))
+    return any(last in f.calls for one in fits for f in _taken(source, one))
 
 
 def _ends(source: Source, line: int) -> Iterator[ast.Call]:
