@@ -70,7 +70,8 @@ class SmallCopies(Cause):
     Stack columns of one type into one tensor (`tf.stack`, `np.column_stack`) before they cross, and
     take them apart in the model; batch labels and weights with them. Let the data set prefetch to the device
     (`tf.data.experimental.prefetch_to_device` as its last stage): its copies run while the step before computes, each
-    as long as before. A `map` directly in front of `batch` makes batches in locked memory.
+    as long as before. Such a data set does not tell its length: Keras' `fit` needs `steps_per_epoch` for it, or it
+    counts one step too many in each epoch. A `map` directly in front of `batch` makes batches in locked memory.
 
     ## When it is not worth it
     When other work hides the copies, and when few of them matter.
