@@ -89,7 +89,9 @@ class HostPlacedOps(Cause):
         copies, waiting = evidence.numbers["copies_ms"], evidence.numbers["host_op_ms"]
         drops = {Category.FEED: min(copies / 2, trace.mean(Category.FEED))}
         drops[Category.READBACK] = min(copies - drops[Category.FEED], trace.mean(Category.READBACK))
-        drops[launching.HOST_OP_CATEGORY] = waiting
+        # What the host computes has a category; launching what follows an op is framework overhead.
+        drops[launching.HOST_OP_CATEGORY] = min(waiting, trace.mean(launching.HOST_OP_CATEGORY))
+        drops[Category.DISPATCH] = max(waiting - drops[launching.HOST_OP_CATEGORY], drops.get(Category.DISPATCH, 0.0))
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:

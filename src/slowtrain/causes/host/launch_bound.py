@@ -184,11 +184,13 @@ class LaunchBound(Cause):
     quiet = (
         # On a GPU: the host computes an op of the step while the device waits.
         """
-        step     1111
-        dispatch dddd
+        step     1111111111
+        dispatch ddd.......
+        host-op  ...hhhhhh.
+        device   .........k
         @fact devices=[{"kind":"GPU"}]
         @steps source=function line=9
-        @device busy=0.3 ms=0.3 kernels=40 idle={"dispatch":1,"host-op":2.5}
+        @device busy=1 ms=1 kernels=40 idle={"dispatch":3,"host-op":6}
         """,
         # The device computes longer than the host works, which is hidden behind it.
         """
