@@ -70,6 +70,8 @@ def test_steps_compiled_with_xla(old: str, new: str | None) -> None:
         ("m.compile(**how)", None),
         ("f = tf.function(g, jit_compile=True)", "f = tf.function(g, jit_compile=False)"),
         ("f = tf.function(g)", None),
+        ("@tf.function(jit_compile=True)\ndef f(x): pass", "@tf.function(jit_compile=False)\ndef f(x): pass"),
+        ("@tf.function\ndef f(x): pass", None),
     ],
 )
 def test_a_step_that_xla_does_not_compile(old: str, new: str | None) -> None:
