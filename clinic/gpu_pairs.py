@@ -23,6 +23,7 @@ CURED = {
     "gpu-unaligned": "gpu-aligned", "gpu-elementwise": "gpu-elementwise-fused", "gpu-host-ops": "gpu-device-ops",
     "gpu-input-bound": "gpu-input-ready", "gpu-eager": "gpu-eager-compiled", "gpu-readback": "gpu-logs-unread",
     "gpu-loss-read": "gpu-loss-kept", "gpu-fed": "gpu-fed-bytes", "gpu-small-copies": "gpu-one-copy",
+    "gpu-tf32": "gpu-healthy", "gpu-convolution-tf32": "gpu-convolution",
     "gpu-rnn": "gpu-rnn-fused", "gpu-launch-bound-kernels": "gpu-launch-bound",
 }  # fmt: skip
 COLUMNS = ("profile", "profiled ms", "timed ms", "busy", "first cause", "foretold", "cured", "timed ms", "gain")

@@ -269,7 +269,9 @@ def test_steps_that_are_next_to_nothing_of_a_run_are_not_judged() -> None:
     assert "all 100 steady steps are 0.1 of the run's 9.1 s: too short a run to tell why" in found.headline
     assert found.next_steps == ("let it train for longer, and run it again",)
     looked = examined(f"{drawing}\n@kernels step=1 busy=0.05 count=60\n@phase import=9000")
-    assert looked.verdict is VerdictKind.HOST
+    assert looked.verdict is VerdictKind.LAUNCH  # a cause of the steps is there, however small its part of the run
+    (only,) = looked.diagnoses
+    assert (only.cause, only.run_share < 0.02) == ("host/launch-bound", True)
 
 
 def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:

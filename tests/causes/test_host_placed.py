@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from slowtrain.causes.compute.host_placed_ops import HostPlacedOps
 from slowtrain.diagnose import examine
-from slowtrain.model import IdleGap, Place
+from slowtrain.model import Diagnosis, IdleGap, Place
 from slowtrain.trace.drawn import drawn
 
 CALLED = """
@@ -36,3 +37,52 @@ def test_without_a_name_the_sentence_is_whole() -> None:
     (found,) = examine(drawn(CALLED), [HostPlacedOps()]).diagnoses
     assert found.evidence.says.endswith("computes")
     assert found.evidence.where == ()
+
+
+EIGEN = """import tensorflow as tf
+
+
+@tf.function
+def step(x):
+    z = model(x)
+    c = tf.matmul(z, z, transpose_a=True) / 8.0
+    return tf.reduce_max(tf.abs(tf.linalg.eigvals(c)))
+"""
+WAITED = """
+step     1111111111
+device   kk.......k
+dispatch ..ddddddd.
+@fact devices=[{"kind":"GPU"}]
+@event trace name=step start=0 end=1 data={"training":true,"file":"train.py","line":4}
+@device busy=3 ms=3 kernels=60 idle={"host-op":7}
+"""
+
+
+def _found(kind: str, text: str) -> Diagnosis:
+    trace = drawn(f"{WAITED}@fact sources={json.dumps({'train.py': text})}")
+    assert trace.device is not None
+    gap = IdleGap(2.0, 7.0, "host-op", 1.0, f"{kind}:{kind}")
+    (found,) = examine(replace(trace, device=replace(trace.device, gaps=(gap,))), [HostPlacedOps()]).diagnoses
+    return found
+
+
+def test_an_op_of_a_plain_function_has_its_line_and_a_cure_that_is_possible() -> None:
+    found = _found("Eig", EIGEN)
+    assert found.evidence.where == (Place("train.py", 8),)
+    assert "+    return tf.reduce_max(tf.abs(tf.linalg.eigvalsh(c)))" in (found.prescriptions[0].diff or "")
+    assert [p.says for p in found.prescriptions if "input pipeline" in p.says or "jit_compile" in p.says] == []
+
+
+def test_what_needs_only_the_batch_goes_into_the_input() -> None:
+    found = _found(
+        "Unique", EIGEN.replace("    return tf.reduce_max", "    u = tf.unique(x)\n    return tf.reduce_max")
+    )
+    assert found.evidence.where == (Place("train.py", 8),)
+    assert "map of the input pipeline" in found.prescriptions[0].says
+
+
+def test_without_its_text_both_ways_are_told() -> None:
+    found = _found("Unique", "import tensorflow as tf\n")
+    assert found.evidence.where == ()
+    assert any("input pipeline" in p.says for p in found.prescriptions)
+    assert any("jit_compile" in p.says for p in found.prescriptions)

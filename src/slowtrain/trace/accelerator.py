@@ -61,6 +61,11 @@ class Device:
     def idle_ms(self) -> float:
         return sum(self.idle.values())
 
+    @property
+    def launches(self) -> float:
+        """Calls a step that start kernels without the profiler, under which XLA's command buffers are off."""
+        return self.kernels - self.buffered_kernels + min(self.buffered_kernels, 1.0)
+
     def profiled_idle(self, reason: str) -> tuple[float, float]:
         """Ms of a profiled step in which the device waited for this reason, and the length of that step."""
         if self.profiled is not None:

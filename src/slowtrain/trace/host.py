@@ -185,6 +185,11 @@ def distinct(places: Iterable[Place | None]) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(p for p in places if p is not None))
 
 
+def lane_places(trace: Trace, lane: str) -> set[Place]:
+    """The user's lines of a lane's spans."""
+    return {n.place for n in trace.names if n.lane == lane and n.place is not None}
+
+
 def step_places(trace: Trace) -> tuple[Place, ...]:
     """The line that starts steps; for Keras the `compile` that could set how many go together."""
     keras = trace.steps.source == "fit"

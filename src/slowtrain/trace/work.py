@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,25 @@ def copy_wait_share(device: Device | None) -> float:
     if device is None or not device.kernel_ms:
         return 0.0
     return sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name)) / device.kernel_ms
+
+
+def within(op: Op, scopes: Collection[str], *, unnumbered: bool = False) -> bool:
+    """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function.
+
+    ``unnumbered``: whatever numbers tell scopes and ops of one name apart.
+    """
+    own = _unnumbered(op.scope) if unnumbered else op.scope
+    wanted = {_unnumbered(s) for s in scopes} if unnumbered else scopes
+    return any(own == s or own.startswith(f"{s}/") or own.endswith(f"/{s}") for s in wanted if s)
+
+
+def _unnumbered(scope: str) -> str:
+    return "/".join(names.NUMBERED.sub("", part) for part in scope.split("/"))
+
+
+def sums(op: Op) -> bool:
+    """Whether it adds up gradients of what is used many times: that stands in no layer, and few ops are as long."""
+    return "AddN" in (op.kind, op.name) and op.scope in ("", "ArithmeticOptimizer")
 
 
 def executor_ms(trace: Trace) -> float:

@@ -1,4 +1,4 @@
-"""Matrix products in float32 on a GPU whose tensor cores stand idle."""
+"""Matrix products in float32 or TF32 on a GPU whose tensor cores take 16 bits."""
 
 from __future__ import annotations
 
@@ -18,30 +18,51 @@ from slowtrain.whatif import Drop, Remedy
 MOSTLY = 0.5  # of the matrix work of known format: less, and the layers left in float32 were left so on purpose
 TWICE = 2.0  # as fast at best is what memory bounds, for half the bytes
 LEAST_GAIN = 1.5  # at which small products, which fill neither unit, end
+# On an H100 two steps that compute nearly all the time went from 17.1 to 8.3 ms (products) and from 21.3 to 13.5
+# (convolutions) when TF32 became mixed precision (tests/trace/recorded/times.jsonl). Small products gain less.
+LEAST_TF32_GAIN = 1.1
+HALF_OTHER_GAIN = 1.5  # of the second pair's other kernels, whose numbers became half as wide as well
+FLOAT32, TF32 = "float32", "tf32"
 
 
 @dataclass(frozen=True)
 class Work:
-    """Ms a step of the device in float32: ``matrix_ms`` bound by arithmetic, ``streamed_ms`` by memory."""
+    """Ms a step of the device in ``format``: ``matrix_ms`` bound by arithmetic, ``streamed_ms`` by memory.
 
+    ``format`` is float32, or TF32 where most of the matrix work is in that.
+    """
+
+    format: str
     matrix_ms: float
     streamed_ms: float
     other_ms: float
-    gain: float  # of the peaks, by TF32 where the card has it, else by 16 bits
+    gain: float  # of the peaks, by TF32 where the card has it and does not use it, else by 16 bits
     most: float  # by 16 bits
+
+    @property
+    def least_gain(self) -> float:
+        """Of products that fill neither unit: from TF32 to 16 bits next to none."""
+        return LEAST_GAIN if self.format == FLOAT32 else LEAST_TF32_GAIN
+
+    @property
+    def other_gain(self) -> float:
+        """Of the other kernels: TF32 leaves their numbers as they are, 16 bits do not."""
+        return 1.0 if self.format == FLOAT32 else HALF_OTHER_GAIN
 
 
 class FullPrecision(Cause):
-    """Matrix products and convolutions run in float32 while the GPU's tensor cores stand idle.
+    """Matrix products and convolutions run in float32 or TF32 on a GPU whose tensor cores take 16 bits.
 
     ## What it means
     Since Volta, GPUs have units that multiply small matrices of 16-bit numbers many times as fast as
     the ordinary units multiply float32; since Ampere they take float32 too, rounded to TF32, which TensorFlow uses
-    unless it was told not to. On the cards of computing centres the difference is four to sixteen times.
+    unless it was told not to. On the cards of computing centres the difference is four to sixteen times. From TF32 to
+    16 bits it is twice, for half the bytes.
 
     ## How it is recognised
     At least half of the device's time in matrix products and convolutions is in kernels of float32, by their
-    names, on a card with tensor cores. Kernels whose names do not tell their format do not count.
+    names, on a card with tensor cores; or in kernels of TF32, on a card that computes in 16 bits at a higher rate.
+    Kernels whose names do not tell their format do not count.
     The saving is an estimate from the card's peaks by kernel class: most of the peaks' ratio where arithmetic bounds
     kernels that take long, less of it of short ones, and at most twice where memory bounds. Its range is wide,
     for shapes decide.
@@ -55,10 +76,10 @@ class FullPrecision(Cause):
 
     ## When it is not worth it
     When the step waits for something else than the device; and where small differences between large numbers matter,
-    as in physics.
+    as in physics. `slowtrain fix` measures what 16 bits give, and compares the losses.
     """
 
-    title = "Matrix work in float32 while tensor cores are idle"
+    title = "Matrix work in wider numbers than the tensor cores need"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
     words = late.SETTING
 
@@ -77,27 +98,29 @@ class FullPrecision(Cause):
             return None
         ms = found.matrix_ms + found.streamed_ms
         share = ms / trace.step_ms if trace.step_ms else 0.0
+        named = "float32" if found.format == FLOAT32 else "TF32"
+        by = _units(trace) if found.format == FLOAT32 else "16 bits"
         return Evidence(
-            f"matrix products and convolutions take {plain(ms)} ms of each step ({share:.0%}) in float32; "
-            f"{_units(trace)} do them up to {plain(found.most, 2)} times as fast",
+            f"matrix products and convolutions take {plain(ms)} ms of each step ({share:.0%}) in {named}; "
+            f"{by} do them up to {plain(found.most, 2)} times as fast",
             {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
              "peak_ratio": found.most},
-            tensor_cores.lines(trace.device, lambda op: tensor_cores.product_format(op) == "float32"),
+            tensor_cores.lines(trace.device, lambda op: tensor_cores.product_format(op) in (FLOAT32, TF32)),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _work(trace)
         if found is None:
             return []
-        reached = tensor_cores.reached(trace.device, "float32") if trace.device is not None else 0.0
-        usual = max(1 + reached * (found.gain - 1), LEAST_GAIN)
+        reached = tensor_cores.reached(trace.device, found.format) if trace.device is not None else 0.0
+        usual = max(1 + reached * (found.gain - 1), found.least_gain)
 
         def saved(gain: float, streamed: float, other: float) -> float:
             return (found.matrix_ms * (1 - 1 / gain) + found.streamed_ms * (1 - 1 / streamed)
                     + found.other_ms * (1 - 1 / other))  # fmt: skip
 
-        ms = saved(usual, LEAST_GAIN, 1.0)
-        least, most = saved(LEAST_GAIN, 1.0, 1.0), saved(found.most, TWICE, TWICE)
+        ms = saved(usual, LEAST_GAIN, 1 + reached * (found.other_gain - 1))
+        least, most = saved(found.least_gain, 1.0, 1.0), saved(found.most, TWICE, TWICE)
         return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
@@ -154,6 +177,14 @@ class FullPrecision(Cause):
     )
 
     fires = (
+        # TF32, in half of the step.
+        """
+        step    1111111111
+        device  kkkkkk....
+        h2d     ......hhhh
+        @device busy=6 kernels=300 matrix={"tf32":5} precision={"tf32":5,"float32":1} by={"sm90_tf32f32_gemm":[5,60]}
+        & facts={"device_vendor":"Nvidia","compute_cap_major":9,"compute_cap_minor":0}
+        """,
         """
         step    1111111111
         device  kkkkkkkkk.
@@ -175,6 +206,14 @@ class FullPrecision(Cause):
         """,
     )
     quiet = (
+        # TF32 in a step of which it is little.
+        """
+        step     1111111111
+        device   k.........
+        dispatch .ddddddddd
+        @device busy=1 kernels=300 matrix={"tf32":0.8} precision={"tf32":0.8,"float32":0.2}
+        & facts={"compute_cap_major":9,"compute_cap_minor":0}
+        """,
         """
         step    1111111111
         device  kkkkkkkkk.
@@ -214,19 +253,26 @@ def _work(trace: Trace) -> Work | None:
     device, card = trace.device, tensor_cores.card(trace)
     if device is None or card is None or card.peaks is None or not tensor_cores.told(device):
         return None
-    single = _of(device, "float32")
     known = sum(device.matrix_ms.values()) - _of(device, tensor_cores.UNKNOWN)
     plain, tf32, half = card.peaks
-    if single <= 0 or single < MOSTLY * known:
+    by_tf32 = tf32 is not None and tf32 > plain
+    rate, format_ = plain, FLOAT32
+    if by_tf32 and tf32 is not None and _of(device, TF32) > 0 and _of(device, TF32) >= MOSTLY * known:
+        rate, format_ = tf32, TF32
+    wide = _of(device, format_)
+    if wide <= 0 or wide < MOSTLY * known or half <= rate:
         return None
     streamed = sum(
         ms for name, (ms, _) in device.by_kernel.items()
-        if names.STREAMED_MATRIX_KERNEL.search(name) and names.kernel_precision(name) == "float32"
+        if names.STREAMED_MATRIX_KERNEL.search(name) and names.kernel_precision(name) == format_
     )  # fmt: skip
     # Kernels of several streams overlap: of the step they take what the device was busy for.
     scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
-    streamed = min(streamed, single)
-    other = max(device.precision.get("float32", 0.0) - single, 0.0)
-    by_tf32 = tf32 is not None and tf32 > plain
-    gain = (tf32 if by_tf32 and tf32 is not None else half) / plain
-    return Work(scale * (single - streamed), scale * streamed, scale * other, gain, half / plain)
+    streamed = min(streamed, wide)
+    other = max(device.precision.get(FLOAT32, 0.0) - _of(device, FLOAT32), 0.0)
+    if format_ == TF32:  # XLA's fusions do not name their format, which is float32 beside such products
+        other = max(device.kernel_ms - sum(device.matrix_ms.values()), other)
+        other = min(other, wide)  # what stands around products, not a loop beside them
+    next_rate = tf32 if by_tf32 and tf32 is not None and format_ == FLOAT32 else half
+    times = scale * (wide - streamed), scale * streamed, scale * other
+    return Work(format_, *times, next_rate / rate, half / rate)

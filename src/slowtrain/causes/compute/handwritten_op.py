@@ -14,11 +14,11 @@ from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
-from slowtrain.trace import Line, Trace, names, work
-from slowtrain.trace.host import changes_variables
+from slowtrain.trace import Line, Trace, launching, names, work
+from slowtrain.trace.host import changes_variables, lane_places
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import PYTHON_OPS
-from slowtrain.whatif import Drop, Remedy
+from slowtrain.whatif import Drop, Remedy, Skip
 
 REPEATS = 60  # ops alike from one line; fewer start in less time than is worth a word
 ITS_OWN = 0.5  # of a line's ops it makes itself; less: it calls layers, each an op of its own right
@@ -70,14 +70,19 @@ class HandwrittenOp(Cause):
         gone = {Category(k): v for k, v in now.items() if k in set(Category)}
         if "ops" in now and trace.step_ms and not trace.on_accelerator:
             gone = work.warmed(trace, gone, sum(gone.values()) / trace.step_ms)
-        return [Drop(gone, spread=(0.5, 1.3))]
+        compiled = [Skip(ms, launching.COMPILE_SPREAD)] if (ms := now.get("compile_ms")) else []
+        return [Drop(gone, spread=(0.5, 1.3)), *compiled]
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """The run's, where compiling the loop's ops costs it more than all steps."""
+        steps_ms = _worth(evidence) * len(trace.steps)
+        return "run" if evidence.numbers.get("compile_ms", 0.0) > steps_ms else self.scope
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("exact"):
             says = "look rows up with tf.gather or layers.Embedding instead of multiplying"
-            yield Prescription(
-                "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, ops.looked_up)
-            )
+            found = measured.first(trace, evidence.where, ops.looked_up)
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=found)
         else:
             says, several = ONE_OP, (windows.convolved, framed.convolved, heads.together)
             found = next(filter(None, (measured.first(trace, evidence.where, cure) for cure in several)), ())
@@ -264,11 +269,7 @@ def _one_hot(trace: Trace) -> Evidence | None:
     return Evidence(
         f"one-hot rows are multiplied by a matrix, which takes {plain(ms)} ms of each step "
         f"({part:.0%} of op time); a look-up does the same",
-        {
-            str(Category.DEVICE): 0.98 * ms,
-            "op_share": part,
-            "exact": 1.0,
-        },
+        {str(Category.DEVICE): 0.98 * ms, "op_share": part, "exact": 1.0},
         (place,) if place else (),
     )
 
@@ -288,15 +289,8 @@ def _repeated(trace: Trace) -> Evidence | None:
         return None
     forward = sum(row[2] for row in best["lines"])
     part = sum(row[2] for row in lines) / forward
-    scopes = {key.rpartition("/")[0] for key in alike}
-    bare = {key for key in alike if "/" not in key}  # outside of all scopes stand the other ops of the step, too
-    device = part * trace.mean(Category.UNATTRIBUTED)
-    if trace.kernels is not None:
-        device = trace.mean(Category.DEVICE) * work.share(
-            trace.kernels,
-            lambda o: (_within(o, scopes) or names.NUMBERED.sub("", o.root) in bare or _sums(o)) and not o.update,
-        )
-    start = work.executor_ms(trace)
+    device = _alike_ms(trace, alike, part)
+    start = launching.starting_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
     products = any(m.match(key.rpartition("/")[2]) for key in alike for m in names.PRODUCTS)
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
@@ -308,23 +302,31 @@ def _repeated(trace: Trace) -> Evidence | None:
     rows = [Place(str(row[0]), int(row[1])) for row in lines[:3]]
     where = shown.together((head for row in rows for head in shown.at(trace, row, shown.loop)), rows)
     key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
+    compile_ms = launching.compile_ms(trace, part)
+    said = f", and XLA about {plain(compile_ms / 1e3)} s to compile" if compile_ms else ""
     return Evidence(
         f"a loop makes {count:,} ops alike in the graph ({most}); "
-        f"they take {plain(device + start * part)} ms of each step",
-        # What starting ops costs goes with their number.
-        {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
+        f"they take {plain(device + start * part)} ms of each step{said}",
+        # What starting ops costs goes with their number, and what compiling them costs.
+        {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count),
+         "compile_ms": compile_ms},
         where,
-    )
+    )  # fmt: skip
 
 
-def _within(op: work.Op, scopes: set[str]) -> bool:
-    """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function."""
-    return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s)
+def _alike_ms(trace: Trace, alike: Mapping[str, int], part: float) -> float:
+    """What ops alike, with their gradients, compute in each step."""
+    if trace.kernels is None:
+        return part * trace.mean(Category.UNATTRIBUTED)
+    scopes = {key.rpartition("/")[0] for key in alike}
+    bare = {key for key in alike if "/" not in key}  # outside of all scopes stand the other ops of the step, too
+    same = launching.by_xla(trace)  # it gives ops alike one name
 
+    def taken(op: work.Op) -> bool:
+        within = work.within(op, scopes, unnumbered=same) or names.NUMBERED.sub("", op.root) in bare
+        return (within or work.sums(op)) and not op.update
 
-def _sums(op: work.Op) -> bool:
-    """Whether it adds up gradients of what is used many times: that stands in no layer, and few ops are as long."""
-    return op.kind == "AddN" and op.scope in ("", "ArithmeticOptimizer")
+    return trace.mean(Category.DEVICE) * work.share(trace.kernels, taken)
 
 
 def _turns(trace: Trace) -> Evidence | None:
@@ -342,7 +344,7 @@ def _turns(trace: Trace) -> Evidence | None:
     # not all run: of those that ran, the loop's own are known.
     part = 2 * ops / (2 * ops + graph.get("ops", 0))
     part = max(part, min(ops / trace.kernels.count, 1.0)) if trace.kernels.count else part
-    start = part * work.executor_ms(trace)
+    start = part * launching.starting_ms(trace)
     name = str(row[0])
     device = trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: f"{name}/" in o.name)
     return Evidence(
@@ -376,7 +378,7 @@ def _called_back(trace: Trace) -> Evidence | None:
 def _python_loop(trace: Trace) -> Evidence | None:
     """A loop of the user's, of hundreds of turns in each step, that neither reads tensors back nor makes input."""
     own = trace.mean(Category.PYTHON) + (trace.mean(Category.DISPATCH) if trace.eager else 0.0)
-    touched = {p for lane in ("readback", "feed", "next") for p in _places(trace, lane)}
+    touched = {p for lane in ("readback", "feed", "next") for p in lane_places(trace, lane)}
     making = made_in(trace)
     several = [line for line in trace.loop_lines if line.visits >= TURNS and line.place not in making]
     hot = [line for line in several if not _near(line, touched)]
@@ -389,10 +391,6 @@ def _python_loop(trace: Trace) -> Evidence | None:
         {str(Category.DISPATCH if trace.eager else Category.PYTHON): 0.9 * ms},
         tuple(line.place for line in hot[:3]),
     )
-
-
-def _places(trace: Trace, lane: str) -> set[Place]:
-    return {n.place for n in trace.names if n.lane == lane and n.place is not None}
 
 
 def _near(line: Line, places: set[Place]) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.source.cures.compute import symmetric as symmetric_cure
+from slowtrain.source.reading import opcalls
+from slowtrain.source.reading.recorded import everywhere, text_of
+from slowtrain.trace import Device, Trace, launching, names, tensor_cores
 from slowtrain.trace.copies import Copies
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
@@ -19,6 +24,7 @@ NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
 # A tensor on its way to the host and back makes the device wait at least for two copies, for the thread that sees the
 # first one's end, and for the next launch: 10 to 20 µs each in profiles of a V100.
 ROUND_TRIP_MS = 0.05
+NOT_IN_XLA = frozenset({"Eig", "PyFunc", "EagerPyFunc", "PyFuncStateless"})
 LEAST_CALLS = 0.5  # a step, of Python from within the compiled program
 
 
@@ -46,8 +52,9 @@ class HostPlacedOps(Cause):
     The ops at these edges are named.
 
     ## What to do
-    Move the op into the input pipeline, where it belongs to the host; or write it with ops that have
-    a kernel (float32 or int64 instead of other types, dense instead of ragged).
+    An op that needs only the batch belongs into the input pipeline. One that needs what the model gives cannot go
+    there: compute it in few of the steps, or write it with ops that have a kernel (`tf.linalg.eigvalsh` for a symmetric
+    matrix, float32 or int64 instead of other types, dense instead of ragged).
     `tf.debugging.set_log_device_placement(True)` prints where each op was placed.
 
     ## When it is not worth it
@@ -95,7 +102,7 @@ class HostPlacedOps(Cause):
             says = "write it in jax.numpy inside the step, or compute it before the step where it needs only the batch"
             yield Prescription("edit", Effect.EQUIVALENT, says)
             return
-        yield Prescription("edit", Effect.EXACT, "move what has no kernel for the device into the input pipeline's map")
+        yield from _instead(trace, _kinds(trace), evidence)
         log = "see where ops are placed: tf.debugging.set_log_device_placement(True)"
         yield Prescription("advice", Effect.EXACT, log)
 
@@ -166,13 +173,59 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     return Crossing(count if both else 0.0, ops, copies, waiting)
 
 
+def _kinds(trace: Trace) -> tuple[str, ...]:
+    """Types of the ops that the host computed while the device waited, and of those whose tensors cross."""
+    device = trace.device
+    if device is None:
+        return ()
+    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == names.HOST_OP]
+    edges = [edge[1] for text in device.by_op if (edge := names.GRAPH_EDGE.search(text))]
+    crossing = [names.NUMBERED.sub("", edge.rpartition("/")[2]) for edge in edges if not names.PLUMBING_OP.search(edge)]
+    return tuple(dict.fromkeys(filter(None, (*computed, *crossing))))
+
+
+def _calls(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Source, ast.Call]]:
+    """Calls in the step's function that make such ops, with the file they stand in."""
+    begun = launching.step_function(trace)
+    source = text_of(trace, begun.file) if begun is not None else None
+    if source is not None and begun is not None:
+        yield from ((source, call) for call in opcalls.calls_of(source, begun.line, kinds))
+
+
+def _instead(trace: Trace, kinds: Sequence[str], evidence: Evidence) -> Iterable[Prescription]:
+    """What to do with the op, by what it needs."""
+    calls = list(_calls(trace, kinds))
+    if calls and all(opcalls.needs_batch_alone(source, call) for source, call in calls):
+        yield Prescription("edit", Effect.EXACT, "it needs only the batch: move it into the map of the input pipeline")
+        return
+    symmetric = measured.first(trace, evidence.where, symmetric_cure.real_eigenvalues)
+    if symmetric or "Eig" in kinds:
+        says = "tf.linalg.eigvalsh (eigh), which has a kernel for the GPU, where the matrix is symmetric"
+        yield Prescription("edit" if symmetric else "advice", Effect.EQUIVALENT, says, edits=symmetric)
+    if calls:
+        says = (
+            "it needs what the step computes: compute it in every tenth step, or write it with ops that have a kernel"
+        )
+        yield Prescription("advice", Effect.CHANGES_TRAINING, says)
+    else:
+        says = "what needs only the batch goes into the input pipeline's map; the rest into few of the steps"
+        yield Prescription("advice", Effect.CHANGES_TRAINING, says)
+    if not NOT_IN_XLA & set(kinds):
+        says = "try jit_compile=True on the step: XLA compiles some of these ops for the device"
+        yield Prescription("advice", Effect.EQUIVALENT, says)
+
+
 def _where(trace: Trace, found: Crossing) -> tuple[Place, ...]:
-    """The user's lines of the ops, where XLA's programs tell; those number what has one name (`pure_callback.1`)."""
+    """The user's lines of the ops, where XLA's programs tell, or the text of the step's function.
+
+    XLA's programs number what has one name (`pure_callback.1`).
+    """
     called = {op.rpartition("/")[2].partition(".")[0] for op in found.ops} - {""}
     device = trace.device
     if device is None:
         return ()
-    return tensor_cores.lines(device, lambda op: op.partition(":")[0].rpartition("/")[2] in called)
+    told = tensor_cores.lines(device, lambda op: op.partition(":")[0].rpartition("/")[2] in called)
+    return told or tuple(Place(source.file, call.lineno) for source, call in _calls(trace, _kinds(trace)))
 
 
 def _unclear(trace: Trace, device: Device) -> bool:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, launched
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source.cures.compute import models
+from slowtrain.source.cures.compute import xla
 from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Device, Trace, host, names, tensor_cores, work
+from slowtrain.trace import Device, Trace, host, launching, names, tensor_cores, work
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Of the device's time: where elementwise ops take less, no fusing of them gives more than a few per cent, for a
 # third to a half of the passes stays, and compiling with XLA has a price of its own.
 SHARE = 0.25
-MOSTLY = 0.5  # of the step
+MOSTLY = 0.5  # of the step; of the kernels, where the device waits for the host to launch them
 MOST_SAVED = 0.97  # of their time: of however many, one pass stays
 SHORTEST = 2.0  # ops in a chain, where the profile names kernels only: the least that can be fused
 LETTERS = 60  # of a layer's name
@@ -53,7 +53,9 @@ class UnfusedElementwise(Cause):
     optimizer written in Python a dozen for each variable.
 
     ## How it is recognised
-    A quarter of the device's time or more in elementwise kernels of TensorFlow's own, by the names of ops or kernels.
+    A quarter of the device's time or more in elementwise kernels of TensorFlow's own, by the names of ops or kernels;
+    or half of the kernels of a step, where the device waits for the host to launch them: then what fusing spares is
+    launches, at the host's time for each.
     Ops of one scope count as a chain. Kernels that XLA fused are none of these, unless Python started each by itself:
     an op of JAX outside `jax.jit` is a program of its own. Where the device waits for such ops, it is `eager-step`.
     The saving leaves one pass for each chain; how much XLA really fuses differs, and its range is wide.
@@ -83,16 +85,20 @@ class UnfusedElementwise(Cause):
         found, total = _chains(trace.device), trace.device.kernel_ms
         if trace.on_jax and trace.eager and trace.share(Category.DEVICE) < MOSTLY:
             return None
-        if found is None or not total or found.ms < SHARE * total:
+        if found is None or not total or (found.ms < SHARE * total and not _many_launches(trace, found)):
             return None
         share = found.ms / total
         where = f", mostly in {found.mostly}" if found.mostly else ""
+        place = launching.step_function(trace)
+        starts_ms = _launching_ms(trace, trace.device, found)
+        host = f", and the host {plain(starts_ms)} ms to launch those that fusing spares" if starts_ms else ""
         return Evidence(
             f"{found.kernels:,.0f} elementwise kernels take {plain(found.ms)} ms of each step, {share:.0%} of the "
-            f"device's time{where}; fused, about {found.left:,.0f} would be left",
-            {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left},
-            tensor_cores.lines(trace.device, _elementwise),
-        )
+            f"device's time{where}{host}; fused, about {found.left:,.0f} would be left",
+            {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left,
+             "launching_ms": starts_ms},
+            tensor_cores.lines(trace.device, _elementwise) or ((place,) if place else ()),
+        )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device = trace.device
@@ -102,8 +108,9 @@ class UnfusedElementwise(Cause):
         if found is None or not device.kernels:
             return []
         scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
-        # With the kernels go the gaps between those that were queued one behind the other.
+        # With the kernels go the gaps between those that were queued one behind the other, or their launches.
         gaps = device.idle.get("queue", 0.0) * (found.kernels - found.left) / device.kernels
+        gaps = max(gaps, evidence.numbers.get("launching_ms", 0.0))
         saved = {Category.DEVICE: scale * (found.ms - found.left_ms), Category.DISPATCH: gaps}
         most = MOST_SAVED * found.ms / (found.ms - found.left_ms) if found.ms > found.left_ms else 1.0
         return [Drop(saved, 0.0, (0.3, max(min(1.2, most), 1.0)))]
@@ -113,8 +120,9 @@ class UnfusedElementwise(Cause):
             whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
             yield Prescription("edit", Effect.EQUIVALENT, whole)
             return
-        fused = everywhere(trace, models.fused_steps)
-        says = "compile(..., jit_compile=True), so that XLA fuses the chains"
+        fused = everywhere(trace, xla.fused_steps)
+        where = "compile(..., jit_compile=True)" if launched.in_fit(trace) else "@tf.function(jit_compile=True)"
+        says = f"{where}, so that XLA fuses the chains"
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused, treatment="xla")
 
     fires = (
@@ -132,6 +140,15 @@ class UnfusedElementwise(Cause):
         @device busy=9 ms=9 kernels=300 by={"Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],
         & "AddV2_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],"ampere_sgemm_128x64_tn":[3,20]}
         """,
+        # The host launches them one by one, and the device waits.
+        """
+        step     111
+        dispatch ddd
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=function line=9
+        @device busy=0.4 ms=0.4 kernels=200 idle={"dispatch":2.5} by={"ampere_sgemm_128x64_tn":[0.35,40],
+        & "Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[0.05,160]}
+        """,
         """
         step     1111111111
         device   kkkkkkkkk.
@@ -140,6 +157,14 @@ class UnfusedElementwise(Cause):
         """,
     )
     quiet = (
+        # Launched by the host one by one, but most of them products.
+        """
+        step     1111
+        dispatch dddd
+        @fact devices=[{"kind":"GPU"}]
+        @device busy=0.4 ms=0.4 kernels=200 idle={"dispatch":3} by={"ampere_sgemm_128x64_tn":[0.35,160],
+        & "Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[0.05,40]}
+        """,
         # Few such ops, and an optimizer's.
         """
         step     1111111111
@@ -199,6 +224,20 @@ def _on_host(trace: Trace) -> Evidence | None:
         {"elementwise_ms": ms, "elementwise_share": ms / trace.step_ms, "kernels": count},
         host.step_places(trace),
     )
+
+
+def _many_launches(trace: Trace, found: Chains) -> bool:
+    """Whether most kernels are elementwise, and the step waits for the host to launch them."""
+    device = trace.device
+    mostly = device is not None and found.kernels >= MOSTLY * device.kernels
+    return mostly and launching.host_ms(trace) >= MOSTLY * trace.step_ms
+
+
+def _launching_ms(trace: Trace, device: Device, found: Chains) -> float:
+    """What the host spares of launches where it is the slower side; 0 where the device computes meanwhile."""
+    if trace.on_jax or launching.host_ms(trace) <= trace.mean(Category.DEVICE) or launching.by_xla(trace):
+        return 0.0
+    return max(found.kernels - found.left, 0.0) * launching.launch_ms(trace, device)
 
 
 def _chains(device: Device) -> Chains | None:

@@ -2,21 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, launched
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.trace import Trace, loop
+from slowtrain.trace import Trace, launching, loop
 from slowtrain.trace.host import computing_ms, step_places
 from slowtrain.whatif import Drop, Remedy
 
 DOMINATES = 0.5  # of the step is starting and running operations beyond what they compute, waiting aside
 WORTHWHILE = 1 / 3  # of the step is the part of that which comes with each call
-LEAST_RUN_SHARE = 0.05  # of the run is what the cure must spare: fewer such steps are not what the run is slow for
-# What becomes of it when a graph runs fifty steps in one call, measured over pairs (dense models of 6 to 44
-# variables, SGD and Adam, custom loops and fit, two cores): a quarter stays with the executor, and however
-# large the graph, calling it from Python costs half a millisecond at most; twice that while the machine is busy.
+# Without a GPU: what becomes of it when a graph runs fifty steps in one call, measured over pairs (dense models of 6 to
+# 44 variables, SGD and Adam, custom loops and fit, two cores): a quarter stays with the executor, and however large the
+# graph, calling it from Python costs half a millisecond at most; twice that while the machine is busy.
 STAYS = 0.25
 MOST_CALL_MS = 1.0
 # What a call and Keras' loop around it were seen to take in clinic/ as recorded: what is told of the gain, not whether.
@@ -46,21 +45,24 @@ class LaunchBound(Cause):
     In a deep window the operations compute for a small part of the step, the step waits for no
     input, and calling the function from Python alone costs more than a third of it: a fixed half
     millisecond, so that steps of many milliseconds are never launch-bound in this sense.
-    In a profile of a GPU: for a third of the step the device idles between kernels while the host launches
-    the next one, most kernels were not yet launched when the one before them ended, and each such gap is as short as a
-    launch. A few long gaps are no launches.
+    On a GPU: the framework's work on the host takes half of the step or more, and the device computes for less than
+    that. Ops that the host computes, and waiting for input, are no part of it. A launch is priced by the host's time
+    and the number of kernels (3.5 to 14 µs each), a call of Keras by half a millisecond.
+    In a profile of a GPU without steps: for a third of the time the device idles between kernels while the host
+    launches the next one, and each such gap is as short as a launch. A few long gaps are no launches.
     Steps that run eagerly are `eager-step`. Where the batch is small too, a larger one (`small-batch`)
     saves the same time, but changes training; this cure does not.
 
     ## What to do
-    Let one call run many steps: `compile(..., steps_per_execution=50)` in Keras, or a
-    `for _ in tf.range(50)` over the iterator inside the `@tf.function`. Replace many small
-    operations by one large (one matrix for all heads, `tf.einsum`, stacked weights); on a GPU let
-    XLA fuse them (`jit_compile=True`).
+    Let one call run many steps: `compile(..., steps_per_execution=50)` in Keras (`fit` in place of a loop over
+    `train_on_batch`), or a `for _ in tf.range(50)` over the iterator inside the `@tf.function`.
+    On a GPU a function of your own that starts a hundred kernels or more is compiled with XLA first
+    (`@tf.function(jit_compile=True)`): one program in place of many launches. Keras' `fit` does that by itself there.
+    Replace many small operations by one large (one matrix for all heads, `tf.einsum`, stacked weights).
 
     ## When it is not worth it
-    When the run is over in seconds anyway. With `steps_per_execution` callbacks for batches run
-    once in so many steps.
+    In a run of seconds a quicker step saves little of the whole: the report tells how much. XLA compiles for seconds
+    before the first step. With `steps_per_execution` callbacks for batches run once in so many steps.
     """
 
     title = "starting the step's operations takes longer than computing them"
@@ -69,17 +71,15 @@ class LaunchBound(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.eager:
             return None
+        if trace.on_accelerator and trace.device is not None:
+            return _on_device(trace)
         if trace.fact("profile"):
-            return (_seen_on_device(trace) or _called(trace)) if trace.on_accelerator else _seen_on_host(trace)
-        if trace.on_jax and trace.on_accelerator and trace.device is not None:
-            return _called(trace)
+            return None if trace.on_accelerator else _seen_on_host(trace)
         kernels = trace.kernels
         if kernels is None or not _one_graph_a_step(trace):
             return None
         overhead = _saved_ms(trace)
         if trace.share(Category.DISPATCH) < DOMINATES or overhead < WORTHWHILE * trace.step_ms:
-            return None
-        if not _long_enough(trace, overhead):
             return None
         ops = kernels.count
         return Evidence(
@@ -91,6 +91,8 @@ class LaunchBound(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        if "host_ms" in evidence.numbers:
+            return [launched.remedy(evidence)]
         if "gaps_ms" in evidence.numbers:
             return [Drop({Category.DISPATCH: (1 - GAPS_STAY) * evidence.numbers["gaps_ms"]}, spread=GAPS_SPREAD)]
         if trace.fact("profile") or trace.on_jax:
@@ -104,9 +106,12 @@ class LaunchBound(Cause):
         return [Drop({Category.DISPATCH: _saved_ms(trace, most), Category.INPUT: fetch}, spread=(0.75, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if "gaps_ms" in evidence.numbers:
-            fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
-            yield Prescription("edit", Effect.EQUIVALENT, fuse)
+        if "host_ms" in evidence.numbers:
+            yield from launched.prescribe(trace, evidence)
+        elif "gaps_ms" in evidence.numbers:
+            if not launching.by_xla(trace):
+                fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
+                yield Prescription("edit", Effect.EQUIVALENT, fuse)
             if not trace.on_jax:
                 says = "in Keras, compile(..., steps_per_execution=50)"
                 yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
@@ -157,8 +162,54 @@ class LaunchBound(Cause):
         @device busy=2 kernels=400 idle={"dispatch":8}
         @span function act start=0 end=0.04 line=6 times=8000 every=0.05
         """,
+        # Keras' fit on a GPU: one XLA program a step, in a run of which the steps are a thousandth.
+        """
+        step     11
+        dispatch dd
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=fit line=9
+        @phase build=80000
+        @device busy=0.1 ms=0.1 kernels=45 by={"loop_add_fusion":[0.05,30],"sm90_gemm":[0.05,15]} queued=0.83
+        & idle={"dispatch":1.9}
+        """,
+        # A custom loop on a GPU whose executor starts 160 kernels, one by one.
+        """
+        step     11
+        dispatch dd
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=function line=9
+        @device busy=0.3 ms=0.3 kernels=164 by={"Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[0.3,164]} idle={"dispatch":1.7}
+        """,
     )
     quiet = (
+        # On a GPU: the host computes an op of the step while the device waits.
+        """
+        step     1111111111
+        dispatch ddd.......
+        host-op  ...hhhhhh.
+        device   .........k
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=function line=9
+        @device busy=1 ms=1 kernels=40 idle={"dispatch":3,"host-op":6}
+        """,
+        # The device computes longer than the host works, which is hidden behind it.
+        """
+        step     1111111111
+        device   kkkkkk....
+        dispatch ......dddd
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=fit line=9
+        @device busy=6 ms=6 kernels=400 by={"loop_add_fusion":[6,400]} idle={"dispatch":4}
+        """,
+        # Making input beside the step is as slow as the step.
+        """
+        step     11
+        dispatch dd
+        @fact devices=[{"kind":"GPU"}]
+        @steps source=train_on_batch line=9
+        @pipeline Slices > Shuffle ms=1.95 > Batch ms=0.01 > Prefetch
+        @device busy=0.1 ms=0.1 kernels=19 by={"loop_add_fusion":[0.1,19]} idle={"dispatch":1.9}
+        """,
         """
         step     1111111111
         dispatch dddddddd..
@@ -221,19 +272,38 @@ class LaunchBound(Cause):
     )
 
 
-def _seen_on_device(trace: Trace) -> Evidence | None:
+def _on_device(trace: Trace) -> Evidence | None:
+    """On an accelerator, by its timeline."""
+    told = trace.fact("told_steps", default=not trace.fact("profile"))
+    if trace.on_jax:
+        between = _between_kernels(trace) if trace.fact("profile") else None
+        return between or (_called(trace) if told else None)
+    if not told:
+        return _between_kernels(trace)
+    if not trace.fact("profile") and not _one_graph_a_step(trace):
+        return None
+    host_ms = launching.host_ms(trace)
+    return launched.evidence(trace, _between_calls(trace, host_ms) if trace.fact("profile") else host_ms)
+
+
+def _between_kernels(trace: Trace) -> Evidence | None:
     """In a profile: the device waits between kernels, a launch's time each."""
     device = trace.device
     if device is None or not device.kernels:
         return None
-    launching, queued = device.idle.get("dispatch", 0.0), device.idle.get("queue", 0.0)
-    gaps = launching + queued
+    waiting, queued = device.idle.get("dispatch", 0.0), device.idle.get("queue", 0.0)
+    gaps = waiting + queued
     if gaps < WORTHWHILE * trace.step_ms or gaps > MOST_LAUNCH_MS * device.kernels:
         return None
     # Gaps behind kernels that were queued already are the device's own: launching faster would not fill them.
-    if launching < queued or (device.queued_share is not None and device.queued_share > AHEAD):
+    if waiting < queued:
         return None
-    if device.idle.get("eager", 0.0) > launching:
+    # Kernels of one XLA program are queued behind each other, though the device waits for the program: the time tells.
+    # Not on JAX, where a loop of the program itself (a recurrent layer) waits for its condition in each turn.
+    ahead = device.queued_share is not None and device.queued_share > AHEAD
+    if ahead and (trace.on_jax or waiting < WORTHWHILE * trace.step_ms):
+        return None
+    if device.idle.get("eager", 0.0) > waiting:
         return None  # ops started one by one from Python: that is the eager step's
     numbers = {"gaps_ms": gaps, "kernels": device.kernels, "median_kernel_us": device.median_kernel_us}
     delay = f", {plain(device.launch_delay_us)} µs after the host's call" if device.launch_delay_us is not None else ""
@@ -246,10 +316,9 @@ def _seen_on_device(trace: Trace) -> Evidence | None:
 
 
 def _called(trace: Trace) -> Evidence | None:
-    """On a GPU where one call a step starts all kernels, as of a CUDA graph: the call takes the time."""
+    """JAX on a GPU, where one call a step starts all kernels, as of a CUDA graph: the call takes the time."""
     device = trace.device
-    told = trace.fact("told_steps", default=not trace.fact("profile"))
-    if device is None or not told or device.idle.get("eager", 0.0) > 0:
+    if device is None or device.idle.get("eager", 0.0) > 0:
         return None
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
@@ -258,11 +327,10 @@ def _called(trace: Trace) -> Evidence | None:
     busy, overhead = trace.mean(Category.DEVICE), _spared(trace, starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None
-    overhead = SCANNED * starting if trace.on_jax else overhead
     return Evidence(
         f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
         f"for {plain(starting)} ms it waits for the host to get from one call to the next",
-        {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
+        {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": SCANNED * starting, "ops": device.kernels},
         () if trace.fact("profile") else step_places(trace),
     )
 
@@ -318,7 +386,3 @@ def _busy_ms(trace: Trace) -> float:
 def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:
     """Of the time that starts operations what comes with each call from Python."""
     return min((1 - STAYS) * trace.mean(Category.DISPATCH), most * _calls(trace))
-
-
-def _long_enough(trace: Trace, overhead: float) -> bool:
-    return overhead * trace.steps.count >= LEAST_RUN_SHARE * trace.run_ms

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from slowtrain.causes import Cause, judged
+from slowtrain.causes import Cause, judged, link
 from slowtrain.figures import plain
 from slowtrain.machine.rules import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.model.sheet import State
-from slowtrain.trace import Bools, Floats, Trace
+from slowtrain.trace import Trace
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
-
-MOST_GPUS = 16
 
 
 @dataclass(frozen=True)
@@ -76,18 +72,18 @@ class SlowLink(Cause):
             return judged.evidence(trace, self.id)
         if judged.given(trace):
             return _joined(trace, judged.evidence(trace, self.id))
-        link = _link(trace)
-        if link is None or not link.slow:
+        own = _link(trace)
+        if own is None or not own.slow:
             return None
         ms = sum(_exposed(trace).values())
         reached = _reached(trace)
         said = f", {plain(reached, 2)} GB/s reached" if reached else ""
         return Evidence(
-            f"under load the link runs as PCIe {link.generation}.0 x{link.width} ({plain(link.now)} GB/s{said}), where "
-            f"{link.most_generation}.0 x{link.most_width} ({plain(link.most)} GB/s) is possible; "
+            f"under load the link runs as PCIe {own.generation}.0 x{own.width} ({plain(own.now)} GB/s{said}), where "
+            f"{own.most_generation}.0 x{own.most_width} ({plain(own.most)} GB/s) is possible; "
             f"copies that nothing hides take {plain(ms)} of each step's {plain(trace.step_ms)} ms",
-            {"link_share": link.now / link.most, "copies_ms": ms, "generation": float(link.generation),
-             "width": float(link.width)},
+            {"link_share": own.now / own.most, "copies_ms": ms, "generation": float(own.generation),
+             "width": float(own.width)},
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -162,26 +158,18 @@ def _all_slow(trace: Trace) -> bool:
 
 def _link(trace: Trace) -> Link | None:
     """Of the GPU that worked, at its best during the steps."""
-    at = trace.samples.get("time_ms")
-    steady = trace.steps.steady
-    if at is None or not steady.any():
+    inside = link.during_steps(trace)
+    if inside is None:
         return None
-    inside = (at >= trace.steps.start_ms[steady][0]) & (at <= trace.steps.end_ms[steady][-1])
     found: list[tuple[float, Link]] = []
-    for i, gpu in enumerate(list(trace.fact("machine", "gpu", "devices", default=()) or ())[:MOST_GPUS]):
-        now = [_best(trace, f"gpu_pcie_{what}_{i}", inside) for what in ("generation", "width")]
-        most = [gpu.get(f"pcie_{what}_max") for what in ("generation", "width")]
+    for i, gpu in enumerate(list(trace.fact("machine", "gpu", "devices", default=()) or ())[: link.MOST_GPUS]):
+        now = [link.best(trace, f"gpu_pcie_{what}_{i}", inside) for what in link.KINDS]
+        most = [gpu.get(f"pcie_{what}_max") for what in link.KINDS]
         if all(now) and all(most):
-            link = Link(*(int(v) for v in (*now, *most)))
-            found.append((_best(trace, f"gpu_util_share_{i}", inside), link))
+            own = Link(*(int(v) for v in (*now, *most)))
+            found.append((link.best(trace, f"gpu_util_share_{i}", inside), own))
     # Other cards of the machine idle, and their links with them.
     return max(found, key=lambda f: f[0])[1] if found else None
-
-
-def _best(trace: Trace, key: str, inside: Bools) -> float:
-    column: Floats | None = trace.samples.get(key)
-    seen = column[inside & np.isfinite(column)] if column is not None and len(column) == len(inside) else None
-    return float(seen.max()) if seen is not None and len(seen) else 0.0
 
 
 def _exposed(trace: Trace) -> dict[Category, float]:

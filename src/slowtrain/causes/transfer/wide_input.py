@@ -12,7 +12,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.transfer import narrowed
+from slowtrain.source.cures.transfer import caststep, narrowed
 from slowtrain.source.reading import index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles, widened
@@ -28,6 +28,7 @@ DECODED = ("DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "
 MOSTLY = 0.5  # of a batch's bytes: labels and weights beside it may be what they are
 CUT_MS = 0.15  # of cutting a batch from arrays, whatever its size
 IN_MODEL = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
+IN_STEP = "hand over uint8 and cast in the step: tf.cast(x, tf.float32) / 255 as the first line of its tf.function"
 IN_SINGLE, SINGLE = "make the arrays float32 (integers int32) before they are batched", '.astype("float32")'
 COPY_MS = 0.02  # of a copy, whatever its size: what remains of it is bytes
 
@@ -115,6 +116,8 @@ class WideInput(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "uint8" in evidence.says:
             says, made = IN_MODEL, measured.first(trace, evidence.where, narrowed.cast_in_model)
+            if not made and trace.steps.source.startswith("function"):
+                says, made = IN_STEP, measured.first(trace, evidence.where, caststep.cast_in_step)
         else:
             says, made = IN_SINGLE, measured.first(trace, evidence.where, lambda source, _: _in_single(source))
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)

@@ -74,30 +74,6 @@ def test_other_optimizers_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("m.compile('sgd', 'mse')\n", "m.compile('sgd', 'mse', jit_compile=True)\n"),
-        ("m.compile('sgd', 'mse', jit_compile=False)\n", "m.compile('sgd', 'mse', jit_compile=True)\n"),
-        ("m.compile(\n    'sgd',\n    'mse',\n)\n", "m.compile(\n    'sgd',\n    'mse', jit_compile=True,\n)\n"),
-        (
-            "@tf.function\ndef step(x):\n    with tf.GradientTape() as t: pass\n",
-            "@tf.function(jit_compile=True)\ndef step(x):\n    with tf.GradientTape() as t: pass\n",
-        ),
-        (
-            "@tf.function(autograph=True)\ndef step(x):\n    with tf.GradientTape() as t: pass\n",
-            "@tf.function(autograph=True, jit_compile=True)\ndef step(x):\n    with tf.GradientTape() as t: pass\n",
-        ),
-        ("@tf.function\ndef evaluate(x):\n    return m(x)\n", None),
-        ("m.compile('sgd', jit_compile=True)\n", None),
-        ("m.compile(**settings)\n", None),
-        ("import re\np = re.compile('x')\n", None),
-    ],
-)
-def test_steps_compiled_with_xla(old: str, new: str | None) -> None:
-    assert changed(old, models.fused_steps) == new
-
-
-@pytest.mark.parametrize(
     ("old", "new", "same"),
     [
         ("LSTM(8, unroll=True)", "LSTM(8, unroll=False)", True),
@@ -143,6 +119,26 @@ def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool
 )
 def test_mixed_precision_with_outputs_in_float32(old: str, new: str | None) -> None:
     assert changed(old, lambda text: models.mixed(text, "mixed_float16")) == new
+
+
+TAPE = "with tf.GradientTape() as t: pass\n"
+BFLOAT = 'keras.mixed_precision.set_global_policy("mixed_bfloat16")\n'
+
+
+def test_a_loop_of_ones_own_takes_bfloat16_without_scaling() -> None:
+    new = BFLOAT + SEQUENTIAL.replace("Dense(1)", 'Dense(1, dtype="float32")') + TAPE
+    assert changed(SEQUENTIAL + TAPE, lambda text: models.mixed(text, "mixed_bfloat16")) == new
+    for loose in ("d = keras.layers.Dense(3)\n", "class Mine(keras.layers.Layer): pass\n"):
+        assert changed(loose + SEQUENTIAL + TAPE, lambda text: models.mixed(text, "mixed_bfloat16")) is None
+
+
+def test_bfloat16_goes_by_the_name_that_keras_has_in_the_file() -> None:
+    old = (
+        "m = tf.keras.Sequential([tf.keras.layers.Dense(3), tf.keras.layers.Activation('softmax')])\nm.compile('sgd')\n"
+    )
+    new = old.replace("'softmax')", "'softmax', dtype=\"float32\")")
+    done = changed(old, lambda text: models.mixed(text, "mixed_bfloat16"), "import tensorflow as tf\n")
+    assert done == f"tf.{BFLOAT}{new}"
 
 
 @pytest.mark.parametrize(

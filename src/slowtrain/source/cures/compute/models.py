@@ -103,25 +103,6 @@ def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
     return tuple(done)
 
 
-def fused_steps(source: Source) -> tuple[Edit, ...]:
-    """Training steps compiled with XLA: the models of ``fit``, or functions that take a gradient."""
-    done = list(compiled_with(source, "jit_compile", "True"))
-    for function in [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef)]:
-        taken = any(isinstance(n, ast.Call) and find.called(n) in ("GradientTape", "apply_gradients")
-                    for n in trees.walk(function))  # fmt: skip
-        for decorator in function.decorator_list if taken else ():
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if values.qualified(source, called) != "tensorflow.function":
-                continue
-            if isinstance(decorator, ast.Call):
-                given = find.keyword(decorator, "jit_compile")
-                if given is None or (isinstance(given, ast.Constant) and not given.value):
-                    done.append(edits.keyword(source, decorator, "jit_compile", "True"))
-            else:
-                done.append(edits.insert(source, edits.end(decorator), "(jit_compile=True)"))
-    return tuple(done)
-
-
 def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     """The recurrent layer at ``line`` without the settings that cuDNN does not know; whether its numbers stay."""
     done: list[Edit] = []
@@ -149,9 +130,16 @@ def unfused(call: ast.Call) -> ast.keyword | None:
 
 
 def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
-    """Keras's mixed precision with outputs in float32; only for models of ``fit`` whose last layer is in sight."""
+    """Keras's mixed precision with outputs in float32; only for models whose last layer is in sight.
+
+    A loop of the script's own needs its loss scaled for float16. For bfloat16 it does not, where all layers are those
+    of a list: what such a model gives is float32, as before.
+    """
     policies = ("set_global_policy", "set_dtype_policy", "LossScaleOptimizer", "Policy")
-    if any(name in source.text for name in policies) or "GradientTape" in source.text or not compiles(source):
+    if any(name in source.text for name in policies):
+        return ()
+    by_hand = "GradientTape" in source.text
+    if not (policy == "mixed_bfloat16" and _listed(source) if by_hand else compiles(source)):
         return ()
     outputs = [output(source, n) for n in trees.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
     first = next((s for s in source.tree.body if _builds(source, s)), None)
@@ -166,6 +154,17 @@ def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
     if not keras:
         return ()
     return (edits.before(source, first, f'{keras}.mixed_precision.set_global_policy("{policy}")'), *done, *more)
+
+
+def _listed(source: Source) -> bool:
+    """Whether every layer of the file stands in the list of a Sequential model."""
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]
+    lists = [find.keyword(n, "layers", 0) for n in calls if is_model(source, n)]
+    inside = {id(n) for one in lists if isinstance(one, (ast.List, ast.Tuple)) for n in trees.walk(one)}
+    layers = [n for n in calls if values.qualified(source, n.func).startswith("keras.layers.")]
+    classes = any(isinstance(n, ast.ClassDef) and n.bases and LAYERS.match(values.qualified(source, n.bases[0]))
+                  for n in trees.walk(source.tree))  # fmt: skip
+    return bool(layers) and not classes and all(id(n) in inside for n in layers)
 
 
 def keras_of(source: Source) -> tuple[str, list[Edit]]:

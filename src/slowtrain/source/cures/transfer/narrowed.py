@@ -24,14 +24,14 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     Nothing where the model is called in another way, or is put together of more than a list of layers.
     """
     calls = [c for c in finding.calls(source, line, "map") if isinstance(c.func, ast.Attribute)]
-    scale = _scale(source, calls[0]) if len(calls) == 1 else None
+    scale = scale_of(source, calls[0]) if len(calls) == 1 else None
     built = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
     listed = finding.keyword(built[0], "layers", 0) if len(built) == 1 else None
     if scale is None or not isinstance(listed, ast.List) or not listed.elts or any(w in source.text for w in BESIDE):
         return []
     given, names = list(_given(source, built[0])), set[str]()
-    found = [_cast(source, one, calls[0], names) for one in given]
-    if not found or None in found or calls[0] not in found or _used_otherwise(source, given, names):
+    found = [cast_on_the_way(source, one, calls[0], names) for one in given]
+    if not found or None in found or calls[0] not in found or used_otherwise(source, given, names):
         return []
     keras, also = models.keras_of(source)
     first = listed.elts[0]
@@ -41,11 +41,11 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     layer = f"{keras}.layers.Rescaling({scale})"
     put = f", {layer}" if entrance else f"{layer}, "
     at = edits.end(first) if entrance else edits.start(first)
-    gone = [_without(source, c) for c in dict.fromkeys(found) if c is not None]
+    gone = [without_call(source, c) for c in dict.fromkeys(found) if c is not None]
     return [*also, edits.insert(source, at, put), *gone]
 
 
-def _without(source: Source, call: ast.Call) -> Edit:
+def without_call(source: Source, call: ast.Call) -> Edit:
     """A data set without one operation; without the statement that does nothing else: ``ds = ds.map(scale)``."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
     statement = finding.statement(source, call)
@@ -56,7 +56,7 @@ def _without(source: Source, call: ast.Call) -> Edit:
     return Edit(source.file, edits.end(owner), edits.end(call), "")
 
 
-def _scale(source: Source, call: ast.Call) -> str | None:
+def scale_of(source: Source, call: ast.Call) -> str | None:
     """What the function of a map multiplies its first element with, once cast; None where it does anything else."""
     function = finding.keyword(call, "map_func", 0)
     given = finding.defined(source, function.id, call) if isinstance(function, ast.Name) else function
@@ -105,7 +105,7 @@ def _is(source: Source, name: ast.Name, built: ast.Call) -> bool:
     return values.latest(source, name) is built
 
 
-def _cast(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
+def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
     """The map that does what ``alike`` does, on the way of a data set, where nothing else works on its results.
 
     ``names`` gets those that stand for it between the map and the model.
@@ -126,7 +126,7 @@ def _cast(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> 
     return None
 
 
-def _used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bool:
+def used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bool:
     """Whether anything but the model, and what makes another of these ``names`` of one, reads its elements."""
     above = finding.parents(source)
     for node in (n for name in names for n in values.loads(source, name)):

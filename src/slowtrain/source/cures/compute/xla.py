@@ -1,0 +1,55 @@
+"""Training steps compiled with XLA: the models of ``fit``, and functions of the script that take a gradient."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures.compute.models import compiled_with, compiles
+from slowtrain.source.reading import finding, index, values
+
+# What XLA does not compile: reading a data set, calls of Python, printing, and ops whose result has a shape that
+# depends on the numbers. One of these names in the function, and the edit would end the training in an error.
+UNKNOWN_TO_XLA = frozenset(
+    "next get_next py_function numpy_function print eig eigvals unique unique_with_counts boolean_mask".split()
+)
+
+
+def fused_steps(source: Source) -> tuple[Edit, ...]:
+    """``jit_compile=True`` for every model that is compiled, and every ``tf.function`` that takes a gradient."""
+    eager = any(finding.keyword(call, "run_eagerly") is not None for call in compiles(source))  # Keras refuses both
+    models = () if eager else compiled_with(source, "jit_compile", "True")
+    return (*models, *fused_functions(source))
+
+
+def fused_functions(source: Source) -> tuple[Edit, ...]:
+    """``jit_compile=True`` for functions of the file that take a gradient: as a decorator, or ``tf.function(step)``."""
+    done: list[Edit] = []
+    for node in index.nodes(source, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and _is_step(node):
+            done += [edit for decorator in node.decorator_list for edit in _compiled(source, decorator)]
+    for call in index.of(source).called("function"):
+        given = finding.keyword(call, "func", 0)
+        step = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
+        if step is not None and _is_step(step):
+            done += _compiled(source, call)
+    return tuple(done)
+
+
+def _is_step(function: ast.FunctionDef) -> bool:
+    called = {finding.called(n) for n in trees.walk(function) if isinstance(n, ast.Call)}
+    return bool(called & {"GradientTape", "apply_gradients"}) and not called & UNKNOWN_TO_XLA
+
+
+def _compiled(source: Source, node: ast.expr) -> list[Edit]:
+    """``@tf.function``, ``@tf.function(…)`` or ``tf.function(step)`` with ``jit_compile=True``."""
+    call = node if isinstance(node, ast.Call) else None
+    if values.qualified(source, call.func if call is not None else node) != "tensorflow.function":
+        return []
+    if call is None:
+        return [edits.insert(source, edits.end(node), "(jit_compile=True)")]
+    given = finding.keyword(call, "jit_compile")
+    plain = given is None or (isinstance(given, ast.Constant) and not given.value)
+    packed = any(k.arg is None for k in call.keywords)
+    return [edits.keyword(source, call, "jit_compile", "True")] if plain and not packed else []

@@ -1,0 +1,127 @@
+"""Scripts with the edits for a GPU, run on a processor: they train, and their numbers are what the labels promise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, parse
+from slowtrain.source.cures.compute import models, xla
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.input import remainder
+from slowtrain.source.cures.transfer import todevice
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+FIT = """import numpy as np
+import tensorflow as tf
+
+tf.keras.utils.set_random_seed(0)
+x = np.random.rand(70, 4).astype("float32")
+ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16).prefetch(2)
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(ds, epochs=2, verbose=0)
+result = [float(model.optimizer.iterations), *np.asarray(model(x[:2]), "float32").ravel().tolist()]
+"""
+LOOP = """import numpy as np
+import tensorflow as tf
+
+tf.keras.utils.set_random_seed(0)
+x = np.random.rand(64, 4).astype("float32")
+ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16).prefetch(2)
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(8), tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.SGD(0.1)
+
+
+@tf.function
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    return loss
+
+
+for epoch in range(2):
+    for a, b in ds:
+        loss = step(a, b)
+result = [float(loss), model(x[:2]).dtype.name]
+"""
+RUN = "import json, sys\nfor text in json.loads(sys.argv[1]):\n    names = {}\n    exec(text, names)\n"
+RUN += "    print('RESULT', json.dumps(names['result']))\n"
+Cure = Callable[[Source], Sequence[Edit]]
+
+
+def _results(tmp_path: Path, text: str, *cures: Cure) -> list[list[Any]]:
+    """What the script gives, and what it gives with each cure: in a process of its own, for policies are global."""
+    source = parse("train.py", text)
+    assert source is not None
+    texts = [text]
+    for cure in cures:
+        made = cure(source)
+        assert made
+        texts.append(edits.changed(source, made).replace("/GPU:0", "/CPU:0"))
+    # autograph reads the file of a function that it transforms
+    files = [tmp_path / f"train_{i}.py" for i in range(len(texts))]
+    for file, one in zip(files, texts, strict=True):
+        file.write_text(one, encoding="utf-8")
+    loads = [f"exec(compile(open({str(f)!r}).read(), {str(f)!r}, 'exec'), globals())" for f in files]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(loads)], capture_output=True, text=True, check=False, timeout=300
+    )
+    found = [json.loads(row[7:]) for row in done.stdout.splitlines() if row.startswith("RESULT")]
+    assert len(found) == len(texts), done.stderr[-2000:]
+    return found
+
+
+def _line(text: str, word: str) -> int:
+    return next(n for n, row in enumerate(text.split("\n"), 1) if word in row)
+
+
+def test_a_fit(tmp_path: Path) -> None:
+    plain, jit, no_jit, fewer, half = _results(
+        tmp_path,
+        FIT,
+        xla.fused_steps,
+        lambda s: kerascalls.without_xla(s, _line(FIT, "compile")),
+        lambda s: remainder.drop_remainder(s, _line(FIT, "model.fit")),
+        lambda s: models.mixed(s, "mixed_bfloat16"),
+    )
+    assert jit == pytest.approx(plain, rel=1e-4)
+    assert no_jit == pytest.approx(plain, rel=1e-4)
+    assert (plain[0], fewer[0]) == (10, 8)  # of 70 samples 6 are left out of each epoch
+    assert half[0] == 10
+    assert half[1:] != pytest.approx(plain[1:], rel=1e-4)  # it changes training
+    assert half[1:] == pytest.approx(plain[1:], abs=0.05)
+
+
+def test_a_fit_that_is_told_its_steps(tmp_path: Path) -> None:
+    """Only that one: of a data set without a length Keras counts one step too many in each epoch."""
+    told = FIT.replace("prefetch(2)", "repeat()").replace("epochs=2", "epochs=2, steps_per_epoch=5")
+    plain, ahead = _results(tmp_path, told, lambda s: todevice.prefetched_to_device(s, _line(told, "model.fit")))
+    assert ahead == pytest.approx(plain, rel=1e-6)
+    source = parse("train.py", FIT)
+    assert source is not None
+    assert todevice.prefetched_to_device(source, _line(FIT, "model.fit")) == []
+
+
+def test_a_loop(tmp_path: Path) -> None:
+    plain, ahead, jit, half = _results(
+        tmp_path,
+        LOOP,
+        lambda s: todevice.prefetched_to_device(s, _line(LOOP, "for a, b in ds")),
+        xla.fused_steps,
+        lambda s: models.mixed(s, "mixed_bfloat16"),
+    )
+    assert ahead[0] == pytest.approx(plain[0], rel=1e-6)
+    assert jit[0] == pytest.approx(plain[0], rel=1e-4)
+    assert half[1] == "float32"
+    assert half[0] != pytest.approx(plain[0], rel=1e-4)
+    assert half[0] == pytest.approx(plain[0], abs=0.05)
