@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from slowtrain.trace import frameworklines, recording
+from slowtrain.trace import Event, Name, Spans, frameworklines, recording
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -43,12 +44,33 @@ def test_rows_that_are_only_lines_go_and_others_lose_theirs() -> None:
     found = frameworklines.without({"nth": 1, "graph": graph})
     assert found["graph"] == {
         "ops": 9,
+        "lines_lost": [900, 800],
         "lines": [[MINE, 3, 9, 1]],
         "double": [],
         "over": [["a/Mul", None, 0], ["b/Mul", MINE, 4]],
         "loops": [["while", None, 0, 40, None]],
     }
     assert frameworklines.without({"nth": 1, "graph": None}) == {"nth": 1, "graph": None}
+
+
+def test_ops_without_a_line_are_of_the_lines_sampled_while_they_were_traced() -> None:
+    at = [{"site": [MINE, line]} for line in (15, 16, 22)]
+    names = [Name("stack", "f", detail) for detail in at]
+    start = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 90.0])
+    none = np.zeros(6, dtype=np.int64)
+    samples = Spans(start, start, np.array([0, 0, 0, 1, 2, 1]), none, none)
+    graph = {"lines": [[OPS, 1221, 900, 800]]}
+    data = frameworklines.without({"graph": graph, "trace_ns": 60_000_000, "site": [MINE, 22]})
+    found = frameworklines.sampled(Event("trace", "step", 0.0, 100.0, data), names, samples)
+    assert found.data["graph"]["lines"] == [[MINE, 15, 675, 600], [MINE, 16, 225, 200]]
+    told = Event("trace", "step", 0.0, 100.0, {"graph": {"lines": []}, "trace_ns": 60_000_000})
+    assert frameworklines.sampled(told, names, samples) is told
+
+
+@on_gpu
+def test_the_loop_over_pixels_in_a_real_recording_has_its_own_lines() -> None:
+    graphs = [e.data["graph"] for e in recording.read(RECORDED / "handmade_conv").events if e.data.get("graph")]
+    assert {row[1] for row in graphs[0]["lines"][:3]} <= {13, 14, 15, 16}
 
 
 @on_gpu

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from slowtrain.trace import Event, Name, Spans
 
 # Folders inside the packages, where their code lies. A folder that is called `keras` alone may be the user's own.
 FRAMEWORK = re.compile(
@@ -12,6 +16,7 @@ FRAMEWORK = re.compile(
 )
 # Tables of a graph that name lines, with the column of the file; a row without its line is kept where it says more.
 ROWS_OF_LINES = {"lines": 0, "double": 0}
+LOST = "lines_lost"  # ops of the forward pass whose line is not known, and the repeated ones among them
 ROWS_WITH_LINES = {"one_hot": 1, "over": 1, "loops": 1}
 
 
@@ -24,10 +29,33 @@ def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
     for table, at in ROWS_OF_LINES.items():
         rows = graph.get(table) or ()
         changed[table] = [row for row in rows if not is_framework(row[at])]
+    lost = [row for row in graph.get("lines") or () if is_framework(row[0])]
+    if lost:
+        changed[LOST] = [sum(row[2] for row in lost), sum(row[3] for row in lost)]
     for table, at in ROWS_WITH_LINES.items():
         rows = graph.get(table) or ()
         changed[table] = [[*row[:at], None, 0, *row[at + 2 :]] if is_framework(row[at]) else row for row in rows]
-    return {**data, "graph": {**graph, **{table: rows for table, rows in changed.items() if table in graph}}}
+    kept = {table: rows for table, rows in changed.items() if table in graph or table == LOST}
+    return {**data, "graph": {**graph, **kept}}
+
+
+def sampled(event: Event, names: Sequence[Name], samples: Spans) -> Event:
+    """A trace whose ops lost their lines, with those at which the main thread was sampled while it was traced.
+
+    The line of the call stands for what the framework makes by itself, and is none of them.
+    """
+    graph = event.data.get("graph")
+    lost = graph.get(LOST) if isinstance(graph, Mapping) else None
+    if not lost:
+        return event
+    traced_until = event.start_ms + float(event.data.get("trace_ns") or 0) / 1e6
+    sites = (names[int(n)].detail.get("site") for n in samples.between(event.start_ms, traced_until).name)
+    called = event.data.get("site")
+    found = Counter(tuple(site) for site in sites if site and site != called and not is_framework(site[0]))
+    total = sum(found.values())
+    rows = [[*site, round(lost[0] * n / total), round(lost[1] * n / total)] for site, n in found.most_common()]
+    known = [*(graph.get("lines") or ()), *rows] if isinstance(graph, Mapping) else rows
+    return replace(event, data={**event.data, "graph": {**(graph or {}), "lines": known}})
 
 
 def is_framework(file: object) -> bool:

@@ -137,6 +137,8 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
         for at, iterator, proto in database.execute("SELECT time_ns, iterator, proto FROM pipeline ORDER BY time_ns")
     )
     lanes, pieces, main = _lanes(raw, piece, names, start_ns)
+    stack = lanes.get("stack", Spans())
+    events = tuple(frameworklines.sampled(event, names, stack) for event in events)
     last = max([(int(raw[2].max()) - start_ns) / 1e6 if raw.size else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns") if "ended" not in facts else None  # what came after it nobody has seen
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
