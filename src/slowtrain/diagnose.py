@@ -62,9 +62,32 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     each_step = any(d.saving.scope == "step" and d.saving.speedup >= WORTH["step"] for d, _ in found)
     last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
     found.sort(key=lambda f: (f[0].cause not in spoils, f[0].cause in last, *_rank(f[0])))
+    found = _gentler_first(found)
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
+
+
+ALIKE = 0.95  # of what another saves: two prices are no closer to each other than they are to the truth
+
+
+def _gentler_first(
+    found: list[tuple[Diagnosis, Sequence[Remedy]]],
+) -> list[tuple[Diagnosis, Sequence[Remedy]]]:
+    """Of two neighbours that save about the same of a step, the one whose cure changes less of what is trained."""
+    ordered = list(found)
+    for i in range(len(ordered) - 1):
+        (one, _), (other, _) = ordered[i : i + 2]
+        steps = one.saving.scope == other.saving.scope == "step"
+        alike = steps and other.saving.ms >= ALIKE * one.saving.ms > 0
+        if alike and _changes(other) < _changes(one):
+            ordered[i : i + 2] = ordered[i + 1], ordered[i]
+    return ordered
+
+
+def _changes(one: Diagnosis) -> int:
+    """How much the gentlest cure changes of what is trained."""
+    return min((EFFECTS.index(p.effect) for p in one.prescriptions), default=len(EFFECTS))
 
 
 EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes training
@@ -73,8 +96,7 @@ MOST_SEEN = 2  # lines of the text beside those that were measured
 
 def _rank(one: Diagnosis) -> tuple[float, float, int, str]:
     """What saves most comes first; of two that save alike the one whose cure changes least of what is trained."""
-    changes = min((EFFECTS.index(p.effect) for p in one.prescriptions), default=len(EFFECTS))
-    return -round(one.run_share, 3), -round(one.saving.speedup, 2), changes, one.cause
+    return -round(one.run_share, 3), -round(one.saving.speedup, 2), _changes(one), one.cause
 
 
 def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:

@@ -17,7 +17,7 @@ XLA_LAUNCH_MS = 0.008
 CALL_MS = 0.5
 # What the host spends on a step that is one of many in a call: the next batch, one XLA program, the loop. An estimate
 # from the same profiles, whose parts outside of these come to the rest of a step of Keras' fit (2 to 3 ms).
-STEP_IN_CALL_MS = 0.4
+STEP_IN_CALL_MS = 0.5
 XLA_SHARE = 0.1  # of the kernels by XLA's name: its programs have library kernels as well; a layer of its own has fewer
 # Of the first step: a convolution of 864 ops took 11.7 s, other models of its size 5.5 s. One pair, so a wide range.
 COMPILED, COMPILE_SPREAD = 0.5, (0.3, 1.3)

@@ -75,6 +75,14 @@ class SlowStartup(Cause):
         numbers = {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps}
         return Evidence(says, {**numbers, **worst.numbers, **startparts.numbers(trace)}, worst.places)
 
+    def hangs_on_run_length_in(self, trace: Trace, evidence: Evidence) -> bool:
+        """Nobody asked for XLA, or for a smaller last batch: Keras' own choice pays in a longer run."""
+        worst, event = _worst(trace), compiling.first_training(trace)
+        if worst is None:
+            return False
+        own = worst.kind is Kind.XLA and event is not None and compiling.by_default(trace, event)
+        return own or worst.kind is Kind.LAST_BATCH
+
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         worst = _worst(trace)
         return [Skip(evidence.numbers["avoidable_ms"], spread=worst.spread)] if worst is not None else []
