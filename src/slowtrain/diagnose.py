@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from slowtrain.causes import Cause, all_causes
+from slowtrain.causes import Cause, all_causes, general, general_start
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.source import edits
@@ -21,6 +21,8 @@ from slowtrain.whatif import Remedy, price, replay
 WORTH = {"step": 1.1, "run": 1.05}
 LEAST_RUN_SHARE = 0.02  # nor is what saves less than this of the whole run, when it is no part of a step
 
+Found = list[tuple[Diagnosis, Sequence[Remedy]]]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -34,10 +36,10 @@ class Findings:
 
 def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     """Every cause is in exactly one of the three outcomes."""
-    found: list[tuple[Diagnosis, Sequence[Remedy]]] = []
+    found: Found = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
-    causes = all_causes() if causes is None else causes
+    some, causes = causes is not None, all_causes() if causes is None else causes
     for cause in causes:
         wanted = cause.wants(trace)
         missing = tuple(sorted(str(s) for s in wanted - trace.signals))
@@ -55,6 +57,11 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
             healthy.append(cause.id)
         else:
             found.append(one)
+    if told := [] if some else _general(trace, found):
+        found += told
+        ids = {d.cause for d, _ in told}
+        healthy = [id_ for id_ in healthy if id_ not in ids]
+        unchecked = [u for u in unchecked if u.cause not in ids]
     # What saves most of the run comes first; between equals, what saves most of its own scope.
     named = {c.id: c for c in causes}
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
@@ -62,6 +69,38 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
+
+
+def _general(trace: Trace, found: Found) -> Found:
+    """What is told of the largest part that nothing found is about: of a step, or of a run that is hardly steps."""
+    if trace.fact("doctor"):
+        return []
+    told: Found = []
+    part = general.unexplained_part(trace, found) if trace.enough and not trace.untold else None
+    reason = general.general_reason(trace, part) if part is not None else None
+    if part is not None and reason is not None and reason.cause not in {d.cause for d, _ in found}:
+        remedies = general.remedies(trace, part, reason)
+        evidence = general.evidence(trace, part, reason)
+        told.append(_told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"))
+    start = general_start.reason(trace) if not found and (not trace.enough or trace.untold) else None
+    if start is not None:
+        told.append(_told(trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"))
+    return told
+
+
+def _told(
+    trace: Trace,
+    cause: str,
+    title: str,
+    evidence: Evidence,
+    remedies: Sequence[Remedy],
+    prescriptions: Sequence[Prescription],
+    scope: str,
+) -> tuple[Diagnosis, Sequence[Remedy]]:
+    saving = price(trace, remedies, scope)
+    share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    cures = tuple(_shown(trace, p) for p in prescriptions)
+    return Diagnosis(cause, title, evidence, saving, share, cures), remedies
 
 
 EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes training
