@@ -76,12 +76,12 @@ def _general(trace: Trace, found: Found) -> Found:
     if trace.fact("doctor"):
         return []
     told: Found = []
-    part = general.unexplained_part(trace, found) if trace.enough and not trace.untold else None
-    reason = general.general_reason(trace, part) if part is not None else None
-    if part is not None and reason is not None and reason.cause not in {d.cause for d, _ in found}:
-        remedies = general.remedies(trace, part, reason)
-        evidence = general.evidence(trace, part, reason)
-        told.append(_told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"))
+    for part in general.unexplained_parts(trace, found) if trace.enough and not trace.untold else ():
+        reason = general.general_reason(trace, part)
+        if reason is not None and reason.cause not in {d.cause for d, _ in (*found, *told)}:
+            remedies = general.remedies(trace, reason)
+            evidence = general.evidence(trace, part, reason)
+            told.append(_told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"))
     start = general_start.reason(trace) if not found and (not trace.enough or trace.untold) else None
     if start is not None:
         told.append(_told(trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"))

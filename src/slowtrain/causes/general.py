@@ -17,53 +17,58 @@ from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading.ownpython import python_lines
 from slowtrain.trace import Trace, loop
 from slowtrain.trace.host import ALONE_MS, distinct, pace, step_places
+from slowtrain.trace.stalled import crowd
 from slowtrain.values import dataclass
-from slowtrain.whatif import Drop, Remedy, Stretch, Supply
+from slowtrain.whatif import Drop, Remedy, Stretch, Supply, held_up_ms
 
 BUSY = 0.8  # of a step is the device's computing: then what is left holds no cure that is worth searching for
 LEAST = 0.1  # of a step: a smaller part cannot give the tenth from which a cure of a step is reported
+ALSO = 0.2  # of a step is another part, beside the largest, that is told of as well
 COVERS = 0.5  # of a part is what a specific diagnosis takes away: then it is the reason for that part
 EXPECTED = 0.5  # of a part of which only its length is known: the middle of all that a cure may give
 STAYS = 0.25  # with the executor, of what calls cost, however many steps a call runs (host/launch-bound)
 MANY_OPS = 100  # in a step: fusing them spares more than running several steps in a call
 MOST_PLACES = 3
+CROWDED = 0.2  # processors that other processes take: less does not hold up a step
 COMPUTING = frozenset({"device", "collective", "collective-wait"})  # what devices do, or wait for from each other
 
 
 @dataclass(frozen=True)
 class Reason:
-    """``cause`` is the id under which it is told; ``gone_ms`` what a cure takes away as far as anybody can expect."""
+    """``cause`` is the id under which it is told; ``gone_ms`` what a cure may be expected to take of the parts."""
 
     cause: str
     title: str
     says: str
-    gone_ms: float
+    gone_ms: Mapping[Category, float]
     where: tuple[Place, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     prescriptions: tuple[Prescription, ...] = ()
     computes: bool = True  # whether the part is processor time of this process
 
 
-def unexplained_part(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Remedy]]]) -> Category | None:
-    """The largest part of a step beside computing, where computing is not nearly all and no diagnosis is about it."""
+def unexplained_parts(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Remedy]]]) -> list[Category]:
+    """Large parts of a step beside computing that no diagnosis is about, the largest first.
+
+    None where computing is nearly all of it.
+    """
     computing = sum(trace.mean(c) for c in trace.categories if str(c) in COMPUTING)
     if not trace.step_ms or computing >= BUSY * trace.step_ms:
-        return None
-    others = [c for c in trace.categories if str(c) not in COMPUTING]
-    largest = max(others, key=trace.mean, default=None)
-    if largest is None or trace.mean(largest) < LEAST * trace.step_ms:
-        return None
-    return None if any(_covers(trace, largest, one, remedies) for one, remedies in found) else largest
+        return []
+    others = sorted((c for c in trace.categories if str(c) not in COMPUTING), key=trace.mean, reverse=True)
+    large = [c for i, c in enumerate(others) if trace.mean(c) >= (LEAST if i == 0 else ALSO) * trace.step_ms]
+    return [c for c in large if not any(_covers(trace, c, one, remedies) for one, remedies in found)]
 
 
 def _covers(trace: Trace, part: Category, one: Diagnosis, remedies: Iterable[Remedy]) -> bool:
     """Whether a diagnosis takes most of a part away."""
     enough = COVERS * trace.mean(part)
+    # Input that is made on the step's own cores takes time from the rest of the step as well: more than the wait.
+    beyond = one.saving.ms - (0.0 if part is Category.INPUT else trace.mean(Category.INPUT))
     for remedy in remedies:
         if isinstance(remedy, Drop) and remedy.ms.get(part, 0.0) >= enough:
             return True
-        whole = isinstance(remedy, Stretch) or (isinstance(remedy, Supply) and part is Category.INPUT)
-        if whole and one.saving.scope == "step" and one.saving.ms >= enough:
+        if isinstance(remedy, Stretch | Supply) and one.saving.scope == "step" and beyond >= enough:
             return True
     return False
 
@@ -74,12 +79,10 @@ def general_reason(trace: Trace, part: Category) -> Reason | None:
     return make(trace, part) if make is not None else None
 
 
-def remedies(trace: Trace, part: Category, reason: Reason) -> Sequence[Remedy]:
-    """At the least nothing is gained, at the most all of the part."""
-    most = trace.mean(part)
-    if reason.gone_ms <= 0:
-        return []
-    return [Drop({part: reason.gone_ms}, float(reason.computes), spread=(0.0, most / reason.gone_ms))]
+def remedies(trace: Trace, reason: Reason) -> Sequence[Remedy]:
+    """At the least nothing is gained, at the most all of the parts."""
+    gone, most = sum(reason.gone_ms.values()), sum(map(trace.mean, reason.gone_ms))
+    return [Drop(reason.gone_ms, float(reason.computes), spread=(0.0, most / gone))] if gone > 0 else []
 
 
 def evidence(trace: Trace, part: Category, reason: Reason) -> Evidence:
@@ -94,7 +97,7 @@ def _of(trace: Trace, part: Category) -> str:
 def _input(trace: Trace, part: Category) -> Reason:
     found = general_input.waited_for(trace)
     says = f"each step waits {plain(trace.mean(part))} of its {plain(trace.step_ms)} ms for its batch; {found.says}"
-    gone = EXPECTED * trace.mean(part)
+    gone = {part: EXPECTED * trace.mean(part)}
     return Reason(found.cause, found.title, says, gone, found.where, found.numbers, found.prescriptions, found.computes)
 
 
@@ -106,26 +109,39 @@ def _python(trace: Trace, part: Category) -> Reason:
     advice = "write loops over elements for whole arrays, and move what need not happen in each step out of the loop"
     cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
     title = "Python of the script takes a large part of each step"
-    return Reason("host/python-in-step", title, says, EXPECTED * trace.mean(part), where, {}, cure)
+    return Reason("host/python-in-step", title, says, {part: EXPECTED * trace.mean(part)}, where, {}, cure)
 
 
 def _starting(trace: Trace, part: Category) -> Reason:
     """What the host does to start operations: the call, the framework around it, the operations themselves."""
     if trace.eager:
         return _eager(trace, part)
+    held = held_up_ms(trace)
+    if held >= COVERS * trace.mean(part) and (crowded := general_input.on_the_same_cores(trace, held)) is not None:
+        says = f"for {_of(trace, part)} no operation computes: {crowded.says}"
+        gone = {part: EXPECTED * min(held, trace.mean(part)), Category.INPUT: EXPECTED * trace.mean(Category.INPUT)}
+        return Reason(crowded.cause, crowded.title, says, gone, crowded.where, crowded.numbers, crowded.prescriptions)
     calls = max(loop.per_step(trace, "function"), 1.0)
-    gone = min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))
+    gone = {part: min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))}
     deep = trace.kernels
     counted = f" {deep.count:,.0f} operations" if deep is not None and deep.count else " its operations"
     longest = _longest_op(trace)
     says = (
         f"for {_of(trace, part)} no operation computes: that is what it takes to call a step and to start{counted}"
-        f"{longest}"
+        f"{longest}{_crowd(trace, held)}"
     )
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
     title = "starting the step's operations takes a large part of it"
     where = () if trace.fact("profile") else step_places(trace)
     return Reason("host/launch-bound", title, says, gone, where, numbers, _together(trace, where))
+
+
+def _crowd(trace: Trace, held_ms: float) -> str:
+    """That others took the cores, where the step's own threads waited for one."""
+    taken = crowd(trace)
+    if held_ms < LEAST * trace.step_ms or taken < CROWDED:
+        return ""
+    return f"; for {plain(held_ms, 2)} ms its threads wait for a core, of which other processes took {plain(taken, 2)}"
 
 
 def _longest_op(trace: Trace) -> str:
@@ -159,14 +175,14 @@ def _eager(trace: Trace, part: Category) -> Reason:
     put = f"put @{name} on the function that takes the gradient and applies it"
     cure = (Prescription("edit", Effect.EQUIVALENT, put),)
     title = "the training step runs eagerly, op by op from Python"
-    return Reason("host/eager-step", title, says, EXPECTED * trace.mean(part), where, {}, cure)
+    return Reason("host/eager-step", title, says, {part: EXPECTED * trace.mean(part)}, where, {}, cure)
 
 
 def _host_op(trace: Trace, part: Category) -> Reason:
     says = f"operations that the host computes take {_of(trace, part)}"
     cure = (Prescription("advice", Effect.EQUIVALENT, "use operations that have a kernel for the device"),)
     title = "operations of the step run on the host"
-    return Reason("compute/host-placed-ops", title, says, EXPECTED * trace.mean(part), _places(trace), {}, cure)
+    return Reason("compute/host-placed-ops", title, says, {part: EXPECTED * trace.mean(part)}, _places(trace), {}, cure)
 
 
 def _lane(cause: str, lane: str, title: str, verb: str, advice: str) -> Callable[[Trace, Category], Reason]:
@@ -176,7 +192,7 @@ def _lane(cause: str, lane: str, title: str, verb: str, advice: str) -> Callable
         where = tuple(loop.places(trace, lane)) or _places(trace)
         says = f"{verb} {_of(trace, part)}"
         cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
-        return Reason(cause, title, says, EXPECTED * trace.mean(part), where, {}, cure)
+        return Reason(cause, title, says, {part: EXPECTED * trace.mean(part)}, where, {}, cure)
 
     return make
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
+from slowtrain.causes.waiting import mean
 from slowtrain.figures import counted, plain
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.source import Source
 from slowtrain.source.reading import shown
 from slowtrain.trace import Trace, feeding, host
 from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace.stalled import machine_cores
 from slowtrain.values import dataclass
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
@@ -23,6 +25,7 @@ STAGES: Mapping[str, str] = {
     "Shuffle": "input/shuffle-fill",
     **dict.fromkeys(READERS, "input/unsharded-files"),
 }
+LEAST_IDLE = 0.5  # of a core: less is no room for another thread or process
 BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in their __getitem__
 
 
@@ -53,18 +56,33 @@ def waited_for(trace: Trace) -> WaitedFor:
     return _unknown(trace)
 
 
+def on_the_same_cores(trace: Trace, held_ms: float) -> WaitedFor | None:
+    """What makes input while the step's own threads wait for a core; None where none is made beside it."""
+    held = f"its threads wait {plain(held_ms, 2)} ms for one of {trace.cores:g} cores"
+    if feeding.in_processes(trace):
+        found = _worker_processes(trace)
+        title = "Worker processes make the batches on the cores that the step needs"
+        return replace(found, title=title, says=f"{held}, on which worker processes make the batches")
+    pipe = trace.pipeline
+    beside = max(pipe.ms if pipe is not None and pipe.nodes else 0.0, sum(p.ms_per_step for p in trace.producers))
+    if beside < held_ms:
+        return None
+    found = waited_for(trace)
+    title = "Making the input takes the cores that the step needs"
+    return replace(found, title=title, says=f"{held}, on which its input is made meanwhile; {found.says}")
+
+
 def _worker_processes(trace: Trace) -> WaitedFor:
-    idle = feeding.idle_cores(trace)
-    where = (*shown.lines(trace, _items), *_fits(trace))
-    more = f"let more processes make them (workers=), as {plain(idle, 2)} cores are idle" if idle >= 0.5 else ""
-    less = "do less Python for each batch in __getitem__"
-    advice = f"{less}, or {more}" if more else less
+    busy = mean(trace, "cpu_mean_share")  # of all the machine's cores: theirs are no time of this process
+    less = "do less Python for each batch in __getitem__, or prepare the data once and load it"
+    idle = busy is not None and (1 - busy) * machine_cores(trace) >= LEAST_IDLE
+    advice = f"{less}; let more processes make them (workers=), as there are idle cores" if idle else less
     return WaitedFor(
         "input/python-input",
         "Worker processes make the batches, and the step waits for them",
         "worker processes make it, in which nothing is recorded: at most the whole wait can be gained",
-        where,
-        {"idle_cores": idle},
+        (*shown.lines(trace, _items), *_fits(trace)),
+        {"machine_busy_share": busy} if busy is not None else {},
         (Prescription("advice", Effect.EQUIVALENT, advice),),
     )
 
@@ -120,7 +138,7 @@ def _cause(node: Node) -> str:
 
 
 def _advice(trace: Trace, node: Node, idle: float) -> str:
-    if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= 0.5:
+    if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= LEAST_IDLE:
         return "map with num_parallel_calls=tf.data.AUTOTUNE, and .prefetch(tf.data.AUTOTUNE) as the last stage"
     if trace.steps.source == "fit" and not feeding.is_users(node):
         return "hand larger batches to fit(), or keep the arrays on the device: TensorFlow cuts each batch out of them"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
+from slowtrain.source.reading.recorded import texts_of
+from slowtrain.source.spots import reached
 from slowtrain.trace import Trace
 from slowtrain.trace.host import distinct, training_begins
 from slowtrain.values import dataclass
@@ -90,17 +93,38 @@ def _start(trace: Trace, starting_ms: float) -> StartReason:
     by_part = ", ".join(f"{SAID[p.name]} {plain(p.ms / 1e3)} s" for p in parts)
     steps = trace.run.ms(Phase.STEPS)
     trained = f"; all steady steps take {plain(steps / 1e3, 2)} s" if steps else ""
-    gone = EXPECTED * max(starting_ms - LEAST_MS, 0.0)
     of = f"start-up takes {plain(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
     says = f"{of}: {by_part}{_traced(trace)}{trained}"
+    numbers = {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}
+    beyond, (written, turns) = max(starting_ms - LEAST_MS, 0.0), written_out(trace)
+    if written:
+        says += f"; the loop in line {written[0].line} writes {turns:,} training steps out in one graph"
+        return StartReason(
+            "startup/slow-startup",
+            "whole training steps are written out in one graph",
+            Evidence(says, numbers, written),
+            [Skip((1 - 1 / turns) * beyond, spread=(0.5, 1.1))],
+            (Prescription("edit", Effect.EQUIVALENT, "let the graph loop itself: for _ in tf.range(n)"),),
+        )
     advice = "let it train for longer: start-up is paid once; until then try changes on a smaller model or input"
     return StartReason(
         "startup/slow-startup",
         "start-up takes longer than the training",
-        Evidence(says, {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}, _where(trace)),
-        [Skip(gone, spread=(0.0, 1 / EXPECTED))],
+        Evidence(says, numbers, _where(trace)),
+        [Skip(EXPECTED * beyond, spread=(0.0, 1 / EXPECTED))],
         (Prescription("advice", Effect.EXACT, advice),),
     )
+
+
+def written_out(trace: Trace) -> tuple[tuple[Place, ...], int]:
+    """Loops of Python in a graph that take a gradient in each turn, and how many turns; 0 without any."""
+    found = [
+        (Place(text.file, loop.lineno), turns)
+        for text in texts_of(trace)
+        for loop, turns in reached.written_out(text, chained=True)
+        if "GradientTape" in ast.unparse(loop)
+    ]
+    return tuple(place for place, _ in found), max((turns for _, turns in found), default=0)
 
 
 def _traced(trace: Trace) -> str:

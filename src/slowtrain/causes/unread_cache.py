@@ -11,7 +11,7 @@ from slowtrain.source.cures.input import once
 from slowtrain.trace import Trace, caching
 from slowtrain.trace.caching import Unread
 from slowtrain.trace.feeding import ready, written_place
-from slowtrain.whatif import Supply
+from slowtrain.whatif import Supply, takes_cores
 
 # Why it never fills, and what to do, by `caching.Unread.why`.
 NEVER_FULL = {
@@ -21,8 +21,12 @@ NEVER_FULL = {
 }
 
 
+def found_in(trace: Trace) -> Unread | None:
+    return caching.unread(trace, crowds=takes_cores(trace))
+
+
 def evidence(trace: Trace) -> Evidence | None:
-    found = caching.unread(trace)
+    found = found_in(trace)
     if found is None:
         return None
     ms = sum(n.ms for n in found.pipe.upstream(found.cache))
@@ -54,7 +58,7 @@ def supply(found: Unread) -> Supply:
 
 
 def prescriptions(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-    found = caching.unread(trace)
+    found = found_in(trace)
     if found is not None and found.why in NEVER_FULL:
         drawn = any(w.random or w.family == "Shuffle" for w in found.pipe.written)
         changes = found.why == "generator" or drawn  # the same elements again, where they were others each time

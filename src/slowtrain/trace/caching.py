@@ -67,8 +67,9 @@ class Unread:
     why: str
 
 
-def unread(trace: Trace) -> Unread | None:
-    return _anew(trace) or _unfilled(trace)
+def unread(trace: Trace, *, crowds: bool = False) -> Unread | None:
+    """None where the steps do not wait for what stands in front of such a cache. ``crowds``: it takes their cores."""
+    return _anew(trace) or (_unfilled(trace) if crowds or wait_share(trace) >= WAITED else None)
 
 
 def _anew(trace: Trace) -> Unread | None:
@@ -90,10 +91,10 @@ def _anew(trace: Trace) -> Unread | None:
 
 
 def _unfilled(trace: Trace) -> Unread | None:
-    """None where the steps do not wait for what stands in front of such a cache."""
+    """A cache that stands behind most of the work, and of which no pass comes to the end."""
     pipe = trace.pipeline
     cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None) if pipe else None
-    if pipe is None or cache is None or cache.written is None or wait_share(trace) < WAITED:
+    if pipe is None or cache is None or cache.written is None:
         return None
     if sum(n.ms for n in pipe.upstream(cache)) < 0.5 * pipe.ms:
         return None

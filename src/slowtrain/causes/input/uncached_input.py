@@ -76,7 +76,7 @@ class UncachedInput(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found, pipe = _repeated(trace), trace.pipeline
-        if found is None and (unread := caching.unread(trace)) is not None:
+        if found is None and (unread := unread_cache.found_in(trace)) is not None:
             supply = unread_cache.supply(unread)
             return [supply, *_filled(trace, supply.share)]
         if found is None or pipe is None:
