@@ -73,7 +73,7 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
 
 def _general(trace: Trace, found: Found) -> Found:
     """What is told of the largest part that nothing found is about: of a step, or of a run that is hardly steps."""
-    if trace.fact("doctor"):
+    if trace.fact("doctor") or trace.fact("profile"):  # a profile tells neither lines nor what is outside its window
         return []
     told: Found = []
     for part in general.unexplained_parts(trace, found) if trace.enough and not trace.untold else ():
@@ -81,7 +81,9 @@ def _general(trace: Trace, found: Found) -> Found:
         if reason is not None and reason.cause not in {d.cause for d, _ in (*found, *told)}:
             remedies = general.remedies(trace, reason)
             evidence = general.evidence(trace, part, reason)
-            told.append(_told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"))
+            one = _told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step")
+            if part is general.largest_part(trace) or one[0].saving.speedup >= WORTH["step"]:
+                told.append(one)
     start = general_start.reason(trace) if not found and (not trace.enough or trace.untold) else None
     if start is not None:
         told.append(_told(trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"))

@@ -55,9 +55,16 @@ def unexplained_parts(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Re
     computing = sum(trace.mean(c) for c in trace.categories if str(c) in COMPUTING)
     if not trace.step_ms or computing >= BUSY * trace.step_ms:
         return []
-    others = sorted((c for c in trace.categories if str(c) not in COMPUTING), key=trace.mean, reverse=True)
-    large = [c for i, c in enumerate(others) if trace.mean(c) >= (LEAST if i == 0 else ALSO) * trace.step_ms]
+    most = largest_part(trace)
+    others = [c for c in trace.categories if str(c) not in COMPUTING]
+    large = [c for c in others if trace.mean(c) >= (LEAST if c is most else ALSO) * trace.step_ms]
+    large.sort(key=trace.mean, reverse=True)
     return [c for c in large if not any(_covers(trace, c, one, remedies) for one, remedies in found)]
+
+
+def largest_part(trace: Trace) -> Category | None:
+    """Of what is no computing."""
+    return max((c for c in trace.categories if str(c) not in COMPUTING), key=trace.mean, default=None)
 
 
 def _covers(trace: Trace, part: Category, one: Diagnosis, remedies: Iterable[Remedy]) -> bool:
@@ -156,7 +163,8 @@ def _longest_op(trace: Trace) -> str:
 def _together(trace: Trace, where: Sequence[Place]) -> tuple[Prescription, ...]:
     """Several steps in a call; for many operations fusing them first."""
     found = []
-    if trace.kernels is not None and trace.kernels.count >= MANY_OPS and not trace.on_jax:
+    fused = trace.on_jax or any(e.data.get("jit_compile") is True for e in trace.events_of("loop"))
+    if trace.kernels is not None and trace.kernels.count >= MANY_OPS and not fused:
         found.append(Prescription("advice", Effect.EQUIVALENT, "let XLA fuse the operations: jit_compile=True"))
     if trace.steps.source == "fit" and not trace.on_jax:
         edits = measured.first(trace, tuple(where), kerascalls.several_steps)
