@@ -129,7 +129,9 @@ def _starting(trace: Trace, part: Category) -> Reason:
         gone = {part: EXPECTED * min(held, trace.mean(part)), Category.INPUT: EXPECTED * trace.mean(Category.INPUT)}
         return Reason(crowded.cause, crowded.title, says, gone, crowded.where, crowded.numbers, crowded.prescriptions)
     calls = max(loop.per_step(trace, "function"), 1.0)
-    gone = {part: min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))}
+    spared = min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))
+    # Where operations compute for longer than that, a part of it goes on beside them.
+    gone = {part: spared * (EXPECTED if trace.mean(Category.DEVICE) >= trace.mean(part) else 1.0)}
     deep = trace.kernels
     counted = f" {deep.count:,.0f} operations" if deep is not None and deep.count else " its operations"
     longest = _longest_op(trace)

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 from slowtrain.causes.waiting import mean
 from slowtrain.figures import counted, plain
-from slowtrain.model import Effect, Place, Prescription
+from slowtrain.model import Category, Effect, Place, Prescription
 from slowtrain.source import Source
 from slowtrain.source.reading import shown
 from slowtrain.trace import Trace, feeding, host
@@ -25,6 +25,7 @@ STAGES: Mapping[str, str] = {
     "Shuffle": "input/shuffle-fill",
     **dict.fromkeys(READERS, "input/unsharded-files"),
 }
+LITTLE = 0.5  # of the wait: a stage that takes less does not explain it by its own work
 LEAST_IDLE = 0.5  # of a core: less is no room for another thread or process
 BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in their __getitem__
 
@@ -48,7 +49,8 @@ def waited_for(trace: Trace) -> WaitedFor:
     producers = feeding.producers(trace)
     made_ms = sum(p.ms_per_step for p in producers)
     pipe = trace.pipeline
-    node = max(feeding.deciding(pipe), key=lambda n: n.ms, default=None) if pipe is not None and pipe.nodes else None
+    works = [n for n in feeding.deciding(pipe) if n.family != "Prefetch"] if pipe is not None and pipe.nodes else []
+    node = max(works, key=lambda n: n.ms, default=None)
     if producers and made_ms >= 0.5 * (node.ms if node is not None else 0.0):
         return _python(trace, made_ms)
     if pipe is not None and node is not None and node.ms > 0:
@@ -118,6 +120,8 @@ def _stage(trace: Trace, pipe: Pipeline, node: Node) -> WaitedFor:
     kind = node.family if feeding.is_users(node) else f"{node.family} (added by Keras or TensorFlow)"
     often = f" of {counted(node.elements, 'element')}" if node.elements >= 2 else ""
     says = f"its costliest stage is {kind}: {plain(node.ms)} ms{often}, {counted(width, 'call')} at once"
+    if node.ms < LITTLE * trace.mean(Category.INPUT):
+        says += ", much less than the wait: its threads wait for a core, or for each other"
     return WaitedFor(
         _cause(node),
         "The step waits for its input",

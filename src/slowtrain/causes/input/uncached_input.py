@@ -33,7 +33,8 @@ class UncachedInput(Cause):
     Several epochs of one data set were run, or are to be; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is smaller than
     half of the memory that was free throughout, or of what is free on the disk; and nothing behind them is cached.
-    Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. On a
+    Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. Or the cache
+    never fills: `take` behind it stops each pass early, or `repeat` or a generator in front of it has no end. On a
     computer without a GPU steps need not wait for such work: it is enough that it takes the cores from them.
     Where the time is the price of very many calls, or of opening files, those causes are named.
 
