@@ -133,24 +133,25 @@ def _starting(trace: Trace, part: Category) -> Reason:
     # Where operations compute for longer than that, a part of it goes on beside them.
     gone = {part: spared * (EXPECTED if trace.mean(Category.DEVICE) >= trace.mean(part) else 1.0)}
     deep = trace.kernels
-    counted = f" {deep.count:,.0f} operations" if deep is not None and deep.count else " its operations"
-    longest = _longest_op(trace)
-    says = (
-        f"for {_of(trace, part)} no operation computes: that is what it takes to call a step and to start{counted}"
-        f"{longest}{_crowd(trace, held)}"
+    counted = f"{deep.count:,.0f} operations" if deep is not None and deep.count else "its operations"
+    starts = f"what it takes to call a step and to start {counted}"
+    waiting = held >= COVERS * trace.mean(part)
+    waits = (
+        f"its threads wait {plain(min(held, trace.mean(part)), 2)} ms for a core{_crowd(trace)}; the rest is {starts}"
     )
+    why = waits if waiting else f"that is {starts}"
+    says = f"for {_of(trace, part)} no operation computes: {why}{_longest_op(trace)}"
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
     title = "starting the step's operations takes a large part of it"
+    title = "the step's threads wait for a core" if waiting else title
     where = () if trace.fact("profile") else step_places(trace)
     return Reason("host/launch-bound", title, says, gone, where, numbers, _together(trace, where))
 
 
-def _crowd(trace: Trace, held_ms: float) -> str:
-    """That others took the cores, where the step's own threads waited for one."""
+def _crowd(trace: Trace) -> str:
+    """That others took the cores for which the step's own threads waited."""
     taken = crowd(trace)
-    if held_ms < LEAST * trace.step_ms or taken < CROWDED:
-        return ""
-    return f"; for {plain(held_ms, 2)} ms its threads wait for a core, of which other processes took {plain(taken, 2)}"
+    return f", as other processes take {plain(taken, 2)} of them" if taken >= CROWDED else ""
 
 
 def _longest_op(trace: Trace) -> str:
@@ -159,7 +160,7 @@ def _longest_op(trace: Trace) -> str:
         return ""
     kind, (ms, count) = max(deep.by_type.items(), key=lambda row: row[1][0])
     times = f" in {count:,.0f} calls" if count >= 2 else ""
-    return f"; of these {kind} computes longest, {plain(ms, 2)} ms{times}"
+    return f"; of the operations {kind} computes longest, {plain(ms, 2)} ms{times}"
 
 
 def _together(trace: Trace, where: Sequence[Place]) -> tuple[Prescription, ...]:
