@@ -16,6 +16,7 @@ from slowtrain.model.pictures import Bar
 from slowtrain.report import html, json, text
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import drawn
+from slowtrain.trace.steps import ELEMENTS
 
 FOLDER = Path("runs/7")
 
@@ -307,9 +308,21 @@ def test_why_a_cure_of_input_spares_more_than_the_wait_for_it() -> None:
 
 
 def test_the_headline_names_the_part_that_the_verdict_is_of() -> None:
+    """Overhead and computing of one size, on a CPU: the verdict is of the computing, whichever is larger by a hair."""
     found = examined("step 1111111111\ndispatch ddddd.....\ndevice .....kkkk.\n@steps size=32")
-    assert found.verdict is VerdictKind.LAUNCH
-    assert "a step takes 10 ms, 5 ms of it framework overhead; " in found.headline
+    assert found.verdict is VerdictKind.COMPUTE
+    assert "a step takes 10 ms, 4 ms of it computing and 5 ms framework overhead; " in found.headline
+    assert "healthy" not in found.headline
+    assert "curing host/launch-bound would make the step at most 2x as fast" in found.headline
+
+
+def test_a_headline_says_that_nothing_is_trained_where_steps_are_elements() -> None:
+    assert "nothing is trained" not in examined(WAITING).headline
+    trace = drawn(WAITING)
+    trace = replace(trace, steps=replace(trace.steps, source=ELEMENTS, training=False))
+    assert checkup(trace, diagnose.examine(trace), folder=FOLDER).headline.endswith(
+        "nothing is trained here: a step is an element that the script takes from a data set"
+    )
 
 
 @pytest.mark.parametrize(("shuffle", "said"), [(True, " (a shuffle buffer is filled anew)"), (False, "")])
