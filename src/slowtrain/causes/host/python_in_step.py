@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source
 from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import vectorising
 from slowtrain.source.cures.input import quicker
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.ownpython import OwnPython, own_python
 from slowtrain.source.reading.recorded import is_interpreted
+from slowtrain.source.spots.host import insteps, loops
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
@@ -50,6 +54,7 @@ class PythonInStep(Cause):
     needs = frozenset({Signal.STEPS, Signal.LINES})
     recorded = frozenset({Signal.FEEDS, Signal.PYTHON})  # a profile does not tell whose Python it is
     symptoms = frozenset({Category.PYTHON})
+    words = training.WORDS
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = own_python(trace)
@@ -91,6 +96,75 @@ class PythonInStep(Cause):
                 if made:
                     yield Prescription("edit", effect, says, edits=made)
         yield Prescription("advice", Effect.EQUIVALENT, _advice(trace, evidence.where, looping=looping))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Loops over a thousand elements and more in each turn of a loop that trains, which make no input."""
+        for loop, turns in insteps.beside_steps(source):
+            says = f"in each training step Python takes {turns:,} turns of this loop"
+            whole = "write the loop for whole arrays (NumPy), or in array operations inside the tf.function"
+            found = vectorising.vectorised(source, loop.lineno)
+            effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
+            cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
+            yield Spot(*loops.head(loop), says, cure)
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(512, 48, 48).astype("float32")
+        w = tf.Variable(tf.ones((48, 48)))
+        data = tf.data.Dataset.from_tensor_slices(x).batch(32)
+
+
+        @tf.function
+        def step(batch):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((batch * w) ** 2)
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+
+        squares = np.zeros((48, 48))
+        for epoch in range(4):
+            for batch in data:
+                loss = step(batch)
+                weights = w.numpy()
+                for i in range(48):
+                    for j in range(48):
+                        squares[i, j] += weights[i, j] ** 2
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(512, 48, 48).astype("float32")
+        w = tf.Variable(tf.ones((48, 48)))
+        data = tf.data.Dataset.from_tensor_slices(x).batch(32)
+
+
+        @tf.function
+        def step(batch):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((batch * w) ** 2)
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+
+        squares = np.zeros((48, 48))
+        for epoch in range(4):
+            for batch in data:
+                loss = step(batch)
+                weights = w.numpy()
+                squares += weights**2
+        """,
+        ),
+    )
 
     fires = (
         # A loop over pixels behind the training call.
