@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from slowtrain.causes import Cause, all_causes
+from slowtrain.causes import Cause, all_causes, general, general_start
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.source import edits
@@ -21,6 +21,8 @@ from slowtrain.whatif import Remedy, price, replay
 WORTH = {"step": 1.1, "run": 1.05}
 LEAST_RUN_SHARE = 0.02  # nor is what saves less than this of the whole run, when it is no part of a step
 
+Found = list[tuple[Diagnosis, Sequence[Remedy]]]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -34,10 +36,10 @@ class Findings:
 
 def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     """Every cause is in exactly one of the three outcomes."""
-    found: list[tuple[Diagnosis, Sequence[Remedy]]] = []
+    found: Found = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
-    causes = all_causes() if causes is None else causes
+    some, causes = causes is not None, all_causes() if causes is None else causes
     for cause in causes:
         wanted = cause.wants(trace)
         missing = tuple(sorted(str(s) for s in wanted - trace.signals))
@@ -55,6 +57,11 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
             healthy.append(cause.id)
         else:
             found.append(one)
+    if told := [] if some else _general(trace, found):
+        found += told
+        ids = {d.cause for d, _ in told}
+        healthy = [id_ for id_ in healthy if id_ not in ids]
+        unchecked = [u for u in unchecked if u.cause not in ids]
     # What saves most of the run comes first; between equals, what saves most of its own scope.
     named = {c.id: c for c in causes}
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
@@ -88,6 +95,40 @@ def _gentler_first(
 def _changes(one: Diagnosis) -> int:
     """How much the gentlest cure changes of what is trained."""
     return min((EFFECTS.index(p.effect) for p in one.prescriptions), default=len(EFFECTS))
+
+
+def _general(trace: Trace, found: Found) -> Found:
+    """What is told of the largest part that nothing found is about: of a step, or of a run that is hardly steps."""
+    if trace.fact("doctor") or trace.fact("profile"):  # a profile tells neither lines nor what is outside its window
+        return []
+    told: Found = []
+    for part in general.unexplained_parts(trace, found) if trace.enough and not trace.untold else ():
+        reason = general.general_reason(trace, part)
+        if reason is not None and reason.cause not in {d.cause for d, _ in (*found, *told)}:
+            remedies = general.remedies(trace, reason)
+            evidence = general.evidence(trace, part, reason)
+            one = _told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step")
+            if part is general.largest_part(trace) or one[0].saving.speedup >= WORTH["step"]:
+                told.append(one)
+    start = general_start.reason(trace) if not found and (not trace.enough or trace.untold) else None
+    if start is not None:
+        told.append(_told(trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"))
+    return told
+
+
+def _told(
+    trace: Trace,
+    cause: str,
+    title: str,
+    evidence: Evidence,
+    remedies: Sequence[Remedy],
+    prescriptions: Sequence[Prescription],
+    scope: str,
+) -> tuple[Diagnosis, Sequence[Remedy]]:
+    saving = price(trace, remedies, scope)
+    share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    cures = tuple(_shown(trace, p) for p in prescriptions)
+    return Diagnosis(cause, title, evidence, saving, share, cures), remedies
 
 
 EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes training

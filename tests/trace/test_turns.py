@@ -10,9 +10,11 @@ import pytest
 
 from slowtrain.capture.store import Store
 from slowtrain.diagnose import examine
+from slowtrain.model import Category
 from slowtrain.trace import Event, Trace, build
 from slowtrain.trace.host import parsed
 from slowtrain.trace.retraces import by_definition, by_function
+from slowtrain.trace.steps import ELEMENTS
 
 MS = 10**6
 TURNS = 40
@@ -66,6 +68,46 @@ def test_a_predict_now_and_then_ends_a_stretch_of_steps(tmp_path: Path) -> None:
     trace = loop_by_hand(tmp_path, 3)
     assert trace.steps.block.max() == 3
     assert trace.steps.ms[-2:] == pytest.approx([3, 3])
+
+
+def iterated(folder: Path, trained: int = 0, epochs: int = 2) -> Trace:
+    """Each epoch goes through 20 elements of a data set, 5 ms each, with 1 ms of Python behind each; some train."""
+    store = Store(folder)
+    store.begin()
+    store.names([(1, "next", "next", {"site": ["t.py", 7]}), (2, "on_batch", "train", {"site": ["t.py", 9]})])
+    spans, events, at = [], [], 10**9
+    for epoch in range(epochs):
+        made = {"number": epoch + 1, "pipeline": 1, "keras": False, "site": ["t.py", 7]}
+        events.append((at - MS, at - MS, "iterator", "made", made))
+        for _ in range(20):
+            spans.append((1, at, at + 5 * MS, 77, epoch + 1))
+            at += 6 * MS
+        at += 30 * MS
+    spans += [(2, at + i * MS, at + i * MS + MS // 2, 77, 32) for i in range(trained)]
+    store.spans(np.array(spans, dtype="<i8").tobytes())
+    store.events(events)
+    store.fact("child", {"pid": 1, "begun_ns": 5 * 10**8})
+    store.commit()
+    store.close()
+    (folder / "launch.json").write_text(json.dumps({"start_ns": 4 * 10**8, "end_ns": 2 * 10**9, "cwd": "/x"}))
+    return build.load(folder)
+
+
+def test_elements_are_the_steps_of_a_script_that_only_goes_through_a_data_set(tmp_path: Path) -> None:
+    trace = iterated(tmp_path)
+    assert trace.steps.source == ELEMENTS
+    assert not trace.steps.training
+    assert trace.step_ms == pytest.approx(6)
+    assert trace.share(Category.INPUT) == pytest.approx(5 / 6)
+    assert trace.steps.block.max() == 1, "an iterator that is made begins an epoch"
+    assert trace.steps.place is not None
+    assert trace.steps.place.line == 7
+
+
+@pytest.mark.parametrize("trained", [2, 5])
+def test_elements_are_no_steps_where_anything_trains(tmp_path: Path, trained: int) -> None:
+    trace = iterated(tmp_path, trained)
+    assert trace.steps.source == ("train_on_batch" if trained == 5 else "")
 
 
 def fits(models: list[int], compiled: list[bool]) -> Trace:

@@ -47,6 +47,8 @@ class ArithmeticWatch:
             if frame is None or not frames.is_user(frame.f_code):
                 return  # in a library's Python: an array's own arithmetic has none
             place = id(frame.f_code), frame.f_lineno
+            if place[1] is None:  # an instruction that the compiler added has no line
+                return
             count = self._met[place] = self._met.get(place, 0) + 1
             if count >= (FIRST_COPIED if frames.copies(frame) else FIRST) and count & (count - 1) == 0:
                 self._look(frame, place[1])

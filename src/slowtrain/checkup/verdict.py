@@ -7,7 +7,7 @@ saved on its start.
 
 from __future__ import annotations
 
-from slowtrain.checkup import begun, blind
+from slowtrain.checkup import begun, blind, reasons
 from slowtrain.diagnose import WORTH, Findings
 from slowtrain.model import Category, Diagnosis, VerdictKind
 from slowtrain.trace import Trace, bound, work
@@ -72,7 +72,7 @@ def waits_for_copies(trace: Trace) -> bool:
 
 def gaining(findings: Findings) -> Diagnosis | None:
     """The first diagnosis whose cure saves something."""
-    return next((d for d in findings.diagnoses if d.saving.speedup > 1.0), None)
+    return next((d for d in findings.diagnoses if reasons.claims(d)), None)
 
 
 def filling(findings: Findings) -> Diagnosis | None:

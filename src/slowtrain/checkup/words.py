@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slowtrain.checkup import begun, blind
+from slowtrain.checkup import begun, blind, reasons
 from slowtrain.checkup.verdict import (
     failed,
     filling,
@@ -19,15 +19,14 @@ from slowtrain.checkup.verdict import (
     waits_for_copies,
 )
 from slowtrain.diagnose import Findings
-from slowtrain.figures import FORETOLD, counted, plain, times
-from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Saving, Signal, VerdictKind
+from slowtrain.figures import counted, plain, times
+from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, feeding, host
 from slowtrain.trace.stalled import crowd
 
 LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
 CROWDED = 0.2  # processors that others take
 MOST_OF_RUN = 0.5
-WIDE = 3.0  # times the low end is the high one: then no figure between them stands for both
 TOLD: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody asked for what passes between epochs
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
@@ -59,6 +58,10 @@ def _little(trace: Trace) -> str:
 
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     """One line: what the step is made of, and what the first cure would give."""
+    return f"{_headline(trace, findings, kind)}{reasons.untrained(trace)}"
+
+
+def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     lost = nonfinite(findings)
     if lost is not None:
         speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
@@ -88,13 +91,12 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if first is None and trace.fact("profile"):
         checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
         return f"{where}; {checked}" if where else checked
-    odd, unseen = unexplained(trace), blind.hides(trace)
+    unseen, told = blind.hides(trace), reasons.without_claim(findings)
     if first is None and unseen is not None:
         of = f"{plain(trace.mean(Category.UNATTRIBUTED))} ms of it could not be told apart"
         return f"{where}; {of}{unseen.why}"
-    if first is None and odd is not None:
-        more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {_said(trace, odd)}, and "
-        return f"{where}; {more}no known cause explains that"
+    if first is None and told is not None:
+        return f"{where}; {reasons.said(told)}"
     if first is None:
         beside = [p for p in trace.run.parts if p.share >= TOLD.get(p.name, MOST_OF_RUN) and p.name in BESIDE]
         most = max(beside, key=lambda p: p.share, default=None)
@@ -102,16 +104,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             f"; {most.share:.0%} of the run is {BESIDE[most.name]}{_starting(trace, most)}" if most is not None else ""
         )
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
-    gain = f"curing {first.cause} would make the {first.saving.scope} {_gain(first.saving)}"
+    gain = f"curing {first.cause} would make the {first.saving.scope} {reasons.gain(first.saving)}"
     return f"{where}; {gain}" if where else gain
-
-
-def _gain(saving: Saving) -> str:
-    """How many times as fast; of a wide range its ends as well."""
-    if saving.high <= WIDE * saving.low:
-        return f"{times(saving.speedup)} as fast"
-    likeliest = f", {times(saving.speedup)} likeliest" if saving.speedup < FORETOLD else ""
-    return f"{times(saving.low)} to {times(saving.high)} as fast{likeliest}"
 
 
 def _starting(trace: Trace, part: Part) -> str:
@@ -243,7 +237,7 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     killed = begun.next_steps(trace)
     if killed and first is None:
         yield from killed
-    elif first is not None:
+    elif (first := first or reasons.without_claim(findings)) is not None:
         for prescription in first.prescriptions[:1]:
             yield prescription.says
         yield f"slowtrain explain {first.cause}"

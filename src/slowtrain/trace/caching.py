@@ -9,8 +9,10 @@ from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, WAITED, is_users, op_ms, result_bytes, turns, wait_share
 from slowtrain.trace.pipeline import Node, Pipeline, Written
+from slowtrain.values import dataclass
 
 LEAST_ANEW = 3
+INFINITE, UNKNOWN = -1, -2  # lengths that tf.data gives
 FILES = ("TFRecord", "TextLine", "FixedLengthRecord")
 CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # a function of the script
 WHOLE = CALLING | frozenset("Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split())
@@ -51,7 +53,26 @@ def _asked(trace: Trace) -> list[Any]:
     return [fit.get("epochs") for fit in fits]
 
 
-def anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
+@dataclass(frozen=True)
+class Unread:
+    """A cache that nobody reads. ``times``: passes that do the work again.
+
+    ``why``: anew (each data set that is built has its own), or no pass comes to the end: take (what is behind stops
+    earlier), repeat (what is in front never ends), generator (nor does that).
+    """
+
+    pipe: Pipeline
+    cache: Node
+    times: int
+    why: str
+
+
+def unread(trace: Trace, *, crowds: bool = False) -> Unread | None:
+    """None where the steps do not wait for what stands in front of such a cache. ``crowds``: it takes their cores."""
+    return _anew(trace) or (_unfilled(trace) if crowds or wait_share(trace) >= WAITED else None)
+
+
+def _anew(trace: Trace) -> Unread | None:
     """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
     alike: dict[tuple[Any, ...], list[Pipeline]] = {}
     for pipe in trace.pipelines:
@@ -66,7 +87,35 @@ def anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
     cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None)
     if cache is None or sum(n.ms for n in pipe.upstream(cache)) < 0.5 * pipe.ms:
         return None
-    return pipe, cache, len(most)
+    return Unread(pipe, cache, len(most), "anew")
+
+
+def _unfilled(trace: Trace) -> Unread | None:
+    """A cache that stands behind most of the work, and of which no pass comes to the end."""
+    pipe = trace.pipeline
+    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None) if pipe else None
+    if pipe is None or cache is None or cache.written is None:
+        return None
+    if sum(n.ms for n in pipe.upstream(cache)) < 0.5 * pipe.ms:
+        return None
+    length = cache.written.detail.get("cardinality")
+    behind = [w for i, w in enumerate(pipe.written) if i not in up_to(pipe, [cache.written])]
+    taken = [w.detail.get("cardinality") for w in behind if w.family == "Take"]
+    cut = isinstance(length, int) and length >= 0 and any(isinstance(n, int) and 0 <= n < length for n in taken)
+    if cut and (times := passes(trace, pipe)) >= 2:
+        return Unread(pipe, cache, times, "take")
+    if length == INFINITE and (times := max(turns(pipe), _epochs_by_steps(trace))) >= 2:
+        return Unread(pipe, cache, times, "repeat")
+    # One iterator gave the batches of all epochs and never came to an end.
+    endless = length == UNKNOWN and pipe.epochs == 1 and any(n.name == "Generator" for n in pipe.upstream(cache))
+    times = _epochs_by_steps(trace)
+    return Unread(pipe, cache, times, "generator") if endless and times >= 2 else None
+
+
+def _epochs_by_steps(trace: Trace) -> int:
+    """Epochs of the ``fit`` that counts its steps; 1 without one."""
+    fits = [e.data for e in trace.events_of("loop") if e.name == "fit" and e.data.get("steps_per_epoch")]
+    return max((n for fit in fits if isinstance(n := fit.get("epochs"), int)), default=1)
 
 
 def in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:

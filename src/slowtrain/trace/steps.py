@@ -2,8 +2,8 @@
 
 A step is one turn of what the run repeats: a Keras training step, a call of the function in
 which a gradient was traced, a gradient taken eagerly, else a repeated call of fit or predict, or of any
-function. The candidate whose turns cover most of the run wins; training wins over inference
-unless it covers much less.
+function; in a script that trains nothing also an element of a data set. The candidate whose turns cover most of the
+run wins; training wins over inference unless it covers much less.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def _best(found: list[Candidate], breaks: Mapping[int, Floats]) -> Candidate:
 
 def _breaks(recording: Recording, one: Candidate) -> Floats:
     """Moments at which an epoch begins or ends, or a validation begins."""
-    moments = [e.start_ms for e in recording.events if e.lane == "epoch"]
+    lanes = ("epoch", "iterator") if one.source == ELEMENTS else ("epoch",)
+    moments = [e.start_ms for e in recording.events if e.lane in lanes]
     loops: dict[tuple[str, str], list[Event]] = {}
     for event in recording.events:
         if event.lane == "loop":
@@ -153,7 +154,38 @@ def _candidates(recording: Recording) -> list[Candidate]:
         *_functions(recording),
         *_gradients(recording),
         *_loops(recording),
+        *_elements(recording),
     ]
+
+
+ELEMENTS = "elements of a data set"  # the source of steps in a script that goes through data sets and trains nothing
+
+
+def _elements(recording: Recording) -> list[Candidate]:
+    """Elements that the script itself takes from a data set, by the line that asks for them.
+
+    Where anything trains, be it for two steps, these are not what the script is for.
+    """
+    spans = _kept(recording, "next")
+    if spans is None or _trains(recording):
+        return []
+    spans = spans.where(spans.thread == recording.main)
+    found = []
+    for number in unique(spans.name):
+        place = recording.names[int(number)].place
+        mine = spans.where(spans.name == number)
+        if place is not None:  # else Keras asks
+            zero = np.zeros(len(mine), dtype=np.int64)
+            start, end, names = mine.start_ms, mine.end_ms, _names(mine)
+            found.append(Candidate(ELEMENTS, start, end, zero, False, place, 0.5, lane="next", names=names))
+    return found
+
+
+def _trains(recording: Recording) -> bool:
+    """Whether anything trained, if only for a step or two."""
+    named = {lane: {recording.names[int(n)].text for n in unique(s.name)} for lane, s in recording.lanes.items()}
+    traced = any(e.lane == "trace" and e.data.get("training") for e in recording.events)
+    return traced or "gradient" in named or any("train" in named.get(lane, ()) for lane in ("step", "on_batch"))
 
 
 def _keras(recording: Recording) -> list[Candidate]:

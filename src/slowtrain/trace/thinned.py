@@ -22,7 +22,7 @@ from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.totals import BUCKETS
 from slowtrain.values import dataclass
 
-ANCHORS = frozenset({"step", "on_batch", "function", "gradient"})  # lanes whose spans can be a run's steps
+ANCHORS = frozenset({"step", "on_batch", "function", "gradient", "next"})  # lanes whose spans can be a run's steps
 MARKED = "step"  # of these the moments are known at which an epoch ends: a gap within one belongs to the step
 LONG = 3.0  # times the median turn: longer ones are kept as they were
 LONGEST = 8  # spans of a name kept as they were, in each hole

@@ -43,7 +43,7 @@ class HandwrittenOp(Cause):
     One line of yours makes dozens of ops alike within one scope of the traced graph, not one after
     the other as a recurrence must; or a loop in the graph (`tf.map_fn`) starts its ops anew for each element, of
     which none needs another's result; or one-hot rows are multiplied by a matrix; or the graph calls back into
-    Python; or a loop of yours takes hundreds of turns in every step. A loop over layers is none of these.
+    Python; or a loop of yours takes hundreds of turns in every eager step. A loop over layers is none of these.
 
     ## What to do
     Use the op: `tf.nn.conv2d`, `tf.einsum` or a batched `tf.matmul`, `tf.gather` or
@@ -376,11 +376,12 @@ def _called_back(trace: Trace) -> Evidence | None:
 
 
 def _python_loop(trace: Trace) -> Evidence | None:
-    """A loop of the user's, of hundreds of turns in each step, that neither reads tensors back nor makes input."""
-    own = trace.mean(Category.PYTHON) + (trace.mean(Category.DISPATCH) if trace.eager else 0.0)
+    """A loop of hundreds of turns in each eager step that neither reads back nor makes input (else: python-in-step)."""
+    if not trace.eager:
+        return None
+    own = trace.mean(Category.PYTHON) + trace.mean(Category.DISPATCH)
     touched = {p for lane in ("readback", "feed", "next") for p in lane_places(trace, lane)}
-    making = made_in(trace)
-    several = [line for line in trace.loop_lines if line.visits >= TURNS and line.place not in making]
+    several = [line for line in trace.loop_lines if line.visits >= TURNS and line.place not in made_in(trace)]
     hot = [line for line in several if not _near(line, touched)]
     part = sum(line.share for line in hot)
     if not hot or part < 0.3:
@@ -388,7 +389,7 @@ def _python_loop(trace: Trace) -> Evidence | None:
     ms = own * part
     return Evidence(
         f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {plain(ms)} ms in each step",
-        {str(Category.DISPATCH if trace.eager else Category.PYTHON): 0.9 * ms},
+        {str(Category.DISPATCH): 0.9 * ms},
         tuple(line.place for line in hot[:3]),
     )
 

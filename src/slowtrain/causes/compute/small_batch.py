@@ -14,6 +14,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import index, shown
+from slowtrain.source.reading.ownpython import python_lines
 from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.host import fits as spotted
@@ -348,14 +349,17 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
 
 
 def _per_sample_input_ms(trace: Trace, size: float) -> float:
-    """Making input follows the batch where the user's own pipeline, or the user's own loop, makes it."""
+    """Making input follows the batch where the user's own pipeline, or the user's own loop, makes it.
+
+    So does Python in the step that takes a turn for each sample, whatever it is for.
+    """
+    lines = python_lines(trace)
+    all_ms = sum(line.ms for line in lines)  # tracing lines makes steps longer: their share counts
+    turns = sum(line.ms for line in lines if line.visits >= max(PER_SAMPLE * size, 2))
+    python = trace.mean(Category.PYTHON) * turns / all_ms if all_ms else 0.0
     if trace.pipeline is not None and any(w.place for w in trace.pipeline.written):
-        return trace.mean(Category.INPUT)
-    own = by_hand(trace)
-    # Lines that take a turn for each sample; tracing them makes steps longer, so it is their share that counts.
-    all_ms = sum(line.ms for line in trace.loop_lines)
-    turns = sum(line.ms for line in trace.loop_lines if line.visits >= max(PER_SAMPLE * size, 2))
-    return max(trace.mean(Category.PYTHON) * turns / all_ms if all_ms else 0.0, own.ms if own is not None else 0.0)
+        return trace.mean(Category.INPUT) + python
+    return max(python, own.ms if (own := by_hand(trace)) is not None else 0.0)
 
 
 def _one_sequence(trace: Trace, size: float) -> Evidence | None:

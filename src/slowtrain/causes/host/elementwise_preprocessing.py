@@ -16,7 +16,7 @@ from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, v
 from slowtrain.source.reading import belonging, turning
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.host import frames, loops
+from slowtrain.source.spots.host import frames, insteps, loops
 from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
 from slowtrain.trace.lines import called, calls_at, function_around, loops_around
@@ -122,7 +122,10 @@ class ElementwisePreprocessing(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A loop over a hundred thousand elements and more, of a form that NumPy has in one call."""
+        stepping = {loop for loop, _ in insteps.beside_steps(source)}  # host/python-in-step
         for loop, turns, found in loops.elementwise(source):
+            if loop in stepping:
+                continue
             says = f"a Python loop does NumPy's work for {'all' if turns is None else f'{turns:,}'} elements"
             whole = "write the loop over whole NumPy arrays, or save its result and load it"
             effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT

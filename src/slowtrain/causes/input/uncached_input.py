@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, unread_cache
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets, once
+from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.input import anew, repeating, staged
 from slowtrain.trace import Trace, caching
@@ -33,7 +33,8 @@ class UncachedInput(Cause):
     Several epochs of one data set were run, or are to be; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is smaller than
     half of the memory that was free throughout, or of what is free on the disk; and nothing behind them is cached.
-    Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. On a
+    Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. Or the cache
+    never fills: `take` behind it stops each pass early, or `repeat` or a generator in front of it has no end. On a
     computer without a GPU steps need not wait for such work: it is enough that it takes the cores from them.
     Where the time is the price of very many calls, or of opening files, those causes are named.
 
@@ -57,7 +58,7 @@ class UncachedInput(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
-            return _thrown_away(trace)
+            return unread_cache.evidence(trace)
         (node, size), epochs = found, caching.passes(trace, trace.pipeline)
         if (room := measured.room(trace, size)) is None:
             return None
@@ -75,14 +76,10 @@ class UncachedInput(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found, pipe, anew = _repeated(trace), trace.pipeline, caching.anew(trace)
-        if found is None and anew is not None:
-            one, cache, times = anew
-            size = cache.written.element_bytes or 0 if cache.written is not None else 0
-            kept = [ready(n, 0.0) for n in one.upstream(cache)]
-            read = ready(cache, cache.elements, size * cache.elements)
-            share = 1 - 1 / times
-            return [Supply(pipeline=one.changed(read, *kept), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
+        found, pipe = _repeated(trace), trace.pipeline
+        if found is None and (unread := unread_cache.found_in(trace)) is not None:
+            supply = unread_cache.supply(unread)
+            return [supply, *_filled(trace, supply.share)]
         if found is None or pipe is None:
             return []
         node, share = found[0], 1 - 1 / caching.passes(trace, pipe)
@@ -105,9 +102,7 @@ class UncachedInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if (node := _repeated(trace)) is None:
-            says = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
-            found = measured.first(trace, evidence.where, once.built)
-            yield Prescription("edit" if found else "advice", Effect.EQUIVALENT, says, edits=found)
+            yield from unread_cache.prescriptions(trace, evidence)
             return
         line = measured.function_line(node[0])
         same, on_disk = True, bool(evidence.numbers.get("on_disk"))
@@ -379,17 +374,3 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
     if pipe is None or caching.passes(trace, pipe) < 2:
         return None
     return caching.worth(trace, pipe)
-
-
-def _thrown_away(trace: Trace) -> Evidence | None:
-    found = caching.anew(trace)
-    if found is None:
-        return None
-    pipe, cache, times = found
-    ms = sum(n.ms for n in pipe.upstream(cache))
-    return Evidence(
-        f"the data set was built {times} times with a cache of its own, each for one pass: nobody reads what they "
-        f"keep, and {plain(ms)} ms of work for each batch is done in every pass",
-        {"work_ms": ms, "epochs": float(times)},
-        tuple(dict.fromkeys((*measured.turning(trace, cache), *written_place(cache)))),
-    )

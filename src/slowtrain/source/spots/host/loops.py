@@ -125,7 +125,7 @@ def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _outermost(source: Source) -> Iterator[Loop]:
     for node in index.nodes(source, ast.For):
-        if isinstance(node, ast.For) and not scopes.loops(source, node) and _plain(source, node):
+        if isinstance(node, ast.For) and not scopes.loops(source, node) and stores(source, node):
             yield node
     for call in index.of(source).called("array", "asarray", "stack"):
         listed = call.args and isinstance(call.args[0], (ast.ListComp, ast.GeneratorExp))
@@ -133,7 +133,7 @@ def _outermost(source: Source) -> Iterator[Loop]:
             yield call
 
 
-def _plain(source: Source, loop: ast.For) -> bool:
+def stores(source: Source, loop: ast.For) -> bool:
     """Whether it stores or appends, and neither trains nor calls a framework."""
     inside = [n for one in loop.body for n in trees.walk(one)]
     calls = [n for n in inside if isinstance(n, ast.Call)]

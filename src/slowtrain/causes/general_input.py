@@ -1,0 +1,168 @@
+"""What a step that waits for its batch waits for, where no specific cause of input/ explains the wait."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+
+from slowtrain.causes.waiting import mean
+from slowtrain.figures import counted, plain
+from slowtrain.model import Category, Effect, Place, Prescription
+from slowtrain.source import Source
+from slowtrain.source.reading import shown
+from slowtrain.trace import Trace, feeding, host
+from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace.stalled import machine_cores
+from slowtrain.values import dataclass
+
+READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
+# The cause whose page says most of a stage, by what the costliest node of it does.
+STAGES: Mapping[str, str] = {
+    "Map": "input/sequential-map",
+    "Generator": "input/python-input",
+    "FlatMap": "input/python-input",
+    "Shuffle": "input/shuffle-fill",
+    **dict.fromkeys(READERS, "input/unsharded-files"),
+}
+LITTLE = 0.5  # of the wait: a stage that takes less does not explain it by its own work
+LEAST_IDLE = 0.5  # of a core: less is no room for another thread or process
+BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in their __getitem__
+
+
+@dataclass(frozen=True)
+class WaitedFor:
+    """What makes the batch, as far as it is known. ``computes``: whether that takes this process's cores."""
+
+    cause: str
+    title: str
+    says: str
+    where: tuple[Place, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    prescriptions: tuple[Prescription, ...] = ()
+    computes: bool = False
+
+
+def waited_for(trace: Trace) -> WaitedFor:
+    if feeding.in_processes(trace):
+        return _worker_processes(trace)
+    producers = feeding.producers(trace)
+    made_ms = sum(p.ms_per_step for p in producers)
+    pipe = trace.pipeline
+    works = [n for n in feeding.deciding(pipe) if n.family != "Prefetch"] if pipe is not None and pipe.nodes else []
+    node = max(works, key=lambda n: n.ms, default=None)
+    if producers and made_ms >= 0.5 * (node.ms if node is not None else 0.0):
+        return _python(trace, made_ms)
+    if pipe is not None and node is not None and node.ms > 0:
+        return _stage(trace, pipe, node)
+    return _unknown(trace)
+
+
+def on_the_same_cores(trace: Trace, held_ms: float) -> WaitedFor | None:
+    """What makes input while the step's own threads wait for a core; None where none is made beside it."""
+    held = f"its threads wait {plain(held_ms, 2)} ms for one of {trace.cores:g} cores"
+    if feeding.in_processes(trace):
+        found = _worker_processes(trace)
+        title = "Worker processes make the batches on the cores that the step needs"
+        return replace(found, title=title, says=f"{held}, on which worker processes make the batches")
+    pipe = trace.pipeline
+    beside = max(pipe.ms if pipe is not None and pipe.nodes else 0.0, sum(p.ms_per_step for p in trace.producers))
+    if beside < held_ms:
+        return None
+    found = waited_for(trace)
+    title = "Making the input takes the cores that the step needs"
+    return replace(found, title=title, says=f"{held}, on which its input is made meanwhile; {found.says}")
+
+
+def _worker_processes(trace: Trace) -> WaitedFor:
+    busy = mean(trace, "cpu_mean_share")  # of all the machine's cores: theirs are no time of this process
+    less = "do less Python for each batch in __getitem__, or prepare the data once and load it"
+    idle = busy is not None and (1 - busy) * machine_cores(trace) >= LEAST_IDLE
+    advice = f"{less}; let more processes make them (workers=), as there are idle cores" if idle else less
+    return WaitedFor(
+        "input/python-input",
+        "Worker processes make the batches, and the step waits for them",
+        "worker processes make it, in which nothing is recorded: at most the whole wait can be gained",
+        (*shown.lines(trace, _items), *_fits(trace)),
+        {"machine_busy_share": busy} if busy is not None else {},
+        (Prescription("advice", Effect.EQUIVALENT, advice),),
+    )
+
+
+def _items(source: Source) -> Iterator[int]:
+    """Where a class of the script's makes batches for Keras."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and BASES & {ast.unparse(b).rpartition(".")[2] for b in node.bases}:
+            yield from (f.lineno for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__getitem__")
+
+
+def _python(trace: Trace, made_ms: float) -> WaitedFor:
+    producers = feeding.producers(trace)
+    lines = feeding.joined_lines(producers)
+    where = (*(line.place for line in lines[:2]), *(p.place for p in producers[:2] if p.place is not None))
+    calls = sum(p.calls_per_step for p in producers)
+    hot = f", most of it in line {lines[0].place.line}" if lines else ""
+    return WaitedFor(
+        "input/python-input",
+        "Input is made by Python",
+        f"Python makes it: {counted(calls, 'call')} of {producers[0].qualname} take {plain(made_ms)} ms{hot}",
+        where,
+        {"made_ms": made_ms, "calls_per_step": calls},
+        (Prescription("advice", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or do it once"),),
+        computes=True,
+    )
+
+
+def _stage(trace: Trace, pipe: Pipeline, node: Node) -> WaitedFor:
+    """The costliest stage of the pipeline, with its line."""
+    idle, width = feeding.idle_cores(trace), node.parallelism or 1.0
+    where = feeding.written_place(node) or tuple(w.place for w in reversed(pipe.written) if w.place) or _fits(trace)
+    kind = node.family if feeding.is_users(node) else f"{node.family} (added by Keras or TensorFlow)"
+    often = f" of {counted(node.elements, 'element')}" if node.elements >= 2 else ""
+    says = f"its costliest stage is {kind}: {plain(node.ms)} ms{often}, {counted(width, 'call')} at once"
+    if node.ms < LITTLE * trace.mean(Category.INPUT):
+        says += ", much less than the wait: its threads wait for a core, or for each other"
+    return WaitedFor(
+        _cause(node),
+        "The step waits for its input",
+        f"{says}; {plain(idle, 2)} cores are idle",
+        where,
+        {"stage_ms": node.ms, "parallelism": width, "idle_cores": idle},
+        (Prescription("advice", Effect.EQUIVALENT, _advice(trace, node, idle)),),
+        computes=True,
+    )
+
+
+def _cause(node: Node) -> str:
+    if node.written is not None and node.written.python:
+        return "input/python-input"
+    if node.family == "Map" and (node.parallelism or 1.0) >= 2:
+        return "input/starved-host"
+    return STAGES.get(node.family, "input/unprefetched-input")
+
+
+def _advice(trace: Trace, node: Node, idle: float) -> str:
+    if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= LEAST_IDLE:
+        return "map with num_parallel_calls=tf.data.AUTOTUNE, and .prefetch(tf.data.AUTOTUNE) as the last stage"
+    if trace.steps.source == "fit" and not feeding.is_users(node):
+        return "hand larger batches to fit(), or keep the arrays on the device: TensorFlow cuts each batch out of them"
+    return "do less for each batch in this stage: once with .cache(), on whole batches, or in the step on the device"
+
+
+def _unknown(trace: Trace) -> WaitedFor:
+    """No pipeline was counted: only where its elements are asked for is known."""
+    asked = [trace.names[int(n)].place for n in dict.fromkeys(trace.lane("next").name.tolist())]
+    where = (*(p for p in asked if p is not None), *_fits(trace))
+    pipes = [w.place for p in trace.pipelines for w in p.written if w.place is not None]
+    return WaitedFor(
+        "input/unprefetched-input",
+        "The step waits for its input",
+        "what makes it was not measured",
+        host.distinct((*pipes[-1:], *where)),
+        {},
+        (Prescription("advice", Effect.EXACT, "end the data set in .prefetch(tf.data.AUTOTUNE)"),),
+    )
+
+
+def _fits(trace: Trace) -> tuple[Place, ...]:
+    return tuple(e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None)[:1]

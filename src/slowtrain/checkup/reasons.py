@@ -1,0 +1,45 @@
+"""How a headline tells of a diagnosis whose gain may be nothing (:mod:`slowtrain.causes.general`)."""
+
+from __future__ import annotations
+
+from slowtrain.diagnose import WORTH, Findings
+from slowtrain.figures import FORETOLD, times
+from slowtrain.model import Diagnosis, Saving
+from slowtrain.trace import Trace
+from slowtrain.trace.steps import ELEMENTS
+
+WIDE = 3.0  # times the low end is the high one: then no figure between them stands for both
+CLAIMED = WORTH["run"]  # times as fast: what is foretold to give less is no claim
+
+
+def claims(diagnosis: Diagnosis) -> bool:
+    """Whether it is said that its cure makes something faster."""
+    return diagnosis.saving.speedup >= CLAIMED
+
+
+def without_claim(findings: Findings) -> Diagnosis | None:
+    """The first diagnosis that names where the time goes, but whose cure may give nothing."""
+    return next((d for d in findings.diagnoses if not claims(d) and d.saving.high >= CLAIMED), None)
+
+
+def said(diagnosis: Diagnosis) -> str:
+    first = diagnosis.title[:1].lower() + diagnosis.title[1:]
+    return f"{first}: curing {diagnosis.cause} would make the {diagnosis.saving.scope} {gain(diagnosis.saving)}"
+
+
+def gain(saving: Saving) -> str:
+    """How many times as fast; of a wide range its ends as well, of one that begins at nothing the other end."""
+    if saving.low <= 1.0 < saving.high:
+        likeliest = f", {times(saving.speedup)} likeliest" if CLAIMED <= saving.speedup < FORETOLD else ""
+        return f"at most {times(saving.high)} as fast{likeliest}"
+    if saving.high <= WIDE * saving.low:
+        return f"{times(saving.speedup)} as fast"
+    likeliest = f", {times(saving.speedup)} likeliest" if saving.speedup < FORETOLD else ""
+    return f"{times(saving.low)} to {times(saving.high)} as fast{likeliest}"
+
+
+def untrained(trace: Trace) -> str:
+    """That the steps are no training's; empty where they are."""
+    if trace.steps.source != ELEMENTS:
+        return ""
+    return "; nothing is trained here: a step is an element that the script takes from a data set"

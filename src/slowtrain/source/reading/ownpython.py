@@ -1,0 +1,96 @@
+"""The script's own Python in a step that makes no input and that no other cause owns, by line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slowtrain.model import Category, Place
+from slowtrain.source.reading.recorded import by_hand, divided, follows_model, made_in
+from slowtrain.trace import Line, Trace, host, loop, slowing
+from slowtrain.values import dataclass
+
+KERAS = frozenset({"fit", "evaluate", "predict"})  # steps in Keras' loop: the Python between their spans is Keras' own
+# Lanes whose spans begin at a line that calls the framework. The line tracer cannot tell what of such a line is Python.
+CALLS = tuple("function on_batch gradient next iterator readback feed loop build trace callback".split())
+LEAST_SAMPLES = 5  # of the main thread inside steps: fewer say nothing about lines
+
+
+@dataclass(frozen=True)
+class OwnPython:
+    """``ms`` a step; each of ``lines`` has its ms of a step, and its share of ``ms``. Costliest first.
+
+    ``traced``: visits of lines were counted. Else the lines come from samples, which count none.
+    """
+
+    ms: float
+    lines: tuple[Line, ...]
+    traced: bool
+
+
+def own_python(trace: Trace) -> OwnPython | None:
+    """None without such Python, or where it cannot be told: in Keras' loop, in eager steps, in a profile."""
+    return trace.once(_own_python)
+
+
+def _own_python(trace: Trace) -> OwnPython | None:
+    if trace.fact("profile") or trace.eager or not len(trace.steps) or trace.steps.source in KERAS:
+        return None
+    python = trace.mean(Category.PYTHON) - slowing.grown_ms(trace, Category.PYTHON)  # drift/growing-step has that
+    lines = python_lines(trace)
+    claimed = _claimed(trace, lines)
+    mine = [line for line in lines if line.place not in claimed]
+    of_all, of_mine = (sum(line.ms for line in some) for some in (lines, mine))
+    ms = python * of_mine / of_all if of_all else 0.0
+    if ms <= 0:
+        return None
+    told = (Line(li.place, ms * li.ms / of_mine, li.visits, li.ms / of_mine) for li in mine)
+    return OwnPython(ms, tuple(sorted(told, key=lambda line: -line.ms)), bool(trace.loop_lines))
+
+
+def python_lines(trace: Trace) -> tuple[Line, ...]:
+    """Lines of the script that run in a step and call nothing of the framework's, with ms by which to weigh them."""
+    calls = {place for lane in CALLS for place in loop.places(trace, lane)}
+    calls |= {e.place for e in trace.events_of("loop") if e.place is not None}
+    lines = trace.loop_lines or sampled_lines(trace)
+    return tuple(line for line in lines if line.place not in calls and line.ms > 0)
+
+
+def sampled_lines(trace: Trace) -> tuple[Line, ...]:
+    """Lines at which the main thread was met in steady steps. A run of a few long steps has no window for lines."""
+    samples = trace.lane("stack")
+    inside = samples.where(host.in_steady(trace, samples))
+    count = int(trace.steps.steady.sum())
+    if len(inside) < LEAST_SAMPLES or not count:
+        return ()
+    spent = host.stands_for(trace, inside)
+    numbers, which = np.unique(inside.name, return_inverse=True)
+    ms: dict[Place, float] = {}
+    for number, total in zip(numbers, np.bincount(which, spent), strict=True):
+        place = trace.names[int(number)].place
+        if place is not None:
+            ms[place] = ms.get(place, 0.0) + float(total) / count
+    whole = sum(ms.values())
+    found = (Line(place, each, 0.0, each / whole) for place, each in ms.items() if whole)
+    return tuple(sorted(found, key=lambda line: -line.ms))
+
+
+def _claimed(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
+    """Lines that other causes own: those that make input, build data sets, read values back, write logs or save."""
+    claimed = {w.place for pipe in trace.pipelines for w in pipe.written if w.place is not None}
+    claimed |= {e.place for e in trace.events_of("iterator") if e.place is not None}
+    read = set(loop.places(trace, "readback"))
+    claimed |= {line.place for line in loop.around(trace.loop_lines, read)} if read else set()
+    claimed |= {li.place for li in lines if host.logs(trace, li.place) or host.saves(trace, li.place)}
+    return claimed | _making_input(trace)
+
+
+def _making_input(trace: Trace) -> set[Place]:
+    """Lines of input/ and transfer/per-step-feed. What asks the model for its input, as an agent does, is neither's."""
+    hand = by_hand(trace)
+    if follows_model(trace) and not (hand is not None and hand.interpreted):
+        return set()
+    if hand is not None:
+        return made_in(trace)
+    if loop.batch_comes_from_python(trace) and trace.steps.training:
+        return {line.place for line in divided(trace).before}
+    return set()

@@ -1,0 +1,50 @@
+"""Python loops over many elements that run in each turn of a loop that trains, beside its step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.source import Source
+from slowtrain.source.reading.abstract import machine, things, training
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.spots.host import loops
+
+LEAST_TURNS = 1000  # in each step: a turn takes a tenth of a microsecond to one or more, a short step a millisecond
+
+
+def beside_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
+    """Outermost such loops, with the turns that they and the loops in them take in each step.
+
+    Loops that make the step's input are input/python-input's.
+    """
+    making = _making(source)
+    most: dict[ast.For, int] = {}
+    for event in machine.events(source):
+        inside = _in_step(source, event)
+        outer = inside[0].node if inside else None
+        if not isinstance(outer, ast.For) or outer.lineno in making or not loops.stores(source, outer):
+            continue
+        turns = prod(one.turns or things.least(one.items) or 1 for one in inside)
+        most[outer] = max(most.get(outer, 0), turns)
+    yield from ((loop, turns) for loop, turns in most.items() if turns >= LEAST_TURNS)
+
+
+def _in_step(source: Source, event: Event) -> list[Loop]:
+    """The loops inside one turn of the loop that trains, the outermost first, of which the last begins here."""
+    turn = training.turn(source, event) if event.begun is not None else None
+    if turn is None or event.begun is turn:
+        return []
+    inside = list(event.loops[event.loops.index(turn) + 1 :])
+    return [] if any(one.number in event.rare for one in inside[:1]) else inside
+
+
+def _making(source: Source) -> set[int]:
+    """Lines that make the input of a step."""
+    found: set[int] = set()
+    for step in training.steps(source):
+        for call in (step.node, *step.path):
+            fed = source.feeding(call.lineno)
+            found |= set(fed.lines) if fed is not None else set()
+    return found
