@@ -1,0 +1,28 @@
+"""Failures that one line tells of: which of the frameworks, libraries and systems says it."""
+
+from __future__ import annotations
+
+from slowtrain.dumps import killing, libraries, torch, tpu, xla
+from slowtrain.dumps.building import Builder
+
+# Most specific first. A line needs one of these words to be looked at.
+_READERS = (
+    ((b"ut of memory",), torch.read),
+    ((b"memory space", b"not possible", b"would exceed memory"), tpu.read),
+    ((b"ut of memory", b"ailed to allocate"), xla.read),
+    ((b"PrimaryCtxRetain",), libraries.context),
+    ((b"CUDNN", b"CUBLAS", b"CUSOLVER", b"CUSPARSE", b"CUFFT", b"udnn handle", b"ublas handle", b"DNN library",
+      b"convolution algorithm", b"Cuda failure", b"CUDA_ERROR_OUT_OF_MEMORY"), libraries.read),
+    ((b"MemoryError", b"Unable to allocate", b"you tried to allocate", b"bad_alloc"), killing.request),
+    ((b"ill", b"oom", b"xit", b"SIG", b"memory", b"Memory"), killing.read),
+)  # fmt: skip
+
+
+def read(line: bytes, number: int, rank: str) -> Builder | None:
+    """The failure that a line tells of, as far as it goes."""
+    for words, take in _READERS:
+        if any(word in line for word in words):
+            builder = Builder("", number, rank)
+            if take(line, builder):
+                return builder
+    return None
