@@ -19,8 +19,8 @@ MOST_THREADS = 64  # of a rank with a dump under way
 WORDS = (
     b"bfc_allocator", b"emory", b"OOM", b"oom", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"cudamallocasync",
     b"Traceback", b"MemAlloc", b"XLA backend", b"rematerialization", b"tensor is not initialized", b"CUDNN_",
-    b"CUBLAS_", b"CUSOLVER_", b"CUFFT_", b"CuDNN library", b"convolution algorithm", b"DNN library", b"illed", b"xit code",
-    b"xit Code", b"xitcode", b"SIGKILL", b"bad_alloc", b"you tried to allocate", b"Cuda failure",
+    b"CUBLAS_", b"CUSOLVER_", b"CUFFT_", b"CuDNN library", b"convolution algorithm", b"DNN library", b"illed",
+    b"xit code", b"xit Code", b"xitcode", b"SIGKILL", b"bad_alloc", b"you tried to allocate", b"Cuda failure",
     b"Found device", b"That was not possible",
 )  # fmt: skip
 BLOCK = 1 << 20
@@ -265,17 +265,12 @@ class Reader(Failures):
 
     def _written(self, rank: Rank, line: bytes) -> None:
         """What Python and other frameworks wrote."""
-        trail = rank.trail
-        if trail.tracing and any(word in line for word in _FRAMES) and trail.frame(line):
-            if rank.defines in self.dumps and rank.defines is not None and trail.place is not None:
-                self.dumps[rank.defines] = made_at(self.dumps[rank.defines], trail.place)
+        if rank.trail.tracing and any(word in line for word in _FRAMES) and rank.trail.frame(line):
+            place = rank.trail.place
+            if rank.defines in self.dumps and place is not None:
+                self.dumps[rank.defines] = made_at(self.dumps[rank.defines], place)
         elif b"most recent call last" in line:
-            self._busy = 2
-            if named := tracebacks.DETECTED.search(line):
-                trail.tracing, trail.node = True, name(named[1])
-            else:
-                trail.begin()
-                rank.defines = None
+            self._traceback(rank, line)
         elif (b"defined at" in line or b"Original stack" in line) and (made := tracebacks.DEFINED.search(line)):
             self._defined(rank, name(made[1] or made[2]))
         elif b"OOM when allocating" in line:
@@ -286,12 +281,18 @@ class Reader(Failures):
             self._node(rank, line)
         elif b"Current usage from device" in line:
             self._usage(rank, line)
-        elif b"Peak buffers" in line and rank.last is not None:
-            self._buffers(rank, "buffers")
-        elif b"BufferAssignment stats" in line and rank.last is not None:
-            self._buffers(rank, "parts")
+        elif rank.last is not None and (b"Peak buffers" in line or b"BufferAssignment stats" in line):
+            self._buffers(rank, "buffers" if b"Peak" in line else "parts")
         else:
             self._said(rank, line, python=True)
+
+    def _traceback(self, rank: Rank, line: bytes) -> None:
+        self._busy = 2
+        if named := tracebacks.DETECTED.search(line):
+            rank.trail.tracing, rank.trail.node = True, name(named[1])
+        else:
+            rank.trail.begin()
+            rank.defines = None
 
     def _defined(self, rank: Rank, op: str) -> None:
         """The frames that made the op follow: of the failure before, or of one whose error comes behind them."""
