@@ -77,7 +77,8 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
             f"where it was to keep to {size(limit)}"
         )
     if found.refusals:
-        notes.append(f"the driver refused {found.refusals} requests of a pool that wanted to grow")
+        requests = "1 request" if found.refusals == 1 else f"{found.refusals} requests"
+        notes.append(f"the driver refused {requests} of a pool that wanted to grow")
     if len(judged) > MOST_FINDINGS:
         notes.append(f"{len(judged) - MOST_FINDINGS} more kinds of dumps are left out")
     return Exhaustion(

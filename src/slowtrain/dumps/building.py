@@ -13,6 +13,7 @@ from slowtrain.model.exhaustion import Dump, Holder, Kind, Pool, Request
 
 MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
 MOST_HOLDERS = 12  # are kept of a dump
+KERNEL = "the kernel"  # kills for a container's limit and Slurm's, too
 MOST_ALSO = 4  # lines of the script beside the first
 CLOSE = 0.01  # of a figure that the log gives with three digits
 OTHERS = "all others"
@@ -161,6 +162,7 @@ class Rank:
     kill_limit_bytes: int | None = None  # of the container, as the kernel reports it
     usage: tuple[int, int] | None = None  # bytes free and in all, as cuDNN's failure tells them
     defines: Key | None = None  # the dump whose op the frames that follow made
+    ran: Request = field(default_factory=Request)  # what was known of it before
 
 
 def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
@@ -188,19 +190,20 @@ def known(dump: Dump, **more: object) -> Dump:
     return replace(dump, request=replace(request, **lacking)) if lacking else dump  # type: ignore[arg-type]
 
 
-def made_at(dump: Dump, place: Place) -> Dump:
+def made_at(dump: Dump, place: Place, ran: Request | None = None) -> Dump:
     """``dump`` with the line that made its op; the line that ran it is told beside it."""
-    request = dump.request
+    request = dump.request if ran is None else replace(dump.request, place=ran.place, also=ran.also)
     if request.place == place:
-        return dump
-    ran = () if request.place is None else (request.place,)
-    also = tuple(dict.fromkeys(one for one in (*request.also, *ran) if one != place))
+        return replace(dump, request=request)
+    lines = (*request.also, request.place)
+    also = tuple(dict.fromkeys(one for one in lines if one is not None and one != place))
     return replace(dump, request=replace(request, place=place, also=also[:MOST_ALSO]))
 
 
 def merged(old: Dump, new: Dump) -> Dump:
     """Two lines about one failure of a library, or one kill: the surer says who, and each what it knows."""
-    best, other = (new, old) if new.sure and not old.sure else (old, new)
+    more_exact = old.kind is Kind.KILL and new.sure and old.who == KERNEL
+    best, other = (new, old) if (new.sure and not old.sure) or more_exact else (old, new)
     place = best.request.place or other.request.place
     request = replace(best.request, place=place, within=best.request.within or other.request.within)
     in_use = best.in_use_bytes if best.in_use_bytes is not None else other.in_use_bytes

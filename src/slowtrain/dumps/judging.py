@@ -22,6 +22,8 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from remedies.killed(dump)
     elif dump.kind is Kind.LIBRARY:
         yield from remedies.library(dump)
+    elif dump.kind is Kind.HOST:
+        yield from remedies.host(dump)
     elif dump.pool is Pool.PINNED:
         yield from remedies.pinned(dump)
     elif what is Purpose.ARRAY and not questions.small(dump):
@@ -32,7 +34,7 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from remedies.tpu(dump, outcome)
     elif outcome is Outcome.TAKEN and not dump.jax:
         yield from remedies.taken(dump)
-    elif outcome is Outcome.UNKNOWN and dump.pool is Pool.DEVICE and (questions.small(dump) or dump.kind is Kind.COPY):
+    elif outcome is Outcome.UNKNOWN and dump.pool is Pool.DEVICE and _unexplained(dump):
         yield from remedies.held(dump)
     elif dump.jax and dump.pool is Pool.DEVICE:
         yield from advising.jax(dump, outcome, tuple(shrinking.smaller(dump, outcome)))
@@ -40,10 +42,15 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from _of_the_pool(dump, outcome, what)
 
 
+def _unexplained(dump: Dump) -> bool:
+    """Whether nothing of the request says why it was refused."""
+    return questions.small(dump) or (dump.request.needed is None and dump.in_use_bytes is None)
+
+
 def _of_the_pool(dump: Dump, outcome: Outcome, what: Purpose) -> Iterator[Advice]:
     if outcome is Outcome.FRAGMENTED:
         yield from remedies.fragments(dump)
-    if outcome is Outcome.FULL and (dump.outside_bytes or 0) >= (dump.request.needed or 0) > 0:
+    if outcome is Outcome.FULL and questions.outside_bytes(dump):
         yield from remedies.outside(dump)
     if questions.part_of_a_card(dump) and outcome is not Outcome.FRAGMENTED:
         yield from remedies.little()

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.dumps.building import Builder
+from slowtrain.dumps.building import KERNEL, Builder
 from slowtrain.dumps.units import SIZE, name, size
 from slowtrain.model.exhaustion import Kind, Pool
 
 # TensorFlow warns so of a large allocation on the host, and goes on.
 LARGE = re.compile(rb"Allocation of (\d{1,19}) exceeds \d{1,3}% of (?:free )?system memory")
+CONTAINER, SLURM = "the container's limit", "Slurm's limit"
 SHARED = "the shared memory of the data loader's workers"
 _KERNEL = re.compile(
-    rb"(Memory cgroup out of memory|[Oo]ut of memory|oom-kill)[.:]? ?Kill(?:ed)? process \d{1,10} \(([^)]{1,100})\)"
+    rb"(Memory cgroup out of memory|[Oo]ut of memory|oom-kill|\bKilled process)[.:]? ?(?:Kill(?:ed)? process )?"
+    rb"\d{1,10} \(([^)]{1,100})\)"
     rb"(?:.{0,300}?anon-rss:(\d{1,15})kB)?"
 )
 _CGROUP_LIMIT = re.compile(rb"memory: usage \d{1,15}kB, limit (\d{1,15})kB")
@@ -49,18 +51,18 @@ def read(line: bytes, builder: Builder) -> bool:
     """Takes what a line tells of a process that was killed; not ``sure`` where the signal alone is known."""
     builder.kind, builder.kept_in = Kind.KILL, Pool.HOST
     if kernel := _KERNEL.search(line):
-        builder.who = "the kernel" if kernel[1].lower().startswith(b"out") else "the container's limit"
+        builder.who = CONTAINER if kernel[1].startswith(b"Memory") else KERNEL
         builder.allocator = name(kernel[2])
         builder.total_bytes = _kib(kernel[3])
         return True
     if oom := _OOM_KILL.search(line):
-        builder.who = "the container's limit" if oom[1] == b"CONSTRAINT_MEMCG" else "the kernel"
+        builder.who = CONTAINER if oom[1] == b"CONSTRAINT_MEMCG" else KERNEL
         return True
     if _SLURM.search(line):
-        builder.who = "Slurm's limit"
+        builder.who = SLURM
         return True
     if _CONTAINER.search(line):
-        builder.who = "the container's limit"
+        builder.who = CONTAINER
         return True
     if _RAY.search(line):
         builder.who = "Ray's memory monitor"
@@ -82,7 +84,7 @@ def limit(line: bytes) -> int | None:
 
 def request(line: bytes, builder: Builder) -> bool:
     """Takes a request for the host's memory that failed in Python."""
-    builder.kept_in = Pool.HOST
+    builder.kind, builder.kept_in = Kind.HOST, Pool.HOST
     if array := _ARRAY.search(line):
         builder.allocator = "NumPy"
         builder.ask(size(array[1], array[2]), shape=array[3], dtype=name(array[4]))

@@ -10,6 +10,7 @@ from slowtrain.model.exhaustion import Kind
 
 # A handle of cuDNN or cuBLAS with its kernels takes less than this: where more is free, memory is not the reason.
 LIBRARY_NEEDS_BYTES = 1 << 30
+CONTEXT_OF_CUDA = "CUDA's context"
 REFUSED = re.compile(
     rb"failed to alloc(?:ate)? (?:[\d.]{1,20}[KMGT]?i?B? \()?(\d{1,19}) ?(?:bytes|B)\)? (from device|on host)"
 )
@@ -43,6 +44,8 @@ def read(line: bytes, builder: Builder) -> bool:
     builder.kind, builder.sure = Kind.LIBRARY, certain is not None
     builder.who = _name(line, found)
     builder.allocator = builder.who
+    if b"when calling" in line or b"cuDNN error" in line:
+        builder.allocator += " under PyTorch"
     return True
 
 
@@ -51,7 +54,7 @@ def context(line: bytes, builder: Builder) -> bool:
     found = CONTEXT.search(line)
     if found is None:
         return False
-    builder.kind, builder.who, builder.allocator = Kind.LIBRARY, "CUDA's context", "CUDA's context"
+    builder.kind, builder.who, builder.allocator = Kind.LIBRARY, CONTEXT_OF_CUDA, CONTEXT_OF_CUDA
     total = size(found[1])
     builder.device_bytes = total if total and total < 1 << 50 else None  # (2**64 - 1 where it is not known)
     return True

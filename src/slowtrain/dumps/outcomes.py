@@ -13,6 +13,8 @@ def of(dump: Dump) -> Outcome:
         return Outcome.KILLED
     if dump.kind is Kind.LIBRARY:
         return Outcome.OTHER if dump.other_reason else Outcome.LIBRARY if dump.sure else Outcome.UNKNOWN
+    if dump.kind is Kind.HOST:
+        return Outcome.FULL  # the system itself refused it
     if needed is None:
         return Outcome.UNKNOWN
     if questions.alone(dump):
@@ -66,11 +68,11 @@ def _held_by_others(dump: Dump, needed: int) -> bool:
 
 def _of_the_card(dump: Dump, needed: int) -> Outcome:
     """Of allocators that say what the card had left (CUDA's own pool, PyTorch)."""
-    left, limit, used = dump.driver_free_bytes or 0, dump.limit_bytes or 0, dump.in_use_bytes or 0
+    left, used = dump.driver_free_bytes or 0, dump.in_use_bytes or 0
     idle = max((dump.pool_bytes or used) - used, 0)
     if left + idle >= needed:
         return Outcome.FRAGMENTED
-    others = limit - left - max(dump.pool_bytes or used, used) - (dump.outside_bytes or 0)
+    others = questions.others_bytes(dump) or 0
     return Outcome.TAKEN if others >= needed and dump.others_bytes is None else Outcome.FULL
 
 

@@ -5,7 +5,7 @@ Did this request alone exceed the device; was the memory held before, and by who
 
 from __future__ import annotations
 
-from slowtrain.dumps import purpose
+from slowtrain.dumps import libraries, purpose
 from slowtrain.dumps.building import CLOSE
 from slowtrain.model.exhaustion import Dump, HeldBy, Kind, Outcome, Pool, Questions
 
@@ -18,6 +18,9 @@ SMALL_SHARE = 1 / 16
 # TensorFlow's pool takes all that is free at its start but for at most a tenth (``MinSystemMemory``), JAX's three
 # quarters: with less than half of the card, others held the rest or a limit was set.
 USUAL_POOL_SHARE = 0.5
+# A process's CUDA context, with the kernels and workspaces of its libraries, takes up to this beside PyTorch's pool,
+# and is in no figure but the card's.
+CONTEXT_BYTES = 1 << 30
 
 
 def of(dump: Dump, outcome: Outcome) -> Questions:
@@ -28,7 +31,7 @@ def of(dump: Dump, outcome: Outcome) -> Questions:
 def alone(dump: Dump) -> bool | None:
     """Whether the request exceeds the whole device, however empty it is."""
     needed = dump.request.needed
-    if needed is None or dump.kind in (Kind.KILL, Kind.LIBRARY):
+    if needed is None or dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.HOST):
         return None
     capacity = capacity_bytes(dump)
     if capacity is not None:
@@ -66,9 +69,15 @@ def others_bytes(dump: Dump) -> int | None:
     if dump.free_at_start_bytes is not None and dump.device_bytes is not None:
         return max(dump.device_bytes - dump.free_at_start_bytes, 0)
     if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes and dump.in_use_bytes:
-        taken = max(dump.pool_bytes or 0, dump.in_use_bytes) + (dump.outside_bytes or 0)
+        taken = max(dump.pool_bytes or 0, dump.in_use_bytes) + max(dump.outside_bytes or 0, CONTEXT_BYTES)
         return max(dump.limit_bytes - dump.driver_free_bytes - taken, 0)
     return None
+
+
+def outside_bytes(dump: Dump) -> int:
+    """What another framework of this process holds, if that is what is short."""
+    outside = max((dump.outside_bytes or 0) - CONTEXT_BYTES, 0)
+    return outside if outside >= (dump.request.needed or 0) else 0
 
 
 def small(dump: Dump) -> bool:
@@ -94,17 +103,20 @@ def _held(dump: Dump, outcome: Outcome) -> tuple[HeldBy | None, int | None, int 
         return HeldBy.LIMIT, None, None
     if outcome in (Outcome.FULL, Outcome.FRAGMENTED):
         held = dump.in_use_bytes if outcome is Outcome.FULL else dump.pool_bytes or dump.in_use_bytes
-        return HeldBy.OWN, (held or 0) + (dump.outside_bytes or 0), whole
+        return HeldBy.OWN, (held or 0) + (dump.outside_bytes or 0) or None, whole
     if outcome is Outcome.TOO_LARGE:
         return HeldBy.NOBODY, None, None
-    if outcome is Outcome.LIBRARY or (outcome is Outcome.UNKNOWN and alone(dump) is False):
+    if outcome is Outcome.LIBRARY and dump.who == libraries.CONTEXT_OF_CUDA:
+        return HeldBy.OTHERS, None, None
+    unexplained = alone(dump) is False or dump.request.needed is None
+    if outcome is Outcome.LIBRARY or (outcome is Outcome.UNKNOWN and dump.kind is Kind.REQUEST and unexplained):
         return HeldBy.SOMEBODY, None, None
     return None, None, None
 
 
 def _constant(dump: Dump) -> bool | None:
     request = dump.request
-    if dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.PROGRAM):
+    if dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.PROGRAM, Kind.HOST):
         return None
     if purpose.constant(request):
         return True

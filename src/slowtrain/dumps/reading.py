@@ -268,7 +268,7 @@ class Reader(Failures):
         if rank.trail.tracing and any(word in line for word in _FRAMES) and rank.trail.frame(line):
             place = rank.trail.place
             if rank.defines in self.dumps and place is not None:
-                self.dumps[rank.defines] = made_at(self.dumps[rank.defines], place)
+                self.dumps[rank.defines] = made_at(self.dumps[rank.defines], place, rank.ran)
         elif b"most recent call last" in line:
             self._traceback(rank, line)
         elif (b"defined at" in line or b"Original stack" in line) and (made := tracebacks.DEFINED.search(line)):
@@ -299,7 +299,9 @@ class Reader(Failures):
         rank.trail.begin()
         rank.trail.node = op
         dump = self.newest(rank)
-        rank.defines = rank.last if dump is not None and dump.kind is not Kind.KILL else None
+        rank.defines = None
+        if dump is not None and dump.kind is not Kind.KILL:
+            rank.defines, rank.ran = rank.last, dump.request
         self.learn(rank, op=op)
 
     def _copy(self, rank: Rank, line: bytes) -> None:
@@ -384,7 +386,7 @@ class Reader(Failures):
         if builder.kind is Kind.KILL:
             self.keep(rank, builder.dump())
             return
-        self.raised |= builder.allocator == "XLA"
+        self.raised |= builder.allocator.startswith(("XLA", "TPU"))
         trail = rank.trail
         if python and (trail.tracing or builder.kind is not Kind.LIBRARY):
             about: dict[str, Any] = {"place": trail.place, "within": trail.within, "constant": trail.constant}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.dumps import killing, outcomes, purpose, questions
+from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
 from slowtrain.dumps.shrinking import FIXED, share
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, HeldBy, Kind, Outcome, Pool, Purpose
@@ -46,13 +46,30 @@ def killed(dump: Dump) -> Iterator[Advice]:
     yield Advice("see what grows: slowtrain run with the script shows the process's memory and the line where it grew")
 
 
+def host(dump: Dump) -> Iterator[Advice]:
+    yield Advice(
+        "do not hold it whole: numpy.memmap or numpy.load(..., mmap_mode='r'), or a tf.data pipeline that reads and "
+        "decodes one batch at a time"
+    )
+    if dump.request.dtype in ("float64", "float32"):
+        yield Advice(f"{dump.request.dtype} is wide for inputs: uint8 or float16 until the batch is on the device")
+    yield Advice("a machine, a container or a job with more memory")
+
+
 def library(dump: Dump) -> Iterator[Advice]:
     if dump.other_reason:
         yield Advice("install the versions that belong together: pip install 'tensorflow[and-cuda]', or 'jax[cuda12]'; "
                      "slowtrain doctor lists what is installed")  # fmt: skip
         return
     yield Advice("end the other processes on this card (nvidia-smi lists them; an old kernel of a notebook counts)")
-    if dump.jax:
+    if dump.who == libraries.CONTEXT_OF_CUDA:
+        yield Advice("where those are yours, let each take what it needs: set_memory_growth, or a LogicalDevice with a "
+                     "memory_limit, in the one that began first")  # fmt: skip
+    elif "PyTorch" in dump.allocator:
+        yield Advice("leave room beside PyTorch's pool: torch.cuda.set_per_process_memory_fraction(0.9), or less kept "
+                     "when the library is first used")  # fmt: skip
+        yield Advice("an index out of range on the GPU can give the same error: CUDA_LAUNCH_BLOCKING=1 tells")
+    elif dump.jax:
         yield Advice("leave more of the card outside of JAX's pool: XLA_PYTHON_CLIENT_MEM_FRACTION=0.7, or "
                      "XLA_PYTHON_CLIENT_PREALLOCATE=false")  # fmt: skip
     else:
@@ -81,7 +98,7 @@ def taken(dump: Dump) -> Iterator[Advice]:
     gain = asked.held_bytes
     enough = None if gain is None else gain + (dump.free_bytes or 0) >= needed
     yield Advice("end the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
-    if asked.held_by is HeldBy.LIMIT or questions.part_of_a_card(dump):
+    if asked.held_by is HeldBy.LIMIT:
         yield Advice("where a limit is set, raise it: memory_limit of a LogicalDevice, per_process_gpu_memory_fraction")
     if "PyTorch" in dump.allocator:
         yield Advice(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.dumps import killing, outcomes, purpose, questions
+from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Dump, Kind, Outcome, Pool, Purpose
 
@@ -14,6 +14,8 @@ def of(dump: Dump, outcome: Outcome) -> str:
         return _killed(dump)
     if dump.kind is Kind.LIBRARY:
         return _library(dump)
+    if dump.kind is Kind.HOST:
+        return _host(dump)
     if outcome is Outcome.TOO_LARGE:
         return _too_large(dump)
     if outcome is Outcome.TAKEN:
@@ -48,7 +50,7 @@ def _full(dump: Dump) -> str:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
         more, short = "", max((dump.request.needed or 0) - free, 0)
     beside = ""
-    if (dump.outside_bytes or 0) >= (dump.request.needed or 0) > 0:
+    if questions.outside_bytes(dump):
         beside = f"; this process holds {size(dump.outside_bytes)} beside PyTorch's pool"
     held = "" if dump.in_use_bytes is None or not questions.small(dump) else f"; {_in_use(dump)} was in use before"
     return (
@@ -93,9 +95,9 @@ def _taken(dump: Dump) -> str:
         pool = f"; the pool got {size(dump.limit_bytes)}" if dump.limit_bytes is not None else ""
         return f"other processes held {size(others)} of the card's {whole} before the run began: {asked}{pool}"
     if questions.part_of_a_card(dump):
-        of_card = f" of the card's {whole}" if dump.device_bytes is not None else ", less than any card has"
+        of_card = f"of the card's {whole}" if dump.device_bytes is not None else "(any card has more)"
         return (
-            f"the pool got only {size(dump.limit_bytes)}{of_card}, when the run began: other processes held the rest, "
+            f"the pool got only {size(dump.limit_bytes)} {of_card} when the run began: other processes held the rest, "
             f"or a limit was set; {asked}"
         )
     if dump.driver_free_bytes is not None:
@@ -143,24 +145,36 @@ def _killed(dump: Dump) -> str:
     )
 
 
+def _host(dump: Dump) -> str:
+    asked = "more of it" if dump.request.needed is None else size(dump.request.needed)
+    shape = f" for an array {list(dump.request.shape)}" if dump.request.shape is not None else ""
+    whom = "Python" if dump.allocator == "the system" else dump.allocator
+    return f"the host's memory ran out: {whom} asked for {asked} at once{shape}, and the system refused"
+
+
 def _library(dump: Dump) -> str:
     free = f", {size(dump.driver_free_bytes)} free on the card" if dump.driver_free_bytes is not None else ""
     if dump.other_reason:
         return f"{dump.who} could not begin, and memory is not the reason: {dump.other_reason}{free}"
     if not dump.sure:
         return f"{dump.who} could not begin{free}; whether for want of memory, the log does not tell"
+    if dump.who == libraries.CONTEXT_OF_CUDA:
+        return "the card had not even the memory to begin: other processes hold all of it"
     refused = f"; the driver had refused {size(dump.refused_bytes)} to the pool before" if dump.refused_bytes else ""
     return f"{dump.who} failed for want of the device's memory, which it takes beside the pool{refused}{free}"
 
 
 def _unknown(dump: Dump) -> str:
     where, request = POOL_NAMES[dump.pool], dump.request
-    array = " of an array that is made a constant" if purpose.of(request) is Purpose.ARRAY else ""
     if dump.kind is Kind.COPY:
-        return f"{where} ran out: the copy of a tensor to it{array} found no room; the log does not say how large it is"
+        what = "a whole array was copied to it as a constant"
+        what = what if purpose.of(request) is Purpose.ARRAY else "a tensor was copied to it"
+        return f"{where} ran out when {what}; the log does not say how large it is"
     if request.needed is None:
         if request.shape is not None:
             return f"{where} ran out when a tensor {list(request.shape)} was asked for; the log does not say by what"
+        if not dump.by_size and dump.in_use_bytes is None:
+            return f"{where} ran out; the error names no size"
         return f"{where} ran out; the log is cut before it says how much was asked for"
     part = dump.by_size or dump.in_use_bytes is not None or dump.free_bytes is not None
     holds = "has a part of the allocator's dump alone" if part else "does not hold the allocator's dump"

@@ -79,10 +79,14 @@ def _what_is_in_use(dump: Dump) -> Iterator[Advice]:
     if largest is not None:
         pieces = "one piece" if largest.count == 1 else f"{largest.count:,} pieces"
         most = f"; most of it is {largest.name or f'{pieces} of {size(largest.each_bytes)}'}"
-    yield Advice(f"this request is small{part}: a smaller one changes nothing. What is in use counts{most}")
+    yield Advice(f"this request is small{part}: what is in use counts, and not this last piece{most}")
+    if "PyTorch" in dump.allocator:
+        yield Advice("torch.cuda.memory_summary() shows what that is; activations shrink with the batch, weights and "
+                     "the optimizer's state do not")  # fmt: skip
+        return
     yield Advice(
-        "slowtrain memory with the script measures which part of that grows with the batch, and the largest batch that "
-        "fits"
+        "activations among that shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
+        "the script measures both, and the largest batch that fits"
     )
 
 

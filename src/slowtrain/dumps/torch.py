@@ -37,6 +37,8 @@ def read(line: bytes, builder: Builder) -> bool:
     if _RAN_OUT.search(line) is None:
         return False
     builder.allocator = ALLOCATOR
+    if b"MPS" in line:
+        line = line.replace(b" GB", b" GiB").replace(b" MB", b" MiB")  # it divides by 1024
     asked = _ASKED.search(line)
     builder.ask(size(asked[1], asked[2]) if asked else None)
     found = {key: value for key, patterns in _FIGURES.items() if (value := _figure(line, patterns)) is not None}

@@ -23,7 +23,7 @@ _PARTS = {b"arguments": "the program's arguments", b"global": "its constants", b
 _DETAIL = re.compile(
     rb"\s*(?:\Z|;|Total hbm usage|Output size|Program \w+ requirement|Largest program allocations|Heap allocator|"
     rb"Persistent allocations|reserved|program\b|scoped|overlays|stack|Max free chunk|Top-of-Memory|Available after|"
-    rb"Program requirement|-{5,})"
+    rb"Program requirement|-{5,}|\s{2,})"
 )
 _EXPANSION = re.compile(rb"\s+Extra memory due to padding: [\d.]{1,20}[KMGT]?B? \((\d{1,9}(?:\.\d{1,3})?)x expansion\)")
 

@@ -39,6 +39,7 @@ class Kind(Text, Enum):
 
     REQUEST = "request"
     PROGRAM = "program"  # a compiler found that a whole program does not fit
+    HOST = "host"  # a request for the host's memory that the system refused
     COPY = "copy"  # of a tensor to the device; its error names no size
     LIBRARY = "library"
     KILL = "kill"

@@ -8,7 +8,7 @@ from typing import Any
 
 from slowtrain import __version__
 from slowtrain.model import Place
-from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, HeldBy, Holder, Kind
+from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, HeldBy, Holder, Kind, Pool
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -29,7 +29,7 @@ def render(found: Exhaustion, *, width: int = 80, colour: bool = False, unicode:
 def headline(found: Exhaustion) -> str:
     if found.findings:
         return found.findings[0].says
-    times = sum(found.retries.values())
+    times = sum(found.retries.values()) - (0 if harmless(found) else sum(found.oversized.values()))
     if not times and found.host_refusals == found.refusals:
         return (
             f"no request failed in this log, but the driver refused pinned memory of the host {found.refusals:,} "
@@ -181,8 +181,9 @@ def answers(one: Finding) -> list[tuple[str, str]]:
     """The three questions that come before any advice, as far as the log answers them."""
     asked = one.questions
     rows: list[tuple[str, str]] = []
+    whole = "device" if one.dump.pool is Pool.DEVICE else "pool"
     if asked.alone is not None:
-        rows.append(("alone", "it exceeds the whole device" if asked.alone else "it would fit into an empty device"))
+        rows.append(("alone", f"it {'exceeds the whole' if asked.alone else 'would fit into an empty'} {whole}"))
     if asked.held_by is not None and asked.held_by is not HeldBy.NOBODY:
         bytes_ = "" if asked.held_bytes is None else f": {wording.size(asked.held_bytes)}"
         bytes_ += f" of {wording.size(asked.whole_bytes)}" if bytes_ and asked.whole_bytes is not None else ""
