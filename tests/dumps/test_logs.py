@@ -63,8 +63,9 @@ RIGHT = {
         "/home/u/model.py:88", held_by="nobody", alone=True, advice=("recompute", "a third"),
     ),
     "jax_small_request": Right(
-        "cannot tell", ("6 MiB were refused", "the pool or the card was held already"), 6 * MIB, "/home/u/render.py:150",
-        "/home/u/models.py:689", held_by=EITHER, alone=False, never=("halve the batch", "jax.checkpoint"),
+        "cannot tell", ("6 MiB were refused", "the pool or the card was held already"), 6 * MIB,
+        "/home/u/render.py:150", "/home/u/models.py:689", held_by=EITHER, alone=False,
+        never=("halve the batch", "jax.checkpoint"),
     ),
     "driver_refused_then_cudnn": Right(
         "no memory for a library", ("cuDNN failed for want of the device's memory", "refused 13.8 GiB"), held_by=EITHER,
@@ -128,7 +129,7 @@ RIGHT = {
     "ipython_cell": Right("cannot tell", ("4 GiB asked for",), 4 * GIB, "notebook cell 12:5", never=()),
     # -- PyTorch
     "torch_old_cached": Right(FULL, ("392 MiB asked for", "206 MiB free"), 392 * MIB, "train.py:120", held_by=OWN,
-                              alone=False, constant=False, never=("halve the batch", "other processes")),
+                              alone=False, never=("halve the batch", "other processes")),
     "torch_no_sizes": Right("cannot tell", ("the error names no size",), None, "/home/u/eval.py:12", held_by=EITHER,
                             advice=("nvidia-smi",)),
     "torch_hip_too_large": Right(LARGE, ("16 GiB asked for in one piece", "15.2 GiB"), 16 * GIB, "/home/u/grid.py:38",
@@ -157,8 +158,8 @@ RIGHT = {
     "tpu_buffer": Right(FULL, ("512 MiB asked for", "12.5 MiB free"), 512 * MIB, "/home/u/load.py:15", held_by=OWN,
                         alone=False),
     "jax_held_by_others": Right(
-        "no memory for a library", ("cuDNN failed for want", "refused 59.4 GiB", "50 MiB free"), None, "/home/u/jx.py:4",
-        held_by=EITHER, advice=("end the other processes", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
+        "no memory for a library", ("cuDNN failed for want", "refused 59.4 GiB", "50 MiB free"), None,
+        "/home/u/jx.py:4", held_by=EITHER, advice=("end the other processes", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
     ),
     "jax_cudnn_not_memory": Right("not for want of memory", ("memory is not the reason", "15.5 GiB free"), None,
                                   "<stdin>:1", sure=False, never=("end the other processes", "MEM_FRACTION")),
@@ -174,8 +175,7 @@ RIGHT = {
     "loader_shared_memory": Right("killed by the system", ("/dev/shm",), advice=("--shm-size",)),
 }  # fmt: skip
 NOTHING_FAILED = {
-    "only_autotune_larger_than_pool": ("nothing failed: a workspace of up to 3.46 GiB, which exceeds the whole pool of "
-                                       "2.97 GiB", True),
+    "only_autotune_larger_than_pool": ("workspace of up to 3.46 GiB, which exceeds the whole pool of 2.97 GiB", True),
     "autotune_partly_larger": ("1 request found none at first: it is nearly full", False),
     "tf1_pinned_refused": ("the driver refused pinned memory of the host 2 times", False),
 }  # fmt: skip
@@ -299,3 +299,78 @@ def test_without_its_tail_nothing_is_made_up(name: str) -> None:
 def test_words_of_a_healthy_log_say_nothing(line: str) -> None:
     with pytest.raises(InputError, match="ran out of memory"):
         dumps.read(io.BytesIO(f"Epoch 1/2\n{line}\nEpoch 2/2\n".encode()), "train.log")
+
+
+TORCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
+)
+# In a container PyTorch tells its own process as another.
+CONTAINER = (
+    f"{TORCH} of which 1.20 GiB is free. Process 123 has 77.94 GiB memory in use. Of the allocated memory 76.00 GiB is "
+    "allocated by PyTorch, and 700.00 MiB is reserved by PyTorch but unallocated."
+)
+CONTAINER_OF_TWO = (
+    f"{TORCH} of which 1.20 GiB is free. Process 123 has 37.90 GiB memory in use. Process 124 has 40.04 GiB memory in "
+    "use. Of the allocated memory 39.00 GiB is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but "
+    "unallocated."
+)
+OLDER = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB total capacity; 14.10 GiB already "
+    "allocated; 0 bytes free; 15.10 GiB reserved in total by PyTorch)"
+)
+XPU = "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.91 GiB."
+XLA = "XlaRuntimeError: RESOURCE_EXHAUSTED:"
+KILLED = "killed by the system"
+LIBRARY = "no memory for a library"
+DOUBT = "cannot tell"
+LINES = [
+    (CONTAINER, FULL, 2 * GIB, OWN),
+    (CONTAINER_OF_TWO, TAKEN, 2 * GIB, OTHERS),
+    (OLDER, FULL, 2 * GIB, OWN),
+    (XPU, LARGE, 20 * GIB, "nobody"),
+    ("ResourceExhaustedError: failed to allocate memory [Op:AddV2]", DOUBT, None, EITHER),
+    ("ResourceExhaustedError:  SameWorkerRecvDone unable to allocate output tensor. Key: /j", DOUBT, None, EITHER),
+    ("InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: out of memory", LIBRARY,
+     None, OTHERS),
+    ("InternalError: Blas GEMM launch failed : a.shape=(64, 100), b.shape=(100, 10)", DOUBT, None, None),
+    (f"{XLA} Out of memory allocating 43432960000 bytes.", DOUBT, 43432960000, None),
+    (f"{XLA} Failed to allocate 2684354560 bytes for new constant", DOUBT, 2684354560, None),
+    (f"{XLA} Allocation (size=46426751488) would exceed memory (size=17179869184)", LARGE, 46426751488, "nobody"),
+    ("E1000: CompileTimeHbmOom: Ran out of memory in memory space hbm. Used 16.72G of 15.75G hbm. Exc", LARGE,
+     17952963297, "nobody"),
+    ("RuntimeError: NCCL error: unhandled cuda error, Cuda failure 2 'out of memory'", LIBRARY, None, EITHER),
+    ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", LIBRARY, None, EITHER),
+    ("MemoryError: Unable to allocate array with shape (60000, 784, 100) and data type float64", FULL,
+     37632000000, OWN),
+    ("RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 9663676416 bytes", FULL,
+     9663676416, OWN),
+    ("terminate called after throwing an instance: what():  std::bad_alloc", FULL, None, OWN),
+    ("OSError: [Errno 12] Cannot allocate memory", FULL, None, OWN),
+    ("OSError: [WinError 1455] The paging file is too small for this operation to complete", FULL, None, OWN),
+    ("exitcode  : -9 (pid: 4021)", KILLED, None, None),
+    ("container exited with code 137", KILLED, None, None),
+    ("subprocess.CalledProcessError: Command died with <Signals.SIGKILL: 9>.", KILLED, None, None),
+    ("RuntimeError: DataLoader worker (pid 271) is killed by signal: Killed.", KILLED, None, None),
+    ("srun: error: node12: task 3: Out Of Memory", KILLED, None, None),
+    ("slurmstepd: error: Exceeded job memory limit at some point.", KILLED, None, None),
+    ("   JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)", KILLED, None, None),
+    ("The node was low on resource: memory. Container main was using 30Gi", KILLED, None, None),
+    ("Your notebook tried to allocate more memory than is available. It has restarted.", KILLED, None, None),
+    ("zsh: killed     python train.py", KILLED, None, None),
+    ("train.sh: line 3: 12345 Killed                  python train.py", KILLED, None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "outcome", "asked", "held_by"), LINES, ids=[line[:40] for line, *_ in LINES])
+def test_what_one_line_tells(line: str, outcome: str, asked: int | None, held_by: str | None) -> None:
+    (one,) = dumps.read(io.BytesIO(f"Epoch 1/2\n{line}\n".encode()), "train.log").findings
+    assert (str(one.outcome), one.dump.request.needed) == (outcome, asked)
+    assert (str(one.questions.held_by) if one.questions.held_by is not None else None) == held_by
+    assert one.advice
+
+
+def test_a_constant_of_xla_is_one() -> None:
+    line = b"XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate 2684354560 bytes for new constant"
+    (one,) = dumps.read(io.BytesIO(line), "train.log").findings
+    assert one.questions.constant is True
+    assert "pass it as an argument" in " ".join(advice.says for advice in one.advice)

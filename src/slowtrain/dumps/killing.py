@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from slowtrain.dumps.building import KERNEL, Builder
-from slowtrain.dumps.units import SIZE, name, size
+from slowtrain.dumps.units import SIZE, bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Pool
 
 # TensorFlow warns so of a large allocation on the host, and goes on.
@@ -24,9 +24,10 @@ _CGROUP_LIMIT = re.compile(rb"memory: usage \d{1,15}kB, limit (\d{1,15})kB")
 _OOM_KILL = re.compile(rb"oom-kill:constraint=(CONSTRAINT_\w{1,20})|invoked oom-killer")
 _SLURM = re.compile(
     rb"[Dd]etected \d{1,9} oom[-_]kill event|[Ee]xceeded (?:job|step) memory limit|task \d[\d,-]{0,30}: Out Of Memory"
-    rb"|exceeded (?:\w{1,20} )?memory limit.{0,60}being killed"
+    rb"|exceeded (?:\w{1,20} )?memory limit.{0,60}being killed|State[=:]\s{0,8}OUT_OF_MEMORY"
 )
-_CONTAINER = re.compile(rb"\bOOMKilled\b(?!\"?[:=] ?(?:false|False))")
+_CONTAINER = re.compile(rb"low on resource: memory|\bOOMKilled\b(?!\"?[:=] ?(?:false|False))")
+_NOTEBOOK = re.compile(rb"tried to allocate more memory than is available|after using all available RAM")
 _RAY = re.compile(rb"killed due to the node running low on memory")
 _SHELL = re.compile(
     rb"(?:\S{1,300}: line \d{1,9}: +\d{1,10} |\[\d{1,4}\]\s{1,4}[+-]?\s{1,4}(?:\d{1,10} )?|zsh: |\(?\d{1,10}\)? )?"
@@ -43,8 +44,14 @@ _BUS = re.compile(
 _ARRAY = re.compile(
     rb"Unable to allocate " + SIZE + rb" for an array with shape \(([\d,\s]{0,300})\) and data type (\w{1,30})"
 )
+_ARRAY_UNSIZED = re.compile(
+    rb"Unable to allocate array with shape \(([\d,\s]{0,300})\) and data type (?:<class ')?(?:numpy\.)?(\w{1,30})"
+)
 _TORCH_CPU = re.compile(rb"(?:can't allocate memory|not enough memory): you tried to allocate (\d{1,19}) bytes")
-_BARE = re.compile(rb"(?:\A|\s)MemoryError(?:: std::bad_alloc)?\s*\Z|what\(\): {1,3}std::bad_alloc|\Astd::bad_alloc")
+_BARE = re.compile(
+    rb"(?:\A|\s)MemoryError(?:: std::bad_alloc)?\s*\Z|what\(\): {1,3}std::bad_alloc|\Astd::bad_alloc"
+    rb"|\[Errno 12\] Cannot allocate memory|paging file is too small"
+)
 
 
 def read(line: bytes, builder: Builder) -> bool:
@@ -63,6 +70,9 @@ def read(line: bytes, builder: Builder) -> bool:
         return True
     if _CONTAINER.search(line):
         builder.who = CONTAINER
+        return True
+    if _NOTEBOOK.search(line):
+        builder.who = "the notebook's limit"
         return True
     if _RAY.search(line):
         builder.who = "Ray's memory monitor"
@@ -88,6 +98,10 @@ def request(line: bytes, builder: Builder) -> bool:
     if array := _ARRAY.search(line):
         builder.allocator = "NumPy"
         builder.ask(size(array[1], array[2]), shape=array[3], dtype=name(array[4]))
+        return True
+    if array := _ARRAY_UNSIZED.search(line):
+        builder.allocator, dtype = "NumPy", name(array[2])
+        builder.ask(bytes_of(dimensions(array[1]), dtype), shape=array[1], dtype=dtype)
         return True
     if torch := _TORCH_CPU.search(line):
         builder.allocator = "PyTorch on the CPU"

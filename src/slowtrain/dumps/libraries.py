@@ -15,7 +15,10 @@ REFUSED = re.compile(
     rb"failed to alloc(?:ate)? (?:[\d.]{1,20}[KMGT]?i?B? \()?(\d{1,19}) ?(?:bytes|B)\)? (from device|on host)"
 )
 CONTEXT = re.compile(
-    rb"failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY[^;]{0,60}"
+    rb"CUDA runtime implicit initialization on GPU:\d{1,3} failed\. Status: out of memory"
+    rb"|(?:Failed setting context|failed call to cuInit|failed call to cuCtxCreate)[^:]{0,40}: CUDA_ERROR_OUT_OF_MEMORY"
+    rb"|cudaGetDevice\(\) failed\. Status: out of memory"
+    rb"|failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY[^;]{0,60}"
     rb"(?:; total memory reported: (\d{1,20}))?"
 )
 MISMATCH = re.compile(rb"Loaded (?:runtime )?CuDNN library: \S+ but source was compiled")
@@ -30,6 +33,7 @@ _CERTAIN = re.compile(
 _DOUBTFUL = re.compile(
     rb"(?P<name>CUDNN|CUBLAS|CUSOLVER)_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)"
     rb"|[Cc]ould not create (?:cudnn|cublas) handle|[Ff]ailed to create (?:cudnn|cublas|cusolver) handle"
+    rb"|Blas (?:x?GEMM|SGEMM|GEMV) launch failed|without BLAS support|No algorithm worked!"
     rb"|Failed to get convolution algorithm|DNN library (?:is not found|initialization failed)"
 )
 _NAMES = {b"CUDNN": "cuDNN", b"CUBLAS": "cuBLAS", b"CUSOLVER": "cuSOLVER", b"CUSPARSE": "cuSPARSE", b"CUFFT": "cuFFT"}
@@ -69,4 +73,4 @@ def _name(line: bytes, found: re.Match[bytes]) -> str:
         return "NCCL"
     if b"cubin" in low or b"module" in low:
         return "CUDA's modules"
-    return "cuBLAS" if b"cublas" in low else "cuSOLVER" if b"cusolver" in low else "cuDNN"
+    return "cuBLAS" if b"blas" in low else "cuSOLVER" if b"cusolver" in low else "cuDNN"

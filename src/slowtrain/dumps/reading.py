@@ -9,7 +9,7 @@ from typing import Any
 from slowtrain.dumps import card, killing, libraries, lines, saying, singles, tpu, tracebacks, xla
 from slowtrain.dumps.building import Builder, Rank, known, made_at, owner
 from slowtrain.dumps.failures import Failures, with_list
-from slowtrain.dumps.units import dimensions, name, size
+from slowtrain.dumps.units import bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Request
 
 MOST_RANKS = 4096
@@ -21,7 +21,8 @@ WORDS = (
     b"Traceback", b"MemAlloc", b"XLA backend", b"rematerialization", b"tensor is not initialized", b"CUDNN_",
     b"CUBLAS_", b"CUSOLVER_", b"CUFFT_", b"CuDNN library", b"convolution algorithm", b"DNN library", b"illed",
     b"xit code", b"xit Code", b"xitcode", b"SIGKILL", b"bad_alloc", b"you tried to allocate", b"Cuda failure",
-    b"Found device", b"That was not possible",
+    b"Found device", b"That was not possible", b"xit status", b"with code", b"launch failed", b"BLAS support",
+    b"algorithm worked", b"ailed to allocate", b"nable to allocate", b"paging file", b"available RAM", b"cuInit",
 )  # fmt: skip
 BLOCK = 1 << 20
 # Lists that XLA writes, one line after another.
@@ -275,7 +276,7 @@ class Reader(Failures):
             self._defined(rank, name(made[1] or made[2]))
         elif b"OOM when allocating" in line:
             self._error(rank, line)
-        elif b"Dst tensor is not initialized" in line:
+        elif b"Dst tensor is not initialized" in line or saying.UNSIZED.search(line):
             self._copy(rank, line)
         elif b"{{node" in line or b"[[node" in line or b"[[Node:" in line:
             self._node(rank, line)
@@ -305,15 +306,16 @@ class Reader(Failures):
         self.learn(rank, op=op)
 
     def _copy(self, rank: Rank, line: bytes) -> None:
-        """A tensor that could not be copied to the device, for its memory was refused: by the dump before, if any."""
-        target = saying.COPIED_FOR.search(line)
+        """An error that names no size, as of a tensor that could not be copied: of the dump before, if any."""
+        target = saying.COPIED_FOR.search(line) or saying.OP.search(line)
         trail = rank.trail
         op = name(target[1]) if target else trail.node
         for thread in list(rank.open):
             self._end(rank, thread)
         dump = self.newest(rank)
         if dump is None or dump.kind not in (Kind.REQUEST, Kind.COPY) or dump.request.shape:
-            self.keep(rank, Builder("", self.lines, rank.name, Request(op=op), kind=Kind.COPY).dump())
+            kind = Kind.COPY if saying.COPY in line else Kind.REQUEST
+            self.keep(rank, Builder("", self.lines, rank.name, Request(op=op), kind=kind).dump())
         self.learn(rank, op=op, place=trail.place, within=trail.within, constant=trail.constant)
         trail.clear()
         if b"[[" in line:
@@ -342,7 +344,7 @@ class Reader(Failures):
             self._end(rank, thread)
         key = owner(self.dumps, Request(shape=shape, op=str(about["op"])), rank.name, allocator)
         if key is None:
-            needed = saying.bytes_of(shape, str(about["dtype"]))
+            needed = bytes_of(shape, str(about["dtype"]))
             one = Builder(allocator, self.lines, rank.name, Request(needed))
             key = self.keep(rank, one.dump())
         self.dumps[key] = known(self.dumps[key], **about)
@@ -390,6 +392,7 @@ class Reader(Failures):
         trail = rank.trail
         if python and (trail.tracing or builder.kind is not Kind.LIBRARY):
             about: dict[str, Any] = {"place": trail.place, "within": trail.within, "constant": trail.constant}
+            about["constant"] |= builder.request.constant
             builder.request = replace(builder.request, **about)
         for thread in list(rank.open):
             self._end(rank, thread)

@@ -37,7 +37,11 @@ MOST_SUMS = 20_000  # distinct sizes in a dump's sums
 RETRIED = b"not a failure"
 # Until 1.0 the size stands behind the dump, by itself.
 ASKED_BEHIND = re.compile(rb"Ran out of memory trying to allocate " + SIZE)
-COPY = re.compile(rb"Dst tensor is not initialized")
+COPY = b"Dst tensor is not initialized"
+# Errors of TensorFlow that name neither size nor shape.
+UNSIZED = re.compile(
+    rb"(?:Error|xhausted|XHAUSTED).{0,200}(?:failed to allocate memory|unable to allocate output tensor)"
+)
 COPIED_FOR = re.compile(rb"in order to run ([\w./:-]{1,200}?):")
 DUMP = re.compile(rb" *BFCAllocator dump for (\S{1,100})")
 INSIDE = re.compile(
@@ -71,19 +75,6 @@ NODE = re.compile(rb"\[\[\{\{node (\S{1,500}?)\}\}|\[\[[Nn]ode:? (\S{1,500})")
 USAGE = re.compile(rb"Current usage from device:[^,]{0,200}, allocator: (\S{1,100})")
 USED = re.compile(rb"\s+" + SIZE + rb" from (\S{1,500})")
 REMAINING = re.compile(rb"\s*Remaining (\d{1,15}) nodes with " + SIZE)
-
-_DTYPE_BYTES = {"float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8, "float64": 8, "int32": 4,
-                "int64": 8, "uint8": 1, "int8": 1, "bool": 1, "int16": 2, "uint16": 2, "complex64": 8}  # fmt: skip
-
-
-def bytes_of(dims: tuple[int, ...] | None, dtype: str) -> int | None:
-    """Of a tensor; None where its type's size is not known."""
-    each = _DTYPE_BYTES.get(dtype)
-    if dims is None or each is None:
-        return None
-    for one in dims:
-        each = min(each * one, 1 << 62)
-    return each
 
 
 def part(builder: Builder, text: bytes) -> None:

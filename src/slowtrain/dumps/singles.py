@@ -10,11 +10,23 @@ _READERS = (
     ((b"ut of memory",), torch.read),
     ((b"memory space", b"not possible", b"would exceed memory"), tpu.read),
     ((b"ut of memory", b"ailed to allocate"), xla.read),
-    ((b"PrimaryCtxRetain",), libraries.context),
-    ((b"CUDNN", b"CUBLAS", b"CUSOLVER", b"CUSPARSE", b"CUFFT", b"udnn handle", b"ublas handle", b"DNN library",
-      b"convolution algorithm", b"Cuda failure", b"CUDA_ERROR_OUT_OF_MEMORY"), libraries.read),
-    ((b"MemoryError", b"Unable to allocate", b"you tried to allocate", b"bad_alloc"), killing.request),
-    ((b"ill", b"oom", b"xit", b"SIG", b"memory", b"Memory"), killing.read),
+    (
+        (b"PrimaryCtxRetain", b"implicit initialization", b"etting context", b"cuInit", b"cuCtxCreate",
+         b"cudaGetDevice"),
+        libraries.context,
+    ),
+    (
+        (b"CUDNN", b"CUBLAS", b"CUSOLVER", b"CUSPARSE", b"CUFFT", b"udnn handle", b"ublas handle", b"DNN library",
+         b"launch failed", b"BLAS support", b"algorithm worked", b"convolution algorithm", b"Cuda failure",
+         b"CUDA_ERROR_OUT_OF_MEMORY"),
+        libraries.read,
+    ),
+    (
+        (b"MemoryError", b"nable to allocate", b"you tried to allocate", b"bad_alloc", b"allocate memory",
+         b"paging file"),
+        killing.request,
+    ),
+    ((b"ill", b"oom", b"xit", b"SIG", b"memory", b"Memory", b"RAM", b"OUT_OF"), killing.read),
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.dumps.building import Builder
+from slowtrain.dumps.building import CLOSE, Builder
 from slowtrain.dumps.units import SIZE, size
 
 ALLOCATOR = "PyTorch's caching allocator"
@@ -48,12 +48,28 @@ def read(line: bytes, builder: Builder) -> bool:
     builder.device_bytes = builder.limit_bytes
     if "idle" in found and "in_use" in found:
         builder.pool_bytes = found["in_use"] + found["idle"]
-    processes = [size(one[1], one[2]) or 0 for one in _PROCESS.finditer(line)]
-    builder.others_bytes = sum(processes) if processes else None
     builder.outside_bytes = found.get("outside")
-    if "own" in found and builder.pool_bytes is not None:
-        builder.outside_bytes = max(found["own"] - builder.pool_bytes, 0)
+    _processes(line, builder, found.get("own"))
     return True
+
+
+def _processes(line: bytes, builder: Builder, own: int | None) -> None:
+    """What other processes hold, and this one beside the pool.
+
+    In a container this process has two numbers, and PyTorch tells it like another: the figures then add up to more than
+    the card has in use.
+    """
+    processes = sorted(size(one[1], one[2]) or 0 for one in _PROCESS.finditer(line))
+    pool = builder.pool_bytes
+    if own is None and processes and pool is not None and builder.limit_bytes is not None:
+        used = builder.limit_bytes - (builder.driver_free_bytes or 0)
+        if pool + sum(processes) > used * (1 + CLOSE):
+            own = next((one for one in processes if one >= pool * (1 - CLOSE)), None)
+            if own is not None:
+                processes.remove(own)
+    builder.others_bytes = sum(processes) if processes else None
+    if own is not None and pool is not None:
+        builder.outside_bytes = max(own - pool, 0)
 
 
 def _figure(line: bytes, patterns: tuple[re.Pattern[bytes], ...]) -> int | None:

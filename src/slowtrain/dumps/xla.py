@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from slowtrain.dumps.building import Builder
 from slowtrain.dumps.tracebacks import library
@@ -13,9 +14,8 @@ from slowtrain.model import Place
 # "Failed to allocate request for 2.99GiB (3206250496B) on device ordinal 0"; on a CPU
 # "Out of memory allocating N bytes".
 ASKED = re.compile(
-    rb"(?:Out of memory (?:while trying to allocate|allocating) "
-    + SIZE
-    + rb"|[Ff]ailed to allocate request for [\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\))"
+    rb"(?:Out of memory (?:while trying to allocate|allocating) " + SIZE + rb"|[Ff]ailed to allocate request for "
+    rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant)"
 )
 BACKEND = b"XLA backend"
 # jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
@@ -58,7 +58,9 @@ def read(line: bytes, builder: Builder) -> bool:
     if found is None:
         return False
     builder.allocator = "XLA"
-    builder.ask(size(found[3]) if found[3] else size(found[1], found[2]))
+    builder.ask(size(found[1], found[2]) if found[1] else size(found[3] or found[4]))
+    if found[4]:
+        builder.request = replace(builder.request, constant=True)
     return True
 
 
