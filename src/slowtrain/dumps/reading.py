@@ -8,49 +8,36 @@ from typing import Any
 
 from slowtrain.dumps import card, killing, libraries, lines, saying, singles, tpu, tracebacks, xla
 from slowtrain.dumps.building import Builder, Rank, known, made_at, owner
-from slowtrain.dumps.failures import Failures, with_list
+from slowtrain.dumps.underway import Underway
 from slowtrain.dumps.units import bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Request
 
 MOST_RANKS = 4096
-MOST_THREADS = 64  # of a rank with a dump under way
 # One of these a block must hold to be looked at line by line, while nothing is under way. Looking for each by itself is
 # several times as fast as for all with one pattern.
 WORDS = (
-    b"bfc_allocator", b"emory", b"OOM", b"oom", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"cudamallocasync",
-    b"Traceback", b"MemAlloc", b"XLA backend", b"rematerialization", b"tensor is not initialized", b"CUDNN_",
-    b"CUBLAS_", b"CUSOLVER_", b"CUFFT_", b"CuDNN library", b"convolution algorithm", b"DNN library", b"illed",
-    b"xit code", b"xit Code", b"xitcode", b"SIGKILL", b"bad_alloc", b"you tried to allocate", b"Cuda failure",
-    b"Found device", b"That was not possible", b"xit status", b"with code", b"launch failed", b"BLAS support",
-    b"algorithm worked", b"ailed to allocate", b"nable to allocate", b"paging file", b"available RAM", b"cuInit",
+    b"alloc", b"emory", b"OOM", b"oom", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"Traceback", b"XLA backend",
+    b"not initialized", b"ALLOC_FAILED", b"_STATUS_", b"DNN library", b"algorithm", b"illed", b"xit", b"SIGKILL",
+    b"Found device", b"paging file", b" RAM", b"launch failed", b"BLAS support",
 )  # fmt: skip
 BLOCK = 1 << 20
 # Lists that XLA writes, one line after another.
 _BUFFERS = {"buffers": xla.buffer, "parts": xla.part, "hbm": tpu.detail}
-_LISTS = ("usage", "buffers")  # under way, beside the dumps of threads
 _FRAMES = (b'File "', b".py", b" In", b"In [", b"<ipython", b"-> ")
 
 
-class Reader(Failures):
+class Reader(Underway):
     """Is given the log block by block; memory does not grow with it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.retries: dict[str, int] = {}
-        self.retried_bytes: dict[str, int] = {}  # the most that one of these asked for
-        self.oversized: dict[str, int] = {}  # those of them that exceed the whole pool
-        self.pool_bytes: dict[str, int] = {}
-        self.jax: set[str] = set()  # ranks in whose lines JAX speaks
         self.raised = False  # XLA's error stands in the log, and not the dump alone
         self.programs: dict[str, tuple[int, int]] = {}  # by rank: bytes that a program needs, and that it may have
         self.refusals = 0
         self.host_refusals = 0
-        self.lines = 0
         self.bytes = 0
-        self.mixed = 0
         self._ranks: dict[str, Rank] = {}
         self._rest = b""
-        self._busy = 0  # blocks to look at although no word of ours is in them
 
     def feed(self, block: bytes) -> None:
         self.bytes += len(block)
@@ -59,14 +46,14 @@ class Reader(Failures):
         if not whole:
             return
         # A quick look, at C's speed, past what is no allocator's: most of a log.
-        if not self._busy and not any(word in data for word in WORDS):
+        if not self.busy and not any(word in data for word in WORDS):
             self.lines += len(whole)
             return
         for line in whole:
             self.lines += 1
             if line:
                 self._line(line)
-        self._busy = max(self._busy - 1, 0)
+        self.busy = max(self.busy - 1, 0)
 
     def close(self) -> None:
         """The log ends here, maybe in the midst of a dump."""
@@ -76,7 +63,7 @@ class Reader(Failures):
             self._rest = b""
         for rank in list(self._ranks.values()):
             for thread in list(rank.open):
-                self._end(rank, thread)
+                self.end(rank, thread)
             self.finish(rank)
 
     @property
@@ -124,11 +111,11 @@ class Reader(Failures):
     def _message(self, rank: Rank, found: re.Match[bytes], text: bytes) -> None:
         """What TensorFlow's own logging wrote."""
         file, thread = found["file"], (found["thread"] or b"").decode()
-        self._busy = 2  # what belongs to it may stand in the next block
+        self.busy = 2  # what belongs to it may stand in the next block
         if file.endswith(b"bfc_allocator.cc"):
-            self._allocator(rank, thread, text)
+            self.allocator(rank, thread, text)
         elif b"cudamallocasync" in file:
-            self._asynchronous(rank, thread, text)
+            self.asynchronous(rank, thread, text)
         elif b"OOM when" in text:
             self._error(rank, text)
         else:
@@ -159,84 +146,6 @@ class Reader(Failures):
             self.programs[rank.name] = max(program, self.programs.get(rank.name, (0, 0)))
         else:
             self._single(rank, text, python=python)
-
-    def _allocator(self, rank: Rank, thread: str, text: bytes) -> None:
-        builder = rank.open.get(thread)
-        chunk = saying.CHUNK.match(text)
-        if chunk is not None:
-            builder = builder or self._begin(rank, thread, "")
-            op = chunk["op"]
-            bytes_ = size(chunk["size"] or chunk["size2"] or b"")
-            made = xla.made_by(chunk["program"]) if chunk["program"] else name(op) if op else ""
-            if chunk["program"]:
-                self.jax.add(rank.name)
-            if bytes_ is not None:
-                builder.chunk(chunk["kind"] != b"Free", bytes_, made)
-            return
-        asked = saying.ASKED.search(text)
-        if asked is not None:
-            allocator = name(asked["allocator"])
-            if saying.RETRIED in text:
-                self.retries[allocator] = self.retries.get(allocator, 0) + 1
-                asked_bytes = size(asked["number"], asked["unit"]) or 0
-                self.retried_bytes[allocator] = max(self.retried_bytes.get(allocator, 0), asked_bytes)
-                known_card = card.of(rank.cards, allocator)
-                if known_card is not None and known_card.pool_bytes is not None:
-                    self.pool_bytes[allocator] = known_card.pool_bytes
-                    self.oversized[allocator] = self.oversized.get(allocator, 0) + (asked_bytes > known_card.pool_bytes)
-                return
-            builder = self._begin(rank, thread, allocator)
-            rounded = size(asked["rounded"]) if asked["rounded"] else None
-            builder.request = Request(size(asked["number"], asked["unit"]), rounded, op=name(asked["op"] or b""))
-            return
-        if behind := saying.ASKED_BEHIND.search(text):
-            self._behind(rank, thread, size(behind[1], behind[2]))
-            return
-        dump = saying.DUMP.match(text)
-        if dump is not None and (builder is None or builder.allocator != name(dump[1])):
-            builder = self._begin(rank, thread, name(dump[1]))
-        if builder is not None:
-            self._part(rank, thread, builder, text)
-        elif saying.INSIDE.match(text):  # the log begins in the midst of a dump
-            self._part(rank, thread, self._begin(rank, thread, ""), text)
-
-    def _behind(self, rank: Rank, thread: str, asked_bytes: int | None) -> None:
-        """The size that stands behind its dump, of which the head may be cut."""
-        builder = rank.open.get(thread)
-        if builder is not None:
-            builder.request = replace(builder.request, bytes=asked_bytes)
-            self._end(rank, thread)
-            return
-        dump = self.newest(rank)
-        if dump is None or dump.kind is not Kind.REQUEST or dump.request.shape is not None:
-            self.keep(rank, Builder("", self.lines, rank.name, Request(asked_bytes)).dump())
-        elif dump.request.needed is None:
-            self.learn(rank, bytes=asked_bytes)
-
-    def _part(self, rank: Rank, thread: str, builder: Builder, text: bytes) -> None:
-        """The lines of a dump that are no chunks."""
-        if text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
-            saying.statistic(builder, text[6:])
-        elif saying.MAP.match(text):
-            builder.map = text.strip()
-            self._end(rank, thread)
-        else:
-            saying.part(builder, text)
-
-    def _asynchronous(self, rank: Rank, thread: str, text: bytes) -> None:
-        """CUDA's own pool (TF_GPU_ALLOCATOR=cuda_malloc_async): no chunks, but what is in use, by size."""
-        asked = saying.ASYNC.search(text)
-        builder = rank.open.get(thread)
-        if asked is not None:
-            builder = self._begin(rank, thread, name(asked[1]))
-            builder.request = Request(size(asked[2]))
-            rank.told, rank.listing = builder, "driver"
-        elif builder is not None and text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
-            saying.statistic(builder, text[6:])
-        elif builder is not None and (row := saying.HISTOGRAM.match(text)):
-            builder.sums[size(row[1]) or 0] = min(int(row[2]), 1 << 40)
 
     # -- lines without a prefix of their own
 
@@ -288,7 +197,7 @@ class Reader(Failures):
             self._said(rank, line, python=True)
 
     def _traceback(self, rank: Rank, line: bytes) -> None:
-        self._busy = 2
+        self.busy = 2
         if named := tracebacks.DETECTED.search(line):
             rank.trail.tracing, rank.trail.node = True, name(named[1])
         else:
@@ -311,7 +220,7 @@ class Reader(Failures):
         trail = rank.trail
         op = name(target[1]) if target else trail.node
         for thread in list(rank.open):
-            self._end(rank, thread)
+            self.end(rank, thread)
         dump = self.newest(rank)
         if dump is None or dump.kind not in (Kind.REQUEST, Kind.COPY) or dump.request.shape:
             kind = Kind.COPY if saying.COPY in line else Kind.REQUEST
@@ -326,7 +235,7 @@ class Reader(Failures):
         found = saying.OOM.search(line)
         if found is None:
             return
-        self._busy = 2
+        self.busy = 2
         allocator = name(found["allocator"] or b"")
         shape = dimensions(found["shape"])
         about: dict[str, Any] = {
@@ -341,7 +250,7 @@ class Reader(Failures):
         if python:
             about |= {"place": trail.place, "within": trail.within, "constant": trail.constant}
         for thread in list(rank.open):
-            self._end(rank, thread)
+            self.end(rank, thread)
         key = owner(self.dumps, Request(shape=shape, op=str(about["op"])), rank.name, allocator)
         if key is None:
             needed = bytes_of(shape, str(about["dtype"]))
@@ -375,14 +284,14 @@ class Reader(Failures):
         builder = Builder("", self.lines, rank.name)
         rank.told, rank.listing = builder, listing
         rank.open["buffers"] = builder
-        self._busy = 2
+        self.busy = 2
 
     def _single(self, rank: Rank, line: bytes, *, python: bool) -> None:
         """A failure that one line tells of."""
         builder = singles.read(line, self.lines, rank.name)
         if builder is None:
             return
-        self._busy = 2
+        self.busy = 2
         if b"XlaRuntimeError" in line or b"JaxRuntimeError" in line or b"jax.errors." in line:
             self.jax.add(rank.name)
         if builder.kind is Kind.KILL:
@@ -395,33 +304,8 @@ class Reader(Failures):
             about["constant"] |= builder.request.constant
             builder.request = replace(builder.request, **about)
         for thread in list(rank.open):
-            self._end(rank, thread)
+            self.end(rank, thread)
         if not self.told_before(rank, builder):
             self.keep(rank, builder.dump())
         if builder.allocator.startswith("TPU"):
             self._buffers(rank, "hbm")
-
-    # -- dumps
-
-    def _begin(self, rank: Rank, thread: str, allocator: str) -> Builder:
-        if thread in rank.open:
-            self._end(rank, thread)
-        if len(rank.open) >= MOST_THREADS:
-            self._end(rank, next(iter(rank.open)))
-        builder = rank.open[thread] = Builder(allocator, self.lines, rank.name)
-        self._busy = 2
-        return builder
-
-    def _end(self, rank: Rank, thread: str) -> None:
-        builder = rank.open.pop(thread)
-        if rank.told is builder:
-            rank.told, rank.listing = None, ""
-        if thread in _LISTS:
-            if rank.last is not None and rank.last in self.dumps:
-                self.dumps[rank.last] = with_list(self.dumps[rank.last], builder.dump())
-            return
-        dump = builder.dump()
-        if dump.request.needed is None and dump.in_use_bytes is None:
-            return  # a line or two of one
-        self.mixed += builder.listed and not dump.whole
-        self.keep(rank, dump)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from slowtrain.dumps import killing, libraries, torch, tpu, xla
 from slowtrain.dumps.building import Builder
 
@@ -30,8 +32,16 @@ _READERS = (
 )  # fmt: skip
 
 
+# Most lines hold none of these.
+_ANY = re.compile(
+    rb"emory|alloc|STATUS_|MEMORY|handle|library|algorithm|failed|failure|support|ill|oom|xit|SIG|RAM|paging"
+)
+
+
 def read(line: bytes, number: int, rank: str) -> Builder | None:
     """The failure that a line tells of, as far as it goes."""
+    if _ANY.search(line) is None:
+        return None
     for words, take in _READERS:
         if any(word in line for word in words):
             builder = Builder("", number, rank)
