@@ -102,8 +102,7 @@ def _held(dump: Dump, outcome: Outcome) -> tuple[HeldBy | None, int | None, int 
     if outcome in (Outcome.FULL, Outcome.FRAGMENTED, Outcome.UNKNOWN) and part_of_a_card(dump):
         return HeldBy.LIMIT, None, None
     if outcome in (Outcome.FULL, Outcome.FRAGMENTED):
-        held = dump.in_use_bytes if outcome is Outcome.FULL else dump.pool_bytes or dump.in_use_bytes
-        return HeldBy.OWN, (held or 0) + (dump.outside_bytes or 0) or None, whole
+        return HeldBy.OWN, (dump.in_use_bytes or 0) + (dump.outside_bytes or 0) or None, whole
     if outcome is Outcome.TOO_LARGE:
         return HeldBy.NOBODY, None, None
     if outcome is Outcome.LIBRARY and dump.who == libraries.CONTEXT_OF_CUDA:
