@@ -322,6 +322,10 @@ XPU = "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 20.00 GiB. G
 XLA = "XlaRuntimeError: RESOURCE_EXHAUSTED:"
 KILLED = "killed by the system"
 LIBRARY = "no memory for a library"
+ON_CPU = (
+    "ResourceExhaustedError: OOM when allocating tensor with shape[65536,65536] and type float on "
+    "/job:localhost/replica:0/task:0/device:CPU:0"
+)
 DOUBT = "cannot tell"
 LINES = [
     (CONTAINER, FULL, 2 * GIB, OWN),
@@ -340,6 +344,11 @@ LINES = [
      17952963297, "nobody"),
     ("RuntimeError: NCCL error: unhandled cuda error, Cuda failure 2 'out of memory'", LIBRARY, None, EITHER),
     ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", LIBRARY, None, EITHER),
+    ("MIOpen Error: hipoc_program.cpp:300: hipErrorOutOfMemory", LIBRARY, None, EITHER),
+    ("InternalError: Failed to call ThenRnnForward with model config: [rnn_mode, 2]", DOUBT, None, None),
+    (f"{ON_CPU} by allocator cpu", FULL, 16 * GIB, OWN),
+    (f"{ON_CPU} by allocator mklcpu", FULL, 16 * GIB, OWN),
+    (f"{ON_CPU} by allocator bfc_cpu_allocator_for_gpu", DOUBT, 16 * GIB, None),
     ("MemoryError: Unable to allocate array with shape (60000, 784, 100) and data type float64", FULL,
      37632000000, OWN),
     ("RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 9663676416 bytes", FULL,
@@ -374,3 +383,18 @@ def test_a_constant_of_xla_is_one() -> None:
     (one,) = dumps.read(io.BytesIO(line), "train.log").findings
     assert one.questions.constant is True
     assert "pass it as an argument" in " ".join(advice.says for advice in one.advice)
+
+
+def test_a_display_beside_the_run_is_not_the_reason() -> None:
+    """It holds 0.9 of 11.2 GiB; the run itself holds ten, and its end would have been enough for this one request."""
+    text = (LOGS / "little_free_at_start.log").read_text()
+    text = text.replace("freeMemory: 500.00MiB", "freeMemory: 10.25GiB")
+    text = text.replace("Limit:                   285212672", "Limit:                 10465865728")
+    text = text.replace("InUse:                   207948800", "InUse:                 10435865728")
+    text = text.replace("Sum Total of in-use chunks: 198.32MiB", "Sum Total of in-use chunks: 9.72GiB")
+    (one,) = dumps.read(io.BytesIO(text.encode()), "train.log").findings
+    assert str(one.outcome) == "full"
+    assert "other processes held 942 MiB" in one.says
+    assert one.questions.held_by is not None
+    assert str(one.questions.held_by) == OWN
+    assert one.advice[0].says.startswith("end the other processes")

@@ -628,6 +628,7 @@ def test_damaged_dumps_never_raise_nor_take_long() -> None:
     chance = random.Random(6)
     seeds = [gzip.decompress(file.read_bytes()) for file in sorted(DATA.glob("*.gz"))]
     seeds += ["\n".join([*dump(s, FULL, 80 * MIB), *error(s, "512,40960")]).encode() for s in STYLES]
+    seeds += [file.read_bytes() for file in sorted((DATA.parent / "logs").glob("*.log"))]
     begun = time.monotonic()
     for i in range(400):
         data = mutated(seeds[i % len(seeds)], chance)
@@ -650,6 +651,11 @@ def test_hostile_lines_take_no_time() -> None:
         b"Allocator (" * 6000, b"OOM when allocating tensor with shape[" + b"1," * 30_000, b"1" * 3_000_000,
         b'File "' * 10_000, b"CUDA out of memory. Tried to allocate " + b"1" * 60_000,
         b"E0000 00:00:1.1   7 bfc_allocator.cc:1] InUse at 7f of size 1 by op " + b"a " * 30_000,
+        b"CUDA out of memory. " + b"Process 1 has 1.0 GiB memory in use. " * 2000, b"Error Exhausted " * 4000,
+        b"CUDA_ERROR_OUT_OF_MEMORY " * 2500, b"[[node a (defined at b" * 3000, b"Cell In [1], in <" * 3000,
+        b"/home/u/a.py in " * 4000, b"killed " * 9000, b"12345 Killed " + b" " * 60_000, b"exit code " * 6000,
+        b"Ran out of memory in memory space hbm. " + b"Used 1G of " * 5000, b"Attempting to reserve 1G" * 2500,
+        b"Unable to allocate 1 GiB for an array with shape (" + b"1, " * 20_000, b"Caused by op '" * 4500,
     ]  # fmt: skip
     begun = time.monotonic()
     for row in rows:

@@ -54,8 +54,12 @@ def _of_the_pool(dump: Dump, outcome: Outcome, what: Purpose) -> Iterator[Advice
         yield from remedies.outside(dump)
     if questions.part_of_a_card(dump) and outcome is not Outcome.FRAGMENTED:
         yield from remedies.little()
+    if outcome is Outcome.FULL and questions.others_too(dump):
+        yield Advice("end the other processes on this card (nvidia-smi lists them)", questions.others_too(dump), True)
     first, then = shrinking.smaller(dump, outcome), remedies.larger(dump, outcome)
     if what is Purpose.UNKNOWN:
         first, then = then, first
     yield from first
     yield from then
+    if questions.without_pool(dump):
+        yield Advice("a machine, a container or a job with more memory")

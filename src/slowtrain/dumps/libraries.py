@@ -25,6 +25,7 @@ MISMATCH = re.compile(rb"Loaded (?:runtime )?CuDNN library: \S+ but source was c
 USAGE = re.compile(rb"Memory usage: (\d{1,19}) bytes free, (\d{1,19}) bytes total")
 _CERTAIN = re.compile(
     rb"(?P<name>CUDNN|CUBLAS|CUSOLVER|CUSPARSE|CUFFT)_(?:STATUS_)?ALLOC_FAILED"
+    rb"|miopenStatusAllocFailed|rocblas_status_memory_error|MIOpen.{0,80}hipErrorOutOfMemory"
     rb"|Cuda failure (?:\d{1,4} )?'out of memory'"
     rb"|CUDA_ERROR_OUT_OF_MEMORY.{0,80}(?:CUBIN|module|cudnn|cublas)"
     rb"|Failed to load in-memory CUBIN.{0,80}CUDA_ERROR_OUT_OF_MEMORY"
@@ -34,7 +35,7 @@ _DOUBTFUL = re.compile(
     rb"(?P<name>CUDNN|CUBLAS|CUSOLVER)_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)"
     rb"|[Cc]ould not create (?:cudnn|cublas) handle|[Ff]ailed to create (?:cudnn|cublas|cusolver) handle"
     rb"|Blas (?:x?GEMM|SGEMM|GEMV) launch failed|without BLAS support|No algorithm worked!"
-    rb"|Failed to get convolution algorithm|DNN library (?:is not found|initialization failed)"
+    rb"|Failed to call ThenRnn|Failed to get convolution algorithm|DNN library (?:is not found|initialization failed)"
 )
 _NAMES = {b"CUDNN": "cuDNN", b"CUBLAS": "cuBLAS", b"CUSOLVER": "cuSOLVER", b"CUSPARSE": "cuSPARSE", b"CUFFT": "cuFFT"}
 
@@ -71,6 +72,8 @@ def _name(line: bytes, found: re.Match[bytes]) -> str:
     low = line.lower()
     if b"cuda failure" in low:
         return "NCCL"
+    if b"miopen" in low or b"rocblas" in low:
+        return "MIOpen" if b"miopen" in low else "rocBLAS"
     if b"cubin" in low or b"module" in low:
         return "CUDA's modules"
     return "cuBLAS" if b"blas" in low else "cuSOLVER" if b"cusolver" in low else "cuDNN"

@@ -17,6 +17,8 @@ def of(dump: Dump) -> Outcome:
         return Outcome.FULL  # the system itself refused it
     if needed is None:
         return Outcome.UNKNOWN
+    if questions.without_pool(dump):
+        return Outcome.FULL  # the system itself refused it
     if questions.alone(dump):
         return Outcome.TOO_LARGE
     if _held_by_others(dump, needed):
@@ -60,7 +62,7 @@ def _held_by_others(dump: Dump, needed: int) -> bool:
     others = questions.others_bytes(dump) if dump.driver_free_bytes is None or dump.others_bytes is not None else None
     if others is not None:
         idle = max((dump.pool_bytes or 0) - (dump.in_use_bytes or 0), 0)
-        return others >= needed and others > idle and others >= questions.SMALL_SHARE * (dump.device_bytes or 0)
+        return others >= needed and others > idle and others >= questions.OTHERS_SHARE * (dump.device_bytes or 0)
     # Without the card's size, a small pool may as well be one that was meant so: then its own use counts.
     beyond = dump.device_bytes is not None or needed > (dump.limit_bytes or 0) * (1 + CLOSE)
     return beyond and questions.part_of_a_card(dump)

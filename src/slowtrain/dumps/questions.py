@@ -18,6 +18,8 @@ SMALL_SHARE = 1 / 16
 # TensorFlow's pool takes all that is free at its start but for at most a tenth (``MinSystemMemory``), JAX's three
 # quarters: with less than half of the card, others held the rest or a limit was set.
 USUAL_POOL_SHARE = 0.5
+# Of the card: less is what a display and its programs have, and the run's own memory counts first.
+OTHERS_SHARE = 0.25
 # A process's CUDA context, with the kernels and workspaces of its libraries, takes up to this beside PyTorch's pool,
 # and is in no figure but the card's.
 CONTEXT_BYTES = 1 << 30
@@ -78,6 +80,20 @@ def outside_bytes(dump: Dump) -> int:
     """What another framework of this process holds, if that is what is short."""
     outside = max((dump.outside_bytes or 0) - CONTEXT_BYTES, 0)
     return outside if outside >= (dump.request.needed or 0) else 0
+
+
+def others_too(dump: Dump) -> int:
+    """What other processes hold by the log's own words, where it would have been enough for the request."""
+    told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
+    others = (others_bytes(dump) or 0) if told else 0
+    return others if others >= (dump.request.needed or 0) > 0 else 0
+
+
+def without_pool(dump: Dump) -> bool:
+    """Whether the request went to the system itself: TensorFlow's allocator of a CPU has no pool of its own."""
+    unknown = dump.limit_bytes is None and dump.in_use_bytes is None and not dump.by_size
+    name = dump.allocator.lower()
+    return dump.kind is Kind.REQUEST and dump.pool is Pool.HOST and unknown and "bfc" not in name and "cpu" in name
 
 
 def small(dump: Dump) -> bool:

@@ -18,7 +18,7 @@ MOST_RANKS = 4096
 WORDS = (
     b"alloc", b"emory", b"OOM", b"oom", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"Traceback", b"XLA backend",
     b"not initialized", b"ALLOC_FAILED", b"_STATUS_", b"DNN library", b"algorithm", b"illed", b"xit", b"SIGKILL",
-    b"Found device", b"paging file", b" RAM", b"launch failed", b"BLAS support",
+    b"Found device", b"paging file", b" RAM", b"launch failed", b"BLAS support", b"ThenRnn", b"MIOpen",
 )  # fmt: skip
 BLOCK = 1 << 20
 # Lists that XLA writes, one line after another.
@@ -128,7 +128,7 @@ class Reader(Underway):
             rank.kill_limit_bytes = killing.limit(text) or rank.kill_limit_bytes
         if xla.BACKEND in text:
             self.jax.add(rank.name)
-        elif b"OUT_OF_MEMORY" in text and (refused := libraries.REFUSED.search(text)):
+        elif (b"OUT_OF_MEMORY" in text or b"hipError" in text) and (refused := libraries.REFUSED.search(text)):
             self.refusals += 1
             if refused[2] == b"on host":
                 self.host_refusals += 1

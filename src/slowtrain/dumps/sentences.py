@@ -14,7 +14,7 @@ def of(dump: Dump, outcome: Outcome) -> str:
         return _killed(dump)
     if dump.kind is Kind.LIBRARY:
         return _library(dump)
-    if dump.kind is Kind.HOST:
+    if dump.kind is Kind.HOST or questions.without_pool(dump):
         return _host(dump)
     if outcome is Outcome.TOO_LARGE:
         return _too_large(dump)
@@ -52,6 +52,8 @@ def _full(dump: Dump) -> str:
     beside = ""
     if questions.outside_bytes(dump):
         beside = f"; this process holds {size(dump.outside_bytes)} beside PyTorch's pool"
+    if not beside and questions.others_too(dump):
+        beside = f"; other processes held {size(questions.others_too(dump))}"
     held = "" if dump.in_use_bytes is None or not questions.small(dump) else f"; {_in_use(dump)} was in use before"
     return (
         f"{POOL_NAMES[dump.pool]} was full: {_asked(dump)}, {size(free)} free in all{more}, {size(short)} short"
@@ -147,8 +149,9 @@ def _killed(dump: Dump) -> str:
 
 def _host(dump: Dump) -> str:
     asked = "more of it" if dump.request.needed is None else size(dump.request.needed)
-    shape = f" for an array {list(dump.request.shape)}" if dump.request.shape is not None else ""
+    shape = f" for {list(dump.request.shape)}" if dump.request.shape is not None else ""
     whom = "Python" if dump.allocator == "the system" else dump.allocator
+    whom = "TensorFlow" if "cpu" in whom else whom
     return f"the host's memory ran out: {whom} asked for {asked} at once{shape}, and the system refused"
 
 

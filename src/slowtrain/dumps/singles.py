@@ -19,8 +19,8 @@ _READERS = (
     ),
     (
         (b"CUDNN", b"CUBLAS", b"CUSOLVER", b"CUSPARSE", b"CUFFT", b"udnn handle", b"ublas handle", b"DNN library",
-         b"launch failed", b"BLAS support", b"algorithm worked", b"convolution algorithm", b"Cuda failure",
-         b"CUDA_ERROR_OUT_OF_MEMORY"),
+         b"MIOpen", b"miopen", b"rocblas", b"ThenRnn", b"launch failed", b"BLAS support", b"algorithm worked",
+         b"convolution algorithm", b"Cuda failure", b"CUDA_ERROR_OUT_OF_MEMORY"),
         libraries.read,
     ),
     (
@@ -34,7 +34,7 @@ _READERS = (
 
 # Most lines hold none of these.
 _ANY = re.compile(
-    rb"emory|alloc|STATUS_|MEMORY|handle|library|algorithm|failed|failure|support|ill|oom|xit|SIG|RAM|paging"
+    rb"emory|alloc|STATUS_|MEMORY|handle|library|algorithm|ailed|failure|support|ill|oom|xit|SIG|RAM|paging"
 )
 
 
