@@ -31,3 +31,16 @@ def test_every_target_of_make_is_listed_in_its_help() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     phony = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE).group(1).split())  # type: ignore[union-attr]
     assert phony == set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
+
+
+UNMAINTAINED = re.compile(r"horovod|ffcv|tensorflow[-_]io\b|tensorflow[-_]addons", re.IGNORECASE)
+# Names that scripts of others have in them, which are recognised and not recommended.
+RECOGNISED = {"capture/child.py", "source/reading/repeatable.py", "lint-corpus.md"}
+
+
+def test_nothing_recommends_a_package_that_nobody_maintains() -> None:
+    source = ROOT / "src/slowtrain"
+    pages = {str(file.relative_to(source)): file for file in source.rglob("*.py")}
+    pages |= {str(file.relative_to(ROOT / "docs")): file for file in (ROOT / "docs").rglob("*.md")}
+    named = {name for name, file in pages.items() if UNMAINTAINED.search(file.read_text(encoding="utf-8"))}
+    assert named - RECOGNISED == set()

@@ -81,7 +81,7 @@ ALIKE = 0.95  # of what another saves: two prices are no closer to each other th
 def _gentler_first(
     found: list[tuple[Diagnosis, Sequence[Remedy]]],
 ) -> list[tuple[Diagnosis, Sequence[Remedy]]]:
-    """Of two neighbours that save about the same of a step, the one whose cure changes less of what is trained."""
+    """Of two neighbours that save about the same of a step, the one whose cure changes less comes first."""
     ordered = list(found)
     for i in range(len(ordered) - 1):
         (one, _), (other, _) = ordered[i : i + 2]
@@ -92,9 +92,9 @@ def _gentler_first(
     return ordered
 
 
-def _changes(one: Diagnosis) -> int:
-    """How much the gentlest cure changes of what is trained."""
-    return min((EFFECTS.index(p.effect) for p in one.prescriptions), default=len(EFFECTS))
+def _changes(one: Diagnosis) -> tuple[int, bool]:
+    """How much the gentlest cure changes of what is trained; of two alike the one that ``fix`` makes comes first."""
+    return min(((EFFECTS.index(p.effect), not p.edits) for p in one.prescriptions), default=(len(EFFECTS), True))
 
 
 def _general(trace: Trace, found: Found) -> Found:
@@ -135,7 +135,7 @@ EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes traini
 MOST_SEEN = 2  # lines of the text beside those that were measured
 
 
-def _rank(one: Diagnosis) -> tuple[float, float, int, str]:
+def _rank(one: Diagnosis) -> tuple[float, float, tuple[int, bool], str]:
     """What saves most comes first; of two that save alike the one whose cure changes least of what is trained."""
     return -round(one.run_share, 3), -round(one.saving.speedup, 2), _changes(one), one.cause
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from slowtrain.errors import EnvironmentMissing, InputError
 
+MOST_BYTES = 5_000_000  # a larger Python file is data, or made by a program
+FIRST_WITHOUT_WORKERS = 3  # Keras' version, under which MultiWorkerMirroredStrategy does not work
 FRAMEWORKS = ("tensorflow", "keras", "jax")
 
 
@@ -28,6 +30,37 @@ def check(target: str, module: bool) -> None:
             f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain where your script runs, "
             "or `pip install 'slowtrain[tensorflow]'` here"
         )
+
+
+def warning(target: str, module: bool) -> str | None:
+    """What is known not to work before it has run: Keras 3's ``fit`` under a strategy of several workers."""
+    import os
+
+    path = Path(*target.split(".")).with_suffix(".py") if module else Path(target)
+    name = b"MultiWorkerMirroredStrategy"
+    try:
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MOST_BYTES else b""
+    except OSError:
+        return None
+    if name not in data:
+        return None
+    from slowtrain import source
+    from slowtrain.machine.environment import keras_backend, keras_version, workers
+    from slowtrain.source.spots.machine import strategies
+
+    keras = keras_version(os.environ) or ""
+    if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_WITHOUT_WORKERS:
+        return None
+    if keras_backend(os.environ) != "tensorflow" or workers(os.environ) == 1:
+        return None
+    read = source.parse(str(path), data.decode("utf-8", "replace"))
+    try:
+        call = next(strategies.failing(read), None) if read is not None else None
+    except (SyntaxError, RecursionError):  # the script's own error comes when it runs
+        return None
+    finally:
+        source.forget()
+    return f"{path}:{call.lineno}: {strategies.SAYS}; {strategies.CURE}" if call is not None else None
 
 
 def absent(module: str) -> str:

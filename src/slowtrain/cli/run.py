@@ -80,6 +80,8 @@ def main(args: argparse.Namespace) -> int:
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command(args.script, args.arguments, args.module)
     progress = Progress(folder)
+    if warning := _target.warning(args.script, args.module):
+        progress.warn(warning)
     if args.live or told is not None:
         from slowtrain.cli._live import Live
 

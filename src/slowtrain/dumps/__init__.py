@@ -18,7 +18,7 @@ from slowtrain.dumps import judging, lines
 from slowtrain.dumps.reading import BLOCK, Reader
 from slowtrain.dumps.wording import size
 from slowtrain.errors import InputError
-from slowtrain.model.exhaustion import Exhaustion, Outcome
+from slowtrain.model.exhaustion import Exhaustion, Kind, Outcome
 
 MOST_FINDINGS = 20
 GZIP = b"\x1f\x8b"
@@ -54,6 +54,8 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
     judged = [judging.judged(replace(dump, jax=dump.rank in found.jax)) for dump in found.dumps.values()]
     judged.sort(
         key=lambda f: (
+            not f.dump.sure,
+            f.dump.kind in (Kind.LIBRARY, Kind.KILL),  # what an allocator says is more exact
             f.dump.request.shape is None and f.dump.request.place is None,
             f.outcome is Outcome.UNKNOWN,
             f.dump.line,
@@ -64,7 +66,7 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
         notes.append(
             f"{found.mixed} of the dumps are cut or mixed with another's lines: their holders are told as far as known"
         )
-    if found.jax and judged and not found.raised:
+    if found.jax and judged and not found.raised and judged[0].dump.kind is Kind.REQUEST:
         notes.append(
             "no error follows in this log: JAX runs ahead of Python, and raises where a result is first waited for; "
             "jax.block_until_ready() behind a step shows which step it was"
@@ -75,7 +77,8 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
             f"where it was to keep to {size(limit)}"
         )
     if found.refusals:
-        notes.append(f"the driver refused {found.refusals} requests of a pool that wanted to grow")
+        requests = "1 request" if found.refusals == 1 else f"{found.refusals} requests"
+        notes.append(f"the driver refused {requests} of a pool that wanted to grow")
     if len(judged) > MOST_FINDINGS:
         notes.append(f"{len(judged) - MOST_FINDINGS} more kinds of dumps are left out")
     return Exhaustion(
@@ -86,7 +89,11 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
         found.count,
         dict(found.retries),
         retried_bytes=dict(found.retried_bytes),
+        oversized=dict(found.oversized),
+        pool_bytes=dict(found.pool_bytes),
         refusals=found.refusals,
+        refused_bytes=found.refused_bytes,
+        host_refusals=found.host_refusals,
         jax=bool(found.jax),
         notes=tuple(notes),
     )

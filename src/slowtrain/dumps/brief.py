@@ -12,12 +12,13 @@ MOST = 6
 
 def brief(found: Exhaustion) -> dict[str, Any] | None:
     """None where the log says nothing of memory."""
-    if not found.findings and not found.retries:
+    sure = [one for one in found.findings if one.dump.sure]
+    if not sure and not found.retries:
         return None
     said: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
-    if not found.findings:
+    if not sure:
         return said
-    one = found.findings[0]
+    one = sure[0]
     dump, asked = one.dump, one.dump.request
     figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
     held = [

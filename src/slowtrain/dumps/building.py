@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from slowtrain.dumps.card import Card
+from slowtrain.dumps.tracebacks import Trail
+from slowtrain.dumps.units import dimensions
 from slowtrain.model import Place
-from slowtrain.model.exhaustion import Dump, Holder, Purpose, Request
+from slowtrain.model.exhaustion import Dump, Holder, Kind, Pool, Request
 
 MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
 MOST_HOLDERS = 12  # are kept of a dump
+KERNEL = "the kernel"  # kills for a container's limit and Slurm's, too
+MOST_ALSO = 4  # lines of the script beside the first
 CLOSE = 0.01  # of a figure that the log gives with three digits
 OTHERS = "all others"
-UNITS = {"": 1, "B": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30, "TiB": 2**40,
-         "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9}  # fmt: skip
-MOST_BYTES = 1 << 62
 Key = tuple[str, str, int | None, str]  # of a kind of dump: rank, allocator, bytes asked for, op
-
-
-def size(number: str | bytes, unit: str | bytes = "") -> int | None:
-    """``32.00`` and ``MiB`` as bytes; None for what is no size."""
-    number = number.decode("ascii", "replace") if isinstance(number, bytes) else number
-    unit = unit.decode("ascii", "replace") if isinstance(unit, bytes) else unit
-    try:
-        found = int(number) if number.isdigit() and unit in ("", "B") else round(float(number) * UNITS[unit])
-    except (KeyError, ValueError, OverflowError):
-        return None
-    return found if 0 <= found <= MOST_BYTES else None
 
 
 @dataclass
@@ -60,6 +51,21 @@ class Builder:
     usable_bytes: int | None = None  # the largest free piece that this request could have had
     map: bytes = b""  # a hundredth of the pool in each letter, _ where nothing is in use
     listed: bool = False  # the log has a list of chunks or buffers of this dump
+    places: dict[str, Place] = field(default_factory=dict)  # by op
+    expansions: dict[str, float] = field(default_factory=dict)  # by op
+    newest_op: str = ""
+    parts: dict[str, int] = field(default_factory=dict)  # of a program, by name
+    kind: Kind = Kind.REQUEST
+    kept_in: Pool | None = None
+    device_bytes: int | None = None
+    others_bytes: int | None = None
+    outside_bytes: int | None = None
+    sure: bool = True
+    who: str = ""
+
+    def ask(self, bytes_: int | None, *, shape: bytes | None = None, dtype: str = "") -> None:
+        dims = dimensions(shape) if shape is not None else None
+        self.request = replace(self.request, bytes=bytes_, shape=dims, dtype=dtype)
 
     def region(self, bytes_: int) -> None:
         self.regions += 1
@@ -83,11 +89,12 @@ class Builder:
         one = self.ops.setdefault(op if op in self.ops or len(self.ops) < MOST_SIZES else OTHERS, [0, 0])
         one[0] += bytes_
         one[1] += count
+        self.newest_op = op
 
     def dump(self) -> Dump:
         """The value; what the log does not say stays None."""
         limit = self.limit_bytes if self.limit_bytes is not None else self.stats.get("Limit") or None
-        told = self.total_bytes if self.total_bytes is not None else self.stats.get("InUse")
+        told = self.stats.get("InUse", self.total_bytes)  # the sum has three digits, the statistics mostly all
         whole = self.listed and told is not None and abs(self.used_bytes - told) <= CLOSE * max(told, 1)
         # Chunks that could not be told from another dump's, or of which the beginning is cut off.
         # Of a list that ends before its sum nobody knows how much of it is missing.
@@ -106,6 +113,8 @@ class Builder:
             self.allocator, self.request, self.line, self.rank, limit, pool, in_use, self.stats.get("MaxInUse"),
             free, largest, self.free if whole else None, self.regions if whole and self.regions else None, growth,
             self.driver_free_bytes, self._by_size(whole), self._by_op(), whole, used_share=self._used_share(),
+            kind=self.kind, kept_in=self.kept_in, device_bytes=self.device_bytes, others_bytes=self.others_bytes,
+            outside_bytes=self.outside_bytes, sure=self.sure, who=self.who, by_part=self._by_part(),
         )  # fmt: skip
 
     def _used_share(self) -> float | None:
@@ -123,8 +132,15 @@ class Builder:
         found = [Holder(each * count, count, each) for each, count in sizes.items() if each]
         return tuple(sorted(found, key=lambda h: (-h.bytes, -(h.each_bytes or 0)))[:MOST_HOLDERS])
 
+    def _by_part(self) -> tuple[Holder, ...]:
+        found = [Holder(bytes_, 1, None, part) for part, bytes_ in self.parts.items()]
+        return tuple(sorted(found, key=lambda h: (-h.bytes, h.name)))
+
     def _by_op(self) -> tuple[Holder, ...]:
-        found = [Holder(bytes_, count, None, op) for op, (bytes_, count) in self.ops.items()]
+        found = [
+            Holder(bytes_, count, None, op, self.places.get(op), self.expansions.get(op))
+            for op, (bytes_, count) in self.ops.items()
+        ]
         return tuple(sorted(found, key=lambda h: (-h.bytes, h.name))[:MOST_HOLDERS])
 
 
@@ -136,11 +152,17 @@ class Rank:
     open: dict[str, Builder] = field(default_factory=dict)
     told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
     listing: str = ""  # of what: stats, usage, buffers, histogram
-    place: Place | None = None
-    within: Purpose | None = None
-    tracing: bool = False
-    node: str = ""
+    trail: Trail = field(default_factory=Trail)
     last: Key | None = None  # key of the dump that ended last
+    cards: dict[int, Card] = field(default_factory=dict)
+    card: int | None = None  # whose properties the next lines tell
+    refused_bytes: int = 0  # the most that the driver refused to the pool
+    host_bytes: int = 0  # the largest allocation that TensorFlow warned of on the host
+    mismatch: bool = False  # cuDNN's version is not the one that the program was built for
+    kill_limit_bytes: int | None = None  # of the container, as the kernel reports it
+    usage: tuple[int, int] | None = None  # bytes free and in all, as cuDNN's failure tells them
+    defines: Key | None = None  # the dump whose op the frames that follow made
+    ran: Request = field(default_factory=Request)  # what was known of it before
 
 
 def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
@@ -166,3 +188,24 @@ def known(dump: Dump, **more: object) -> Dump:
     request = dump.request
     lacking = {k: v for k, v in more.items() if v and not getattr(request, k)}
     return replace(dump, request=replace(request, **lacking)) if lacking else dump  # type: ignore[arg-type]
+
+
+def made_at(dump: Dump, place: Place, ran: Request | None = None) -> Dump:
+    """``dump`` with the line that made its op; the line that ran it is told beside it."""
+    request = dump.request if ran is None else replace(dump.request, place=ran.place, also=ran.also)
+    if request.place == place:
+        return replace(dump, request=request)
+    lines = (*request.also, request.place)
+    also = tuple(dict.fromkeys(one for one in lines if one is not None and one != place))
+    return replace(dump, request=replace(request, place=place, also=also[:MOST_ALSO]))
+
+
+def merged(old: Dump, new: Dump) -> Dump:
+    """Two lines about one failure of a library, or one kill: the surer says who, and each what it knows."""
+    more_exact = old.kind is Kind.KILL and new.sure and old.who == KERNEL
+    best, other = (new, old) if (new.sure and not old.sure) or more_exact else (old, new)
+    place = best.request.place or other.request.place
+    request = replace(best.request, place=place, within=best.request.within or other.request.within)
+    in_use = best.in_use_bytes if best.in_use_bytes is not None else other.in_use_bytes
+    allocator = best.allocator or other.allocator
+    return replace(best, line=old.line, request=request, in_use_bytes=in_use, allocator=allocator)

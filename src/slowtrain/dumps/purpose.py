@@ -12,7 +12,11 @@ from slowtrain.model.exhaustion import Purpose, Request
 _OPTIMIZER = re.compile(rb"[/\\]optim(?:izers?)?[/\\]|[/\\](?:base_)?optimizer(?:_v2)?\.py|[/\\]optax[/\\]")
 _NOT_YET = {b"minimize", b"compute_gradients", b"_compute_gradients", b"get_gradients"}  # take the gradients first
 _INITIALIZER = re.compile(rb"[/\\]initializers?(?:[/\\]|_v\d)|[/\\]init_ops(?:_v2)?\.py")
-_MAKES = {b"build", b"build_wrapper", b"add_weight", b"add_variable", b"_init_from_args"}
+_MAKES = {
+    b"build", b"build_wrapper", b"add_weight", b"add_variable", b"_init_from_args", b"load_weights", b"set_weights",
+    b"batch_set_value", b"load_own_variables", b"load_model",
+}  # fmt: skip
+_CONSTANT = re.compile(r"_EagerConst\Z|(?:.*/)?Const(?:_\d+)?\Z")
 _STEPS = {
     b"fit", b"train_on_batch", b"train_step", b"test_step", b"predict", b"predict_step", b"evaluate", b"call",
     b"_call_impl", b"backward", b"gradient",
@@ -31,6 +35,8 @@ _EITHER = re.compile(r"MatMul(?:_\d+)?\Z|BackpropFilter")
 
 def of(request: Request) -> Purpose:
     """By the op where its name decides it, then by the traceback."""
+    if constant(request):
+        return Purpose.VARIABLE if request.within is Purpose.VARIABLE else Purpose.ARRAY
     parts = request.op.split("/")
     last = _NUMBER.sub("", parts[-1])
     gradient = any(part in ("gradient_tape", "gradients") for part in parts)
@@ -42,6 +48,11 @@ def of(request: Request) -> Purpose:
     if gradient and _EITHER.search(parts[-1]):
         return Purpose.UNKNOWN
     return request.within or (Purpose.STEP if len(parts) > 1 else Purpose.UNKNOWN)
+
+
+def constant(request: Request) -> bool:
+    """Whether it is a constant made from an array."""
+    return request.constant or _CONSTANT.match(request.op) is not None
 
 
 def _optimizer(scope: str) -> bool:

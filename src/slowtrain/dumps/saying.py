@@ -1,16 +1,19 @@
 """What allocators and frameworks say when memory runs out, as patterns; in one place, for versions differ.
 
-TensorFlow 0.7 to 2.21 and JAX (bfc_allocator.cc), their CUDA pool (gpu_cudamallocasync_allocator.cc), PyTorch 1 and 2;
-what XLA says beside that is in ``xla.py``. Bounded everywhere: a line may hold anything.
+TensorFlow 0.7 to 2.21 and JAX (bfc_allocator.cc), their CUDA pool (gpu_cudamallocasync_allocator.cc).
+What others say is in ``xla.py``, ``tpu.py``, ``torch.py``, ``libraries.py`` and ``killing.py``. Bounded everywhere: a
+line may hold anything.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from slowtrain.dumps.building import size
+from slowtrain.dumps import xla
+from slowtrain.dumps.building import Builder
+from slowtrain.dumps.units import SIZE, size
 
-SIZE = rb"([\d.]{1,20}) ?([KMGT]?i?B?)"
 # "Chunk at 0x.. of size N" (until 1.13), "InUse at 0x.. next 1 of size N" (1.14, 2.0), "InUse at 7f.. of size N
 # [by op NAME action_count N step N] next N [freed_at_count N]" (from 2.1).
 CHUNK = re.compile(
@@ -30,9 +33,20 @@ ASKED = re.compile(
     rb"(?: from the \w{1,20} end)?"
     rb"(?: ?requested by op (?P<op>[^\s]{0,500}))?"
 )
+MOST_SUMS = 20_000  # distinct sizes in a dump's sums
 RETRIED = b"not a failure"
+# Until 1.0 the size stands behind the dump, by itself.
+ASKED_BEHIND = re.compile(rb"Ran out of memory trying to allocate " + SIZE)
+COPY = b"Dst tensor is not initialized"
+# Errors of TensorFlow that name neither size nor shape.
+UNSIZED = re.compile(
+    rb"(?:Error|xhausted|XHAUSTED).{0,200}(?:failed to allocate memory|unable to allocate output tensor)"
+)
+COPIED_FOR = re.compile(rb"in order to run ([\w./:-]{1,200}?):")
 DUMP = re.compile(rb" *BFCAllocator dump for (\S{1,100})")
-INSIDE = re.compile(rb" *(?:Bin \(|Bin for|Next region of|\d+ Chunks of size|Sum Total|Total bytes in pool|Stats:)")
+INSIDE = re.compile(
+    rb" *(?:Bin \(|Bin for|Next region of|\d+ Chunks of size|Sum Total|Total bytes in pool|total_region_|Stats:)"
+)
 BIN = re.compile(
     rb"Bin \(\d+\):\s+Total Chunks: \d+, Chunks in use: \d+\.? (?P<number>[\d.]{1,20})(?P<unit>[KMGT]?i?B) allocated"
 )
@@ -58,69 +72,40 @@ OOM = re.compile(
 )
 OP = re.compile(rb"\[Op:([\w./:-]{1,200})\]")
 NODE = re.compile(rb"\[\[\{\{node (\S{1,500}?)\}\}|\[\[[Nn]ode:? (\S{1,500})")
-DETECTED = re.compile(rb"Detected at node '?(\S{1,500}?)'? defined at")
-FRAME = re.compile(rb"File \"([^\"]{1,1000})\", line (\d{1,8})(?:, in (\S{1,200}))?")
-LIBRARY = re.compile(rb"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<|[/\\]Lib[/\\]\w+\.py\Z")
-
 USAGE = re.compile(rb"Current usage from device:[^,]{0,200}, allocator: (\S{1,100})")
 USED = re.compile(rb"\s+" + SIZE + rb" from (\S{1,500})")
 REMAINING = re.compile(rb"\s*Remaining (\d{1,15}) nodes with " + SIZE)
 
-# From 1.0 on "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)", where
-# later versions say "reserved in total by PyTorch"; from 2.1 on in sentences.
-_TORCH_ASKED = re.compile(rb"CUDA out of memory\. Tried to allocate " + SIZE)
-_TORCH = {
-    "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capacity of " + SIZE)),
-    "free": (re.compile(SIZE + rb" free;"), re.compile(rb"of which " + SIZE + rb" is free")),
-    "in_use": (
-        re.compile(SIZE + rb" already allocated"),
-        re.compile(rb"memory " + SIZE + rb" is allocated by PyTorch"),
-    ),
-    "pool": (re.compile(SIZE + rb" reserved in total"),),
-    "idle": (
-        re.compile(SIZE + rb" cached"),
-        re.compile(rb"and " + SIZE + rb" is reserved by PyTorch but unallocated"),
-    ),
-}
-_DTYPE_BYTES = {"float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8, "float64": 8, "int32": 4,
-                "int64": 8, "uint8": 1, "int8": 1, "bool": 1, "int16": 2, "uint16": 2, "complex64": 8}  # fmt: skip
+
+def part(builder: Builder, text: bytes) -> None:
+    """Takes a line of the allocator's dump that is no chunk and has no lines behind it."""
+    if region := REGION.match(text):
+        builder.region(size(region[1]) or 0)
+    elif bin_ := BIN.match(text):
+        builder.bins += 1
+        builder.bins_bytes += size(bin_["number"], bin_["unit"]) or 0
+    elif wanted := BIN_FOR.match(text):
+        if builder.request.bytes is None:
+            builder.request = replace(builder.request, bytes=size(wanted[1], wanted[2]))
+    elif summed := SUMMED.match(text):
+        each = size(summed[2])
+        if each and len(builder.sums) < MOST_SUMS:
+            builder.sums[each] = min(int(summed[1]), 1 << 40)
+    elif total := TOTAL.match(text):
+        builder.total_bytes = size(total[1], total[2])
+    elif pool := POOL.match(text):
+        builder.pool_bytes, builder.limit_bytes = size(pool[1]), size(pool[2])
+        builder.growth_bytes = size(pool[3])
+    else:
+        xla.summary(builder, text)
 
 
-def name(text: bytes | None) -> str:
-    return (text or b"").decode("utf-8", "replace").strip()[:500]
-
-
-def shape(text: bytes | None) -> tuple[int, ...] | None:
-    """``96,96,3`` as numbers."""
-    parts = (text or b"").replace(b" ", b"").split(b",")
-    if not all(p.isdigit() and len(p) <= 18 for p in parts) or len(parts) > 32:
-        return None
-    return tuple(map(int, parts))
-
-
-def bytes_of(dims: tuple[int, ...] | None, dtype: str) -> int | None:
-    """Of a tensor; None where its type's size is not known."""
-    each = _DTYPE_BYTES.get(dtype)
-    if dims is None or each is None:
-        return None
-    for one in dims:
-        each = min(each * one, 1 << 62)
-    return each
-
-
-def torch(line: bytes) -> dict[str, int] | None:
-    """The figures of PyTorch's one line."""
-    asked = _TORCH_ASKED.search(line)
-    bytes_ = size(asked[1], asked[2]) if asked else None
-    if bytes_ is None:
-        return None
-    found = {"asked": bytes_}
-    for key, patterns in _TORCH.items():
-        for pattern in patterns:
-            hit = pattern.search(line)
-            value = size(hit[1], hit[2]) if hit else None
-            if value is not None:
-                found[key] = value
-    if "idle" in found and "in_use" in found:
-        found["pool"] = found["in_use"] + found["idle"]
-    return found
+def statistic(builder: Builder, line: bytes) -> bool:
+    """Takes a line of the allocator's statistics; whether it is one, or empty."""
+    found = STAT.match(line)
+    if found is None:
+        return not line.strip()
+    value = size(found[2], found[3] or b"")
+    if value is not None:
+        builder.stats[found[1].decode()] = value
+    return True

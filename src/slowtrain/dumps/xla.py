@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from slowtrain.dumps.building import Builder, size
-from slowtrain.dumps.saying import SIZE, name
+from slowtrain.dumps.building import Builder
+from slowtrain.dumps.tracebacks import library
+from slowtrain.dumps.units import SIZE, name, size
+from slowtrain.model import Place
 
 # "Out of memory while trying to allocate 20.00GiB."; with XLA_PYTHON_CLIENT_ALLOCATOR=platform (and before jaxlib 0.4)
-# "Failed to allocate request for 2.99GiB (3206250496B) on device ordinal 0".
+# "Failed to allocate request for 2.99GiB (3206250496B) on device ordinal 0"; on a CPU
+# "Out of memory allocating N bytes".
 ASKED = re.compile(
-    rb"(?:Out of memory while trying to allocate "
-    + SIZE
-    + rb"|[Ff]ailed to allocate request for [\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\))"
+    rb"(?:Out of memory (?:while trying to allocate|allocating) " + SIZE + rb"|[Ff]ailed to allocate request for "
+    rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant)"
 )
-# The pool of a JAX process, at its start; "will use up to" where it is not taken at once.
-BACKEND = re.compile(rb"XLA backend (?:allocating|will use up to) ")
+BACKEND = b"XLA backend"
 # jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
 ERROR = re.compile(rb"\b(?:Xla|Jax)RuntimeError\b|\bjax\.errors\.")
 PROGRAM = re.compile(
@@ -27,11 +29,13 @@ SUMMARY = re.compile(
     rb"chunk usable by \w{1,20} end " + SIZE + rb", unallocated bytes " + SIZE + rb", pool size " + SIZE
 )
 EXECUTABLE = re.compile(rb"executable=([^,}\s]{1,300})")
-BUFFER = re.compile(rb"\s+Size: " + SIZE)
-OPERATOR = re.compile(rb"\s+Operator: op_name=\"([^\"\[]{1,1000})")
-LABEL = re.compile(rb"\s+(?:XLA Label: |Entry Parameter Subshape: )(\S{1,200})")
+BUFFER = re.compile(rb"\s*(?:\d{1,4}\. |\s)Size: " + SIZE)
+OPERATOR = re.compile(rb"\s+Operator: (?:op_type=\"[^\"]{0,200}\" )?op_name=\"([^\"\[]{1,1000})")
+SOURCE = re.compile(rb"source_file=\"([^\"]{1,1000})\" source_line=(\d{1,8})")
+LABEL = re.compile(rb"\s+(?:XLA [Ll]abel: %?|Entry Parameter Subshape: )(\S{1,200})")
 BUFFER_REST = re.compile(
-    rb"\s*$|\s+(?:Buffer \d+:|XLA Label|Shape:|Entry Parameter|=====|Allocation type|deduplicated)"
+    rb"\s*$|\s+(?:Buffer \d+:|XLA [Ll]abel|Shape:|Entry Parameter|=====|Allocation type|Unpadded size|Extra memory|"
+    rb"deduplicated|Operator:)"
 )
 ASSIGNED = re.compile(rb"\s+(parameter|constant|maybe_live_out|preallocated temp) allocation: +" + SIZE)
 PARTS = {
@@ -48,12 +52,16 @@ def made_by(annotation: bytes) -> str:
     return name(found[1] if found else annotation)
 
 
-def asked(line: bytes) -> tuple[bool, int | None]:
-    """Whether XLA says that memory ran out, and how much it wanted."""
+def read(line: bytes, builder: Builder) -> bool:
+    """Takes what XLA's own error asked for; whether the line is such an error."""
     found = ASKED.search(line)
     if found is None:
-        return False, None
-    return True, size(found[3]) if found[3] else size(found[1], found[2] or b"")
+        return False
+    builder.allocator = "XLA"
+    builder.ask(size(found[1], found[2]) if found[1] else size(found[3] or found[4]))
+    if found[4]:
+        builder.request = replace(builder.request, constant=True)
+    return True
 
 
 def program(text: bytes) -> tuple[int, int] | None:
@@ -84,6 +92,9 @@ def buffer(builder: Builder, line: bytes) -> bool:
         bytes_ = builder.stats.pop("buffer", 0)
         if bytes_:
             builder.made(name(named[1]), bytes_)
+            source = SOURCE.search(line)
+            if source is not None and not library(source[1]):
+                builder.places.setdefault(builder.newest_op, Place(name(source[1]), int(source[2])))
         return True
     return BUFFER_REST.match(line) is not None
 

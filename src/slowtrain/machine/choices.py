@@ -22,6 +22,13 @@ OFTEN = 0.1
 MOSTLY_CACHED = 0.9
 """Of the bytes read, that the kernel counted as fetched from storage: below, memory had some."""
 
+KERAS_WORKERS = Source(
+    "keras-workers",
+    "fit of Keras 3 raises under tf.distribute.MultiWorkerMirroredStrategy with more than one worker: it cannot make a "
+    "tensor of the batches of several replicas; seen of Keras 3.15 with TensorFlow 2.21 and two workers",
+    "keras-team/keras, issue 20585 (open): https://github.com/keras-team/keras/issues/20585",
+    "2026-11-27",
+)
 OWN = Source(
     "own-choice",
     f"Little is less than {LITTLE_SHARE:.0%} of a card's memory, {LEAST_FREE_SHARE:.0%} of the host's, {ODD_SHARE:.0%} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ENVIRONMENT: Mapping[str, str] = {
     # threads of the host
@@ -85,6 +86,26 @@ ENVIRONMENT: Mapping[str, str] = {
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Those of :data:`ENVIRONMENT` that are set, empty ones too (an empty CUDA_VISIBLE_DEVICES hides every GPU)."""
     return {name: environ[name] for name in ENVIRONMENT if name in environ}
+
+
+def keras_version(environ: Mapping[str, str]) -> str | None:
+    """Of the Keras that ``tf.keras`` is here; None where none is installed. Nothing is imported."""
+    from importlib import metadata
+
+    legacy = environ.get("TF_USE_LEGACY_KERAS", "").strip().lower() in ("1", "true")
+    try:
+        return metadata.version("tf_keras" if legacy else "keras")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def workers(environ: Mapping[str, Any]) -> int | None:
+    """How many processes of ``TF_CONFIG`` train; None where it is not set or cannot be read."""
+    try:
+        cluster = json.loads(environ["TF_CONFIG"])["cluster"]
+        return sum(len(cluster.get(task) or ()) for task in ("chief", "worker"))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
 
 
 def keras_backend(environ: Mapping[str, str]) -> str:

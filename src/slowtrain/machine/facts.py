@@ -15,7 +15,7 @@ from typing import Any
 from slowtrain.machine import cgroup
 from slowtrain.machine.cgroup import number, text
 from slowtrain.machine.devices import devices
-from slowtrain.machine.environment import keras_backend, settings
+from slowtrain.machine.environment import keras_backend, keras_version, settings
 from slowtrain.machine.folder import mount_of
 from slowtrain.machine.gpu import Gpus
 
@@ -49,6 +49,7 @@ def facts(
         "working_folder": _working_folder(root),
         "environment": settings(environ),
         "keras_backend": keras_backend(environ),
+        "keras_version": keras_version(environ),
         "devices": devices(root),
         "gpu": (gpus or Gpus()).facts(),
     }

@@ -1,4 +1,4 @@
-"""Whether driver, CUDA, cuDNN, build and card go together: ``machine/library-mismatch``, ``startup/jit-from-ptx``."""
+"""Whether driver, libraries, build and card go together: ``machine/library-mismatch``, ``startup/jit-from-ptx``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slowtrain.machine import kernels
+from slowtrain.machine.environment import workers
 from slowtrain.machine.libraries import major
-from slowtrain.machine.reading import Facts, at, builds, called, card, cards, present, rows, version
+from slowtrain.machine.reading import Facts, at, backend, builds, called, card, cards, present, rows, version
 from slowtrain.machine.rules import WHEELS
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
@@ -18,7 +19,25 @@ COMPILED = "startup/jit-from-ptx"
 
 
 def matching(facts: Facts) -> Iterator[Check]:
-    """For every build with CUDA: driver, cuDNN, then the code for each card."""
+    """For every build with CUDA: driver, cuDNN, then the code for each card; then Keras and the workers."""
+    yield from _builds(facts)
+    yield from _workers(facts)
+
+
+def _workers(facts: Facts) -> Iterator[Check]:
+    """Several workers and Keras 3: whether the script trains them by ``fit`` is not known here."""
+    environment, keras = at(facts, "environment"), version(at(facts, "keras_version"))
+    count = workers(environment) if isinstance(environment, Mapping) else None
+    if not count or count < 2 or not keras or keras[0] < 3 or backend(facts) != "tensorflow":
+        return
+    says = (
+        f"TF_CONFIG names {count} workers, and Keras {at(facts, 'keras_version')} is installed: its fit fails under "
+        "MultiWorkerMirroredStrategy with more than one worker"
+    )
+    yield Check(CAUSE, "workers", State.NOTED, says, numbers={"workers": float(count)}, sources=("keras-workers",))
+
+
+def _builds(facts: Facts) -> Iterator[Check]:
     made = {name: build for name, build in builds(facts).items() if build.get("cuda_build")}
     if not made or not cards(facts):
         yield from _nothing(facts, bool(made))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slowtrain.machine.choices import OWN
+from slowtrain.machine.choices import KERAS_WORKERS, OWN
 from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
@@ -18,6 +18,7 @@ SOURCES: Mapping[str, Source] = {
     source.key: source
     for source in (
         OWN,
+        KERAS_WORKERS,
         Source(
             "cuda-driver",
             "A CUDA toolkit runs on drivers from 450.80.02 (11.x), 525.60.13 (12.x), 580 (13.x) on; on Windows from "

@@ -28,7 +28,31 @@ class Outcome(Text, Enum):
     FRAGMENTED = "fragmented"  # enough was free, in no one piece
     TAKEN = "taken by others"  # the pool was allowed to grow, and the driver had no more
     TOO_LARGE = "larger than the pool"  # it would not fit into an empty one
+    LIBRARY = "no memory for a library"  # cuDNN, cuBLAS or NCCL, which allocate beside the pool
+    OTHER = "not for want of memory"
+    KILLED = "killed by the system"  # the kernel, a container's limit or a scheduler ended the process
     UNKNOWN = "cannot tell"  # the log does not hold what it takes to say
+
+
+class Kind(Text, Enum):
+    """What the log shows of the failure."""
+
+    REQUEST = "request"
+    PROGRAM = "program"  # a compiler found that a whole program does not fit
+    HOST = "host"  # a request for the host's memory that the system refused
+    COPY = "copy"  # of a tensor to the device; its error names no size
+    LIBRARY = "library"
+    KILL = "kill"
+
+
+class HeldBy(Text, Enum):
+    """Who held the memory before the request."""
+
+    OTHERS = "other processes"
+    LIMIT = "other processes, or a limit that was set"
+    OWN = "this process"
+    SOMEBODY = "this process or others"
+    NOBODY = "nobody"
 
 
 class Purpose(Text, Enum):
@@ -37,6 +61,7 @@ class Purpose(Text, Enum):
     UPDATE = "a variable's update"
     VARIABLE = "the making of a variable"
     STEP = "a step"
+    ARRAY = "an array as a constant"  # all of it at once, whatever the batch
     UNKNOWN = "not known"
 
 
@@ -44,7 +69,9 @@ class Purpose(Text, Enum):
 class Request:
     """What was asked for; ``rounded_bytes`` is what the allocator makes of it.
 
-    ``within`` is what its traceback is about, where that tells.
+    ``within`` is what its traceback is about, where that tells. ``place`` is the line that made the op, where the log
+    has it, else the line that ran it; ``also`` are other lines of the script that the log names. ``constant`` says that
+    the traceback makes a constant from an array.
     """
 
     bytes: int | None = None
@@ -55,6 +82,8 @@ class Request:
     device: str = ""
     place: Place | None = None
     within: Purpose | None = None
+    also: tuple[Place, ...] = ()
+    constant: bool = False
 
     @property
     def needed(self) -> int | None:
@@ -63,12 +92,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Holder:
-    """Memory in use of one kind: ``count`` pieces of ``each_bytes`` (None: of several sizes), made by ``name``."""
+    """Memory in use of one kind: ``count`` pieces of ``each_bytes`` (None: of several sizes), made by ``name``.
+
+    ``expansion`` is how many times as large as its values the device's layout makes it.
+    """
 
     bytes: int
     count: int
     each_bytes: int | None = None
     name: str = ""
+    place: Place | None = None
+    expansion: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +113,12 @@ class Dump:
     ``whole`` says that the list of chunks was complete: their sum is what the allocator says is in use.
     ``by_op`` where the log tells who allocated. ``repeats`` counts dumps of the same kind that followed. ``jax``: JAX
     wrote it, whose settings are others than TensorFlow's.
+
+    ``device_bytes`` and ``free_at_start_bytes`` are the card's, as the log tells them when the run begins.
+    ``others_bytes`` is what other processes have by the log's own words, ``outside_bytes`` what this process has beside
+    the pool. ``refused_bytes`` is the most that the driver refused to the pool. ``sure`` is False where something else
+    than memory may be the reason; ``other_reason`` names it where the log does. ``who`` names the library, or what
+    killed the process.
     """
 
     allocator: str
@@ -101,9 +141,22 @@ class Dump:
     repeats: int = 0
     used_share: float | None = None  # of the pool, as the map at the dump's end draws it: from above
     jax: bool = False
+    kind: Kind = Kind.REQUEST
+    kept_in: Pool | None = None  # where the log says it otherwise than by the allocator's name
+    device_bytes: int | None = None
+    free_at_start_bytes: int | None = None
+    others_bytes: int | None = None
+    outside_bytes: int | None = None
+    refused_bytes: int | None = None
+    sure: bool = True
+    by_part: tuple[Holder, ...] = ()  # of a program: its arguments, its temporaries
+    other_reason: str = ""
+    who: str = ""
 
     @property
     def pool(self) -> Pool:
+        if self.kept_in is not None:
+            return self.kept_in
         name = self.allocator.lower()
         if "host" in name:
             return Pool.PINNED
@@ -120,6 +173,21 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class Questions:
+    """What is answered before any advice; None where the log does not tell.
+
+    ``alone`` says that the request exceeds the whole device by itself. ``held_bytes`` of ``whole_bytes`` is what
+    ``held_by`` had before. ``constant`` says that it is a constant made from an array.
+    """
+
+    alone: bool | None = None
+    held_by: HeldBy | None = None
+    held_bytes: int | None = None
+    whole_bytes: int | None = None
+    constant: bool | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """A dump, judged: one sentence, and what to do, best first."""
 
@@ -128,6 +196,7 @@ class Finding:
     says: str
     advice: tuple[Advice, ...] = ()
     purpose: Purpose = Purpose.UNKNOWN
+    questions: Questions = Questions()
 
 
 @dataclass(frozen=True)
@@ -135,6 +204,7 @@ class Exhaustion:
     """All that one log says of memory. ``findings`` has the most telling first.
 
     ``retries`` counts, by allocator, requests that failed and were met otherwise: the sign of a memory nearly full.
+    Those of them that exceed the whole pool (``oversized``, of ``pool_bytes``) are no such sign.
     """
 
     path: str
@@ -144,6 +214,10 @@ class Exhaustion:
     dumps: int = 0
     retries: Mapping[str, int] = field(default_factory=dict)
     retried_bytes: Mapping[str, int] = field(default_factory=dict)  # the most that one of these asked for
+    oversized: Mapping[str, int] = field(default_factory=dict)
+    pool_bytes: Mapping[str, int] = field(default_factory=dict)
     refusals: int = 0  # of the driver, to a pool that wanted to grow
+    refused_bytes: int = 0  # the most that one of these asked for
+    host_refusals: int = 0  # those of them for pinned memory of the host
     jax: bool = False
     notes: tuple[str, ...] = ()

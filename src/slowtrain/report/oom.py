@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, Holder
+from slowtrain.model import Place
+from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, HeldBy, Holder, Kind, Pool
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -28,16 +29,33 @@ def render(found: Exhaustion, *, width: int = 80, colour: bool = False, unicode:
 def headline(found: Exhaustion) -> str:
     if found.findings:
         return found.findings[0].says
-    times = sum(found.retries.values())
+    times = sum(found.retries.values()) - (0 if harmless(found) else sum(found.oversized.values()))
+    if not times and found.host_refusals == found.refusals:
+        return (
+            f"no request failed in this log, but the driver refused pinned memory of the host {found.refusals:,} "
+            "times: the host, not the card, has little left"
+        )
     if not times:
         return (
             f"no request failed in this log, but the driver refused {found.refusals:,} to a pool that wanted to grow: "
             "others hold the card's memory"
         )
+    if harmless(found):
+        most_bytes, pool_bytes = max(found.retried_bytes.values()), max(found.pool_bytes.values())
+        return (
+            f"nothing failed: a workspace of up to {wording.size(most_bytes)}, which exceeds the whole pool of "
+            f"{wording.size(pool_bytes)}, was refused while algorithms were tried out; this is harmless"
+        )
     if found.jax:
         most = wording.size(max(found.retried_bytes.values(), default=0))
         return f"nothing failed for lack of memory, but {requests(times)} of up to {most} found no room"
     return f"nothing failed for lack of memory, but {requests(times)} found none at first: it is nearly full"
+
+
+def harmless(found: Exhaustion) -> bool:
+    """Whether all that was refused are workspaces that no such pool could ever give."""
+    times = sum(found.retries.values())
+    return not found.findings and times > 0 and sum(found.oversized.values()) == times
 
 
 def requests(count: int) -> str:
@@ -59,7 +77,7 @@ def _lines(found: Exhaustion, paper: Paper) -> Iterator[str]:
 
 def _first(one: Finding, paper: Paper) -> Iterator[str]:
     yield ""
-    for name, said in request(one.dump):
+    for name, said in [*request(one.dump), *answers(one)]:
         yield from _wrapped(paper, f"  {name:<11}", said)
     rows = memory(one.dump)
     if rows:
@@ -67,6 +85,7 @@ def _first(one: Finding, paper: Paper) -> Iterator[str]:
     for title, holders in (
         (f"What held it, by {maker(one.dump)}", one.dump.by_op),
         ("What held it, by size", one.dump.by_size),
+        ("What the program needs", one.dump.by_part),
     ):
         if holders:
             yield ""
@@ -106,6 +125,16 @@ def _others(found: Exhaustion, paper: Paper) -> Iterator[str]:
 
 def _retried(found: Exhaustion) -> Iterator[str]:
     for allocator, count in sorted(found.retries.items()):
+        oversized = found.oversized.get(allocator, 0)
+        if oversized:
+            yield (
+                f"{allocator} refused {requests(oversized)} for a workspace larger than the whole pool of "
+                f"{wording.size(found.pool_bytes.get(allocator, 0))}: cuDNN tries faster algorithms that way, and goes "
+                "on with another; a smaller batch may make the faster one fit"
+            )
+        count -= oversized
+        if not count:
+            continue
         times = "once" if count == 1 else f"{count:,} times"
         if found.jax:
             yield (
@@ -139,10 +168,29 @@ def request(dump: Dump) -> list[tuple[str, str]]:
         found.append(("by op", asked.op))
     if asked.place is not None:
         found.append(("in", str(asked.place)))
+    if asked.also:
+        found.append(("also in", ", ".join(map(str, asked.also))))
     whose = f", rank {dump.rank}" if dump.rank else ""
     times = f", and {dump.repeats:,} times more" if dump.repeats else ""
-    found.append(("allocator", f"{dump.allocator or 'unknown'} ({dump.pool}){whose}, line {dump.line:,}{times}"))
+    name, who = ("killed by", dump.who) if dump.kind is Kind.KILL else ("allocator", dump.allocator)
+    found.append((name, f"{who or 'unknown'} ({dump.pool}){whose}, line {dump.line:,}{times}"))
     return found
+
+
+def answers(one: Finding) -> list[tuple[str, str]]:
+    """The three questions that come before any advice, as far as the log answers them."""
+    asked = one.questions
+    rows: list[tuple[str, str]] = []
+    whole = "device" if one.dump.pool is Pool.DEVICE else "pool"
+    if asked.alone is not None:
+        rows.append(("alone", f"it {'exceeds the whole' if asked.alone else 'would fit into an empty'} {whole}"))
+    if asked.held_by is not None and asked.held_by is not HeldBy.NOBODY:
+        bytes_ = "" if asked.held_bytes is None else f": {wording.size(asked.held_bytes)}"
+        bytes_ += f" of {wording.size(asked.whole_bytes)}" if bytes_ and asked.whole_bytes is not None else ""
+        rows.append(("held by", f"{asked.held_by}, before{bytes_}"))
+    if asked.constant:
+        rows.append(("constant", "made from an array"))
+    return rows
 
 
 def memory(dump: Dump) -> list[tuple[str, str]]:
@@ -154,6 +202,7 @@ def memory(dump: Dump) -> list[tuple[str, str]]:
         ("largest free piece", dump.largest_free_bytes, ""),
         ("peak", dump.peak_bytes, ""),
         ("left on the card", dump.driver_free_bytes, ""),
+        ("the card's own", dump.device_bytes if dump.device_bytes != dump.limit_bytes else None, ""),
     ]
     return [(name, wording.size(value) + more) for name, value, more in rows if value is not None]
 
@@ -165,7 +214,9 @@ def maker(dump: Dump) -> str:
 
 def holder(one: Holder) -> str:
     if one.name:
-        return f"{one.name} ({one.count:,} pieces)" if one.count > 1 else one.name
+        padded = f", {one.expansion:g} times as large by padding" if (one.expansion or 1) >= 1.5 else ""
+        where = f" at {one.place}" if one.place is not None else ""
+        return (f"{one.name} ({one.count:,} pieces)" if one.count > 1 else one.name) + where + padded
     pieces = "1 piece" if one.count == 1 else f"{one.count:,} pieces"
     return f"{pieces} of {wording.size(one.each_bytes)}"
 
@@ -191,9 +242,12 @@ def document(found: Exhaustion) -> dict[str, Any]:
             "log": {"path": found.path, "bytes": found.bytes, "lines": found.lines},
             "says": headline(found),
             "outcome": found.findings[0].outcome if found.findings else None,
+            "harmless": harmless(found),
             "dumps": found.dumps,
             "findings": [_finding(one) for one in found.findings],
             "retries": found.retries,
+            "retries_larger_than_pool": found.oversized,
+            "driver_refusals": found.refusals,
             "notes": found.notes,
         }
     )
@@ -218,8 +272,22 @@ def _finding(one: Finding) -> dict[str, Any]:
             "op": asked.op or None,
             "device": asked.device or None,
             "purpose": one.purpose,
-            "place": {"file": asked.place.file, "line": asked.place.line} if asked.place else None,
+            "place": _place(asked.place),
+            "other_places": [_place(place) for place in asked.also],
         },
+        "kind": dump.kind,
+        "by": dump.who or None,
+        "sure": dump.sure,
+        "questions": {
+            "exceeds_device_alone": one.questions.alone,
+            "held_before_by": one.questions.held_by,
+            "held_before_bytes": one.questions.held_bytes,
+            "of_bytes": one.questions.whole_bytes,
+            "constant_of_array": one.questions.constant,
+        },
+        "device_bytes": dump.device_bytes,
+        "free_at_start_bytes": dump.free_at_start_bytes,
+        "driver_refused_bytes": dump.refused_bytes,
         "limit_bytes": dump.limit_bytes,
         "pool_bytes": dump.pool_bytes,
         "in_use_bytes": dump.in_use_bytes,
@@ -232,6 +300,14 @@ def _finding(one: Finding) -> dict[str, Any]:
         "regions": dump.regions,
         "complete": dump.whole,
         "by_size": [{"bytes": h.bytes, "count": h.count, "each_bytes": h.each_bytes} for h in dump.by_size],
-        "by_op": [{"op": h.name, "bytes": h.bytes, "count": h.count} for h in dump.by_op],
+        "by_op": [
+            {"op": h.name, "bytes": h.bytes, "count": h.count, "place": _place(h.place), "expansion": h.expansion}
+            for h in dump.by_op
+        ],
+        "by_part": [{"part": h.name, "bytes": h.bytes} for h in dump.by_part],
         "advice": [{"says": a.says, "gain_bytes": a.gain_bytes, "enough": a.enough} for a in one.advice],
     }
+
+
+def _place(place: Place | None) -> dict[str, Any] | None:
+    return {"file": place.file, "line": place.line} if place is not None else None

@@ -14,12 +14,16 @@ HOLDERS = 12
 def render(found: Exhaustion) -> str:
     """The whole page."""
     said = oom.headline(found)
-    word = el("span", str(found.findings[0].outcome) if found.findings else "nearly full", class_="verdict")
+    word = el("span", str(found.findings[0].outcome) if found.findings else _without(found), class_="verdict")
     what = el("p", "Slowtrain on the memory in ", el("code", found.path), class_="what clamp")
     header = el("header", el("div", what, el("h1", word, said)))
     footer = el("footer", el("p", f"{found.lines:,} lines read, {found.dumps:,} dumps."))
     main = el("main", [_finding(one, first=i == 0) for i, one in enumerate(found.findings)], _notes(found))
     return shell.page(f"{said}: {found.path}, by Slowtrain", header, main, footer, oom.render_json(found))
+
+
+def _without(found: Exhaustion) -> str:
+    return "harmless" if oom.harmless(found) else "nearly full"
 
 
 def _notes(found: Exhaustion) -> Markup | None:
@@ -30,13 +34,12 @@ def _notes(found: Exhaustion) -> Markup | None:
 
 def _finding(one: Finding, *, first: bool) -> Markup:
     dump = one.dump
-    facts = [*oom.request(dump), *oom.memory(dump)]
+    facts = [*oom.request(dump), *oom.answers(one), *oom.memory(dump)]
     rows = [el("tr", el("td", name), el("td", el("code", said))) for name, said in facts]
     title = "What was asked, and what there was" if first else one.says
     parts: list[Markup | None] = [_pool(dump), el("table", el("tbody", rows))]
-    parts += [
-        _holders(name, holders, dump) for name, holders in ((oom.maker(dump), dump.by_op), ("size", dump.by_size))
-    ]
+    held = ((oom.maker(dump), dump.by_op), ("size", dump.by_size), ("part", dump.by_part))
+    parts += [_holders(name, holders, dump) for name, holders in held]
     if one.advice:
         parts.append(el("h3", "What to do"))
         parts.append(el("ol", [el("li", oom.told(advice)) for advice in one.advice]))

@@ -1,13 +1,18 @@
-"""Driver, CUDA, cuDNN, build and card do not go together."""
+"""Driver, libraries, build and card do not go together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.source import Source, edits
+from slowtrain.source.spots.machine import strategies
 
 
 class LibraryMismatch(Judged, Cause):
-    """Driver, CUDA, cuDNN, the framework's build and the card do not go together.
+    """Driver, CUDA, cuDNN, the framework's build, Keras and the card do not go together.
 
     ## What it means
     Each of the five has versions, and a build of a framework takes only some of the others. Where they do not
@@ -19,6 +24,10 @@ class LibraryMismatch(Judged, Cause):
     jaxlib, too. A version that no rule is known for is unchecked. Libraries that lie there and are not loaded say
     nothing: PyTorch, JAX and TensorFlow take those of their own wheels.
 
+    Keras 3 is the Keras of TensorFlow from 2.16 on, and its `fit` does not work under
+    `tf.distribute.MultiWorkerMirroredStrategy` with more than one worker (keras issue 20585). `slowtrain lint` and
+    `slowtrain run` see that in the script; `slowtrain doctor` notes it where `TF_CONFIG` names several workers.
+
     ## What to do
     Update what is too old: `slowtrain doctor` says which, and to what. Mixed installations (CUDA from wheels
     beside CUDA on `LD_LIBRARY_PATH`) are best made one.
@@ -27,7 +36,41 @@ class LibraryMismatch(Judged, Cause):
     When the GPU works and only a newer driver than needed is there: newer drivers run older builds.
     """
 
-    title = "Driver, CUDA, cuDNN, build and card do not go together"
+    title = "Driver, libraries, build and card do not go together"
+    words = (strategies.NAME,)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A strategy of several workers in a script that trains by ``fit``."""
+        for call in strategies.failing(source):
+            cure = Prescription("advice", Effect.EQUIVALENT, strategies.CURE)
+            yield Spot(edits.start(call), edits.end(call), strategies.SAYS, cure)
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with strategy.scope():
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+        history = model.fit(np.ones((256, 4)), np.ones((256, 1)), epochs=1)
+        """,
+            """
+        import numpy as np
+        import tensorflow as tf
+        import tf_keras as keras
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with strategy.scope():
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+        history = model.fit(np.ones((256, 4)), np.ones((256, 1)), epochs=1)
+        """,
+        ),
+    )
 
     fires = (
         """

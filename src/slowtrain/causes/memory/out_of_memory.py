@@ -15,7 +15,7 @@ from slowtrain.trace import Event, Trace
 from slowtrain.whatif import Remedy
 
 # In an advice that changes what is trained.
-CHANGING = ("halve the batch", "float16", "a smaller model", "optimizer with less")
+CHANGING = ("halve the batch", "divide the batch", "float16", "a smaller model", "optimizer with less")
 FIGURES = ("asked_bytes", "limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes")
 
 

@@ -1,0 +1,57 @@
+"""What TensorFlow and JAX say of a card when they begin: its memory, what of it was free, their pool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from slowtrain.dumps.units import SIZE, size
+
+MOST_CARDS = 64
+_FOUND = re.compile(rb"Found device (\d{1,3}) with properties")
+_TOTAL_AND_FREE = re.compile(rb"totalMemory: " + SIZE + rb" freeMemory: " + SIZE)  # TensorFlow 1.4 to 1.13
+_TOTAL = re.compile(rb"\s*Total memory: " + SIZE + rb"\s*\Z")  # until 1.3
+_FREE = re.compile(rb"\s*Free memory: " + SIZE + rb"\s*\Z")
+_DEVICE = re.compile(rb"deviceMemorySize: " + SIZE)  # 2.1 to 2.6
+_CREATED = re.compile(rb"GPU:(\d{1,3}) with (\d{1,9}) MB memory")  # its MB are MiB
+_BACKEND = re.compile(rb"XLA backend (?:allocating|will use up to) (\d{1,19}) bytes on device (\d{1,3})")
+_INDEX = re.compile(r"(?:GPU|gpu)_(\d{1,3})_bfc")
+
+
+@dataclass
+class Card:
+    total_bytes: int | None = None
+    free_bytes: int | None = None  # before the run took any
+    pool_bytes: int | None = None
+
+
+def learn(cards: dict[int, Card], current: int | None, line: bytes) -> int | None:
+    """Takes what a line says of a card into ``cards``. ``current`` is the card that the lines before were about."""
+    if found := _FOUND.search(line):
+        current = int(found[1])
+    elif found := _TOTAL_AND_FREE.search(line):
+        card = _card(cards, current or 0)
+        card.total_bytes, card.free_bytes = size(found[1], found[2]), size(found[3], found[4])
+    elif found := _DEVICE.search(line):
+        _card(cards, current or 0).total_bytes = size(found[1], found[2])
+    elif found := _CREATED.search(line):
+        _card(cards, int(found[1])).pool_bytes = int(found[2]) << 20
+    elif found := _BACKEND.search(line):
+        _card(cards, int(found[2])).pool_bytes = size(found[1])
+    elif current is not None and (found := _TOTAL.match(line)):
+        _card(cards, current).total_bytes = size(found[1], found[2])
+    elif current is not None and (found := _FREE.match(line)):
+        _card(cards, current).free_bytes = size(found[1], found[2])
+    return current
+
+
+def of(cards: dict[int, Card], allocator: str) -> Card | None:
+    """The card of an allocator; where its name does not say which, the only one."""
+    index = _INDEX.search(allocator)
+    if index is not None:
+        return cards.get(int(index[1]))
+    return next(iter(cards.values())) if len(cards) == 1 else None
+
+
+def _card(cards: dict[int, Card], index: int) -> Card:
+    return cards.setdefault(index if len(cards) < MOST_CARDS else next(iter(cards)), Card())

@@ -1,0 +1,120 @@
+"""The failures that a log tells of, one of each kind, and what later lines add to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slowtrain.dumps import card, killing, libraries
+from slowtrain.dumps.building import Builder, Key, Rank, known, merged
+from slowtrain.model.exhaustion import Dump, Kind, Pool
+
+MOST_DUMPS = 200  # of different kinds
+
+
+class Failures:
+    """``dumps`` holds one of each kind (rank, allocator, op, size), with the times that it came again."""
+
+    def __init__(self) -> None:
+        self.dumps: dict[Key, Dump] = {}
+        self.count = 0
+
+    def newest(self, rank: Rank) -> Dump | None:
+        """The failure that the lines behind it are about."""
+        return self.dumps.get(rank.last) if rank.last is not None else None
+
+    def learn(self, rank: Rank, **about: object) -> None:
+        """What is told of the newest failure's request; what is known already stays."""
+        if rank.last is not None and rank.last in self.dumps:
+            self.dumps[rank.last] = known(self.dumps[rank.last], **about)
+
+    def keep(self, rank: Rank, dump: Dump) -> Key:
+        self.count += 1
+        dump = self._on_card(rank, dump)
+        key = (rank.name, _about(dump), dump.request.needed, dump.request.op)
+        if key in self.dumps and dump.kind in (Kind.LIBRARY, Kind.KILL):
+            self.count -= 1
+            self.dumps[key] = merged(self.dumps[key], dump)
+        elif key in self.dumps:
+            self.dumps[key] = replace(self.dumps[key], repeats=self.dumps[key].repeats + 1)
+        else:
+            if len(self.dumps) >= MOST_DUMPS:
+                self.dumps.pop(next(reversed(self.dumps)))
+            self.dumps[key] = dump
+        rank.last = key
+        return key
+
+    def _on_card(self, rank: Rank, dump: Dump) -> Dump:
+        """With what the log's beginning says of the card."""
+        known_card = card.of(rank.cards, dump.allocator)
+        if known_card is None or dump.pool is not Pool.DEVICE or dump.kind is Kind.PROGRAM:
+            return dump
+        limit = dump.limit_bytes if dump.limit_bytes is not None else known_card.pool_bytes
+        total = dump.device_bytes if dump.device_bytes is not None else known_card.total_bytes
+        return replace(dump, limit_bytes=limit, device_bytes=total, free_at_start_bytes=known_card.free_bytes)
+
+    def finish(self, rank: Rank) -> None:
+        """What the whole log of a rank says of the failures of libraries, and of kills."""
+        for key, dump in self.dumps.items():
+            if key[0] != rank.name:
+                continue
+            if dump.kind is Kind.LIBRARY:
+                self.dumps[key] = _library(dump, rank)
+            elif dump.kind is Kind.KILL:
+                limit = dump.limit_bytes if dump.limit_bytes is not None else rank.kill_limit_bytes
+                self.dumps[key] = replace(dump, limit_bytes=limit, refused_bytes=rank.host_bytes or None)
+
+    def told_before(self, rank: Rank, builder: Builder) -> bool:
+        """Whether the newest dump of the rank is the same failure, without a line of the script; then it gets one.
+
+        XLA's error follows the allocator's dump of the same size, and Python's traceback a line of the log's own.
+        """
+        asked = builder.request.needed
+        key = next((key for key in reversed(self.dumps) if key[0] == rank.name), None)
+        if key is None or asked is None:
+            return False
+        dump = self.dumps[key]
+        before = dump.request.needed
+        alike = builder.allocator == "XLA" or (builder.allocator == dump.allocator and dump.request.place is None)
+        if not alike or before is None or abs(before - asked) > 0.01 * asked:
+            return False
+        request = builder.request
+        self.dumps[key] = known(dump, place=request.place, within=request.within, constant=request.constant)
+        rank.last = key
+        return True
+
+
+def _about(dump: Dump) -> str:
+    """What tells a failure from others of its rank: a process is killed once, whoever says so."""
+    if dump.kind is not Kind.KILL:
+        return dump.allocator
+    return "killed" if dump.who != killing.SHARED else dump.who
+
+
+def _library(dump: Dump, rank: Rank) -> Dump:
+    free, total = rank.usage or (None, dump.device_bytes)
+    dump = replace(
+        dump, refused_bytes=rank.refused_bytes or None, driver_free_bytes=free, device_bytes=total,
+        sure=dump.sure or rank.refused_bytes > 0,
+    )  # fmt: skip
+    if dump.sure:
+        return dump
+    if rank.mismatch:
+        return replace(dump, other_reason="the version of cuDNN is not the one that the program was built for")
+    if free is not None and free >= libraries.LIBRARY_NEEDS_BYTES:
+        return replace(dump, other_reason="enough memory was free")
+    return dump
+
+
+def with_list(dump: Dump, listed: Dump) -> Dump:
+    """``dump`` with what a list behind it tells: who allocated, the parts of a program, the device's capacity."""
+    places = tuple(dict.fromkeys(holder.place for holder in listed.by_op if holder.place is not None))
+    also = tuple(place for place in places[:1] if place != dump.request.place)
+    request = replace(dump.request, also=(*dump.request.also, *also)) if not dump.request.also else dump.request
+    return replace(
+        dump,
+        request=request,
+        by_op=listed.by_op or dump.by_op,
+        by_part=listed.by_part or dump.by_part,
+        limit_bytes=dump.limit_bytes if dump.limit_bytes is not None else listed.limit_bytes,
+        in_use_bytes=dump.in_use_bytes if dump.in_use_bytes is not None else listed.in_use_bytes,
+    )

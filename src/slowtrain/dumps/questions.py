@@ -1,0 +1,138 @@
+"""Three questions that come before any advice.
+
+Did this request alone exceed the device; was the memory held before, and by whom; is it a constant made from an array.
+"""
+
+from __future__ import annotations
+
+from slowtrain.dumps import libraries, purpose
+from slowtrain.dumps.building import CLOSE
+from slowtrain.model.exhaustion import Dump, HeldBy, Kind, Outcome, Pool, Questions
+
+# The frameworks support no card with less: a smaller pool is a part of a card, and a smaller request no whole card.
+SMALLEST_CARD_BYTES = 1 << 30
+# The most that one accelerator had in 2026 (288 GB): a larger request exceeds any.
+LARGEST_CARD_BYTES = 300 << 30
+# Of the pool. By halving a smaller request one gains less than a thirty-second of the pool: what holds the rest counts.
+SMALL_SHARE = 1 / 16
+# TensorFlow's pool takes all that is free at its start but for at most a tenth (``MinSystemMemory``), JAX's three
+# quarters: with less than half of the card, others held the rest or a limit was set.
+USUAL_POOL_SHARE = 0.5
+# Of the card: less is what a display and its programs have, and the run's own memory counts first.
+OTHERS_SHARE = 0.25
+# A process's CUDA context, with the kernels and workspaces of its libraries, takes up to this beside PyTorch's pool,
+# and is in no figure but the card's.
+CONTEXT_BYTES = 1 << 30
+
+
+def of(dump: Dump, outcome: Outcome) -> Questions:
+    held_by, held, whole = _held(dump, outcome)
+    return Questions(alone(dump), held_by, held, whole, _constant(dump))
+
+
+def alone(dump: Dump) -> bool | None:
+    """Whether the request exceeds the whole device, however empty it is."""
+    needed = dump.request.needed
+    if needed is None or dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.HOST):
+        return None
+    capacity = capacity_bytes(dump)
+    if capacity is not None:
+        return needed > capacity * (1 + CLOSE)
+    if dump.pool is not Pool.DEVICE:
+        return None
+    if needed > LARGEST_CARD_BYTES:
+        return True
+    return False if needed < SMALLEST_CARD_BYTES else None
+
+
+def capacity_bytes(dump: Dump) -> int | None:
+    """The device's memory; a pool's limit where the device's own is not told and the pool is no part of a card."""
+    if dump.device_bytes is not None:
+        return dump.device_bytes
+    if dump.limit_bytes is None or (dump.pool is Pool.DEVICE and part_of_a_card(dump)):
+        return None
+    return dump.limit_bytes
+
+
+def part_of_a_card(dump: Dump) -> bool:
+    """Whether the pool got only a part of the card when the run began."""
+    limit = dump.limit_bytes
+    if limit is None or dump.pool is not Pool.DEVICE or dump.kind is Kind.PROGRAM or dump.allocator.startswith("TPU"):
+        return False
+    if dump.device_bytes is not None:
+        return limit < USUAL_POOL_SHARE * dump.device_bytes
+    return limit < SMALLEST_CARD_BYTES
+
+
+def others_bytes(dump: Dump) -> int | None:
+    """What other processes held, by the log's own figures."""
+    if dump.others_bytes is not None:
+        return dump.others_bytes
+    if dump.free_at_start_bytes is not None and dump.device_bytes is not None:
+        return max(dump.device_bytes - dump.free_at_start_bytes, 0)
+    if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes and dump.in_use_bytes:
+        taken = max(dump.pool_bytes or 0, dump.in_use_bytes) + max(dump.outside_bytes or 0, CONTEXT_BYTES)
+        return max(dump.limit_bytes - dump.driver_free_bytes - taken, 0)
+    return None
+
+
+def outside_bytes(dump: Dump) -> int:
+    """What another framework of this process holds, if that is what is short."""
+    outside = max((dump.outside_bytes or 0) - CONTEXT_BYTES, 0)
+    return outside if outside >= (dump.request.needed or 0) else 0
+
+
+def others_too(dump: Dump) -> int:
+    """What other processes hold by the log's own words, where it would have been enough for the request."""
+    told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
+    others = (others_bytes(dump) or 0) if told else 0
+    return others if others >= (dump.request.needed or 0) > 0 else 0
+
+
+def without_pool(dump: Dump) -> bool:
+    """Whether the request went to the system itself: TensorFlow's allocator of a CPU has no pool of its own."""
+    unknown = dump.limit_bytes is None and dump.in_use_bytes is None and not dump.by_size
+    name = dump.allocator.lower()
+    return dump.kind is Kind.REQUEST and dump.pool is Pool.HOST and unknown and "bfc" not in name and "cpu" in name
+
+
+def small(dump: Dump) -> bool:
+    """Whether the request is so small that a smaller one would hardly matter."""
+    needed = dump.request.needed
+    whole = dump.limit_bytes or dump.device_bytes or SMALLEST_CARD_BYTES
+    if dump.limit_bytes is None and dump.device_bytes is None and dump.pool is not Pool.DEVICE:
+        return False
+    return needed is not None and needed < SMALL_SHARE * whole
+
+
+def _held(dump: Dump, outcome: Outcome) -> tuple[HeldBy | None, int | None, int | None]:
+    whole = dump.device_bytes or dump.limit_bytes
+    others = others_bytes(dump)
+    if outcome is Outcome.TAKEN:
+        if others:
+            return HeldBy.OTHERS, others, whole
+        if part_of_a_card(dump):
+            rest = dump.device_bytes - (dump.limit_bytes or 0) if dump.device_bytes is not None else None
+            return HeldBy.LIMIT, rest, dump.device_bytes
+        return HeldBy.OTHERS, dump.growth_bytes, whole
+    if outcome in (Outcome.FULL, Outcome.FRAGMENTED, Outcome.UNKNOWN) and part_of_a_card(dump):
+        return HeldBy.LIMIT, None, None
+    if outcome in (Outcome.FULL, Outcome.FRAGMENTED):
+        return HeldBy.OWN, (dump.in_use_bytes or 0) + (dump.outside_bytes or 0) or None, whole
+    if outcome is Outcome.TOO_LARGE:
+        return HeldBy.NOBODY, None, None
+    if outcome is Outcome.LIBRARY and dump.who == libraries.CONTEXT_OF_CUDA:
+        return HeldBy.OTHERS, None, None
+    unexplained = alone(dump) is False or dump.request.needed is None
+    if outcome is Outcome.LIBRARY or (outcome is Outcome.UNKNOWN and dump.kind is Kind.REQUEST and unexplained):
+        return HeldBy.SOMEBODY, None, None
+    return None, None, None
+
+
+def _constant(dump: Dump) -> bool | None:
+    request = dump.request
+    if dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.PROGRAM, Kind.HOST):
+        return None
+    if purpose.constant(request):
+        return True
+    return False if request.op or request.within is not None else None

@@ -1,0 +1,134 @@
+"""How a request can be made smaller, where that helps: by the batch, by the model, by lower precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from slowtrain.dumps import outcomes, purpose, questions
+from slowtrain.dumps.wording import size
+from slowtrain.model.exhaustion import Advice, Dump, Outcome, Pool, Purpose
+
+FLOATS = ("float", "float32")
+FIXED = (Purpose.UPDATE, Purpose.VARIABLE)  # no batch makes these smaller
+# A request this many times too large is no batch's: who wants a batch of 256 does not mean one of 31.
+MOST_PARTS = 8
+
+
+def smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
+    """Less of it: a part of the batch makes a part of this tensor, where the batch is its first axis."""
+    request, needed, what = dump.request, dump.request.needed, purpose.of(dump.request)
+    if what in FIXED:
+        yield from _smaller_model(dump, what)
+        return
+    if needed is None:
+        return
+    if questions.small(dump):
+        yield from _what_is_in_use(dump)
+        return
+    parts = _parts(dump, outcome, needed)
+    if parts > MOST_PARTS:
+        yield from _another_shape(dump, needed)
+        return
+    if what is Purpose.UNKNOWN:
+        yield from _maybe_smaller(dump, needed, parts)
+        return
+    free = dump.largest_free_bytes
+    enough = True if free is not None and needed / parts <= free else None
+    alike = sum(h.bytes for h in dump.by_size if h.each_bytes and abs(h.each_bytes - needed) <= 256)
+    gain = (needed + alike) - (needed + alike) // parts
+    first = f", {request.shape[0]} here" if request.shape else ""
+    also = f", with {size(alike)} in pieces of the same size" if alike else ""
+    yield Advice(
+        f"{divide_batch(parts)}: if it is the first axis{first}, this tensor needs {share(parts)}{also}",
+        gain,
+        enough,
+    )
+    if request.dtype in FLOATS and dump.pool is Pool.DEVICE and parts <= 2:
+        yield Advice("mixed_float16 halves this tensor and every activation like it", (needed + alike) // 2, enough)
+    if outcome is Outcome.TOO_LARGE:
+        yield Advice("compute it in parts: no setting of the allocator makes one piece larger than the pool")
+
+
+def _parts(dump: Dump, outcome: Outcome, needed: int) -> int:
+    """Into how many parts the request has to be cut at least: two where nothing says that it is not enough."""
+    room = dump.largest_free_bytes
+    if outcome is Outcome.TOO_LARGE:
+        room = dump.limit_bytes or dump.device_bytes or questions.LARGEST_CARD_BYTES
+    elif outcome is Outcome.FULL:
+        room = (outcomes.free_bytes(dump) or 0) + outcomes.room_bytes(dump)
+        if dump.by_size or dump.by_op:
+            # What a smaller batch frees among the pieces in use is not in the log; of this tensor alone it is known.
+            room = max(room, needed // MOST_PARTS)
+    return max(2, math.ceil(needed / room)) if room else 2
+
+
+def divide_batch(parts: int) -> str:
+    return "halve the batch" if parts == 2 else f"divide the batch by {parts}"
+
+
+def share(parts: int) -> str:
+    return {2: "half", 3: "a third"}.get(parts, f"a {parts}th")
+
+
+def _what_is_in_use(dump: Dump) -> Iterator[Advice]:
+    whole = dump.limit_bytes or dump.device_bytes
+    part = f", {(dump.request.needed or 0) / whole:.1%} of the pool" if whole else ""
+    largest = next((h for h in (*dump.by_op, *dump.by_size)), None)
+    most = ""
+    if largest is not None:
+        pieces = "one piece" if largest.count == 1 else f"{largest.count:,} pieces"
+        most = f"; most of it is {largest.name or f'{pieces} of {size(largest.each_bytes)}'}"
+    yield Advice(f"this request is small{part}: what is in use counts, and not this last piece{most}")
+    if "PyTorch" in dump.allocator:
+        yield Advice("torch.cuda.memory_summary() shows what that is; activations shrink with the batch, weights and "
+                     "the optimizer's state do not")  # fmt: skip
+        return
+    yield Advice(
+        "activations among that shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
+        "the script measures both, and the largest batch that fits"
+    )
+
+
+def _another_shape(dump: Dump, needed: int) -> Iterator[Advice]:
+    room = dump.limit_bytes or dump.device_bytes
+    times = f"{needed / room:.0f} times the pool" if room and needed > room else "far more than there is room for"
+    shape = f": look at which axis of {list(dump.request.shape)} is larger than meant" if dump.request.shape else ""
+    yield Advice(
+        f"it is {times}, which no usual change of the batch cures{shape} (all pairs of rows, a one-hot of a large "
+        "vocabulary, a whole data set in one call)"
+    )
+    yield Advice(
+        "compute it in parts (a loop over slices, predict with a batch_size): each part is freed before the next"
+    )
+
+
+def _smaller_model(dump: Dump, what: Purpose) -> Iterator[Advice]:
+    """Of a variable, or of its update: as large as the variable is, whatever the batch."""
+    made = "it is a variable that was being made" if what is Purpose.VARIABLE else "it is of a variable's update"
+    later = ", once the model is made" if what is Purpose.VARIABLE else ""
+    yield Advice(
+        f"a smaller model (fewer units, smaller tables): {made}, which no smaller batch makes smaller"
+        + (" (but for sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
+    )
+    yield Advice(
+        f"an optimizer with less state: Adam keeps two values for each weight{later}, SGD with momentum one, plain SGD "
+        "none"
+    )
+    if dump.request.dtype in ("", *FLOATS):
+        yield Advice(
+            "weights of lower precision: the dtype policy bfloat16 halves them (mixed_float16 keeps them in 32 bits)"
+        )
+
+
+def _maybe_smaller(dump: Dump, needed: int, parts: int) -> Iterator[Advice]:
+    """Of what may be a batch's or a weight's."""
+    request = dump.request
+    first = f" and its first axis, {request.shape[0]} here, the batch" if request.shape else ""
+    yield Advice(
+        f"where this is made of a batch{first}: {divide_batch(parts)}, and it needs {share(parts)}. A weight, its "
+        "gradient and what an optimizer keeps stay as large; which of these it is, the log does not tell",
+        needed - needed // parts,
+    )
+    if request.dtype in FLOATS and dump.pool is Pool.DEVICE and parts <= 2:
+        yield Advice("mixed_float16, which halves activations and no weights", needed // 2)

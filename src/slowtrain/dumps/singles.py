@@ -1,0 +1,50 @@
+"""Failures that one line tells of: which of the frameworks, libraries and systems says it."""
+
+from __future__ import annotations
+
+import re
+
+from slowtrain.dumps import killing, libraries, torch, tpu, xla
+from slowtrain.dumps.building import Builder
+
+# Most specific first. A line needs one of these words to be looked at.
+_READERS = (
+    ((b"ut of memory",), torch.read),
+    ((b"memory space", b"not possible", b"would exceed memory"), tpu.read),
+    ((b"ut of memory", b"ailed to allocate"), xla.read),
+    (
+        (b"PrimaryCtxRetain", b"implicit initialization", b"etting context", b"cuInit", b"cuCtxCreate",
+         b"cudaGetDevice"),
+        libraries.context,
+    ),
+    (
+        (b"CUDNN", b"CUBLAS", b"CUSOLVER", b"CUSPARSE", b"CUFFT", b"udnn handle", b"ublas handle", b"DNN library",
+         b"MIOpen", b"miopen", b"rocblas", b"ThenRnn", b"launch failed", b"BLAS support", b"algorithm worked",
+         b"convolution algorithm", b"Cuda failure", b"CUDA_ERROR_OUT_OF_MEMORY"),
+        libraries.read,
+    ),
+    (
+        (b"MemoryError", b"nable to allocate", b"you tried to allocate", b"bad_alloc", b"allocate memory",
+         b"paging file"),
+        killing.request,
+    ),
+    ((b"ill", b"oom", b"xit", b"SIG", b"memory", b"Memory", b"RAM", b"OUT_OF"), killing.read),
+)  # fmt: skip
+
+
+# Most lines hold none of these.
+_ANY = re.compile(
+    rb"emory|alloc|STATUS_|MEMORY|handle|library|algorithm|ailed|failure|support|ill|oom|xit|SIG|RAM|paging"
+)
+
+
+def read(line: bytes, number: int, rank: str) -> Builder | None:
+    """The failure that a line tells of, as far as it goes."""
+    if _ANY.search(line) is None:
+        return None
+    for words, take in _READERS:
+        if any(word in line for word in words):
+            builder = Builder("", number, rank)
+            if take(line, builder):
+                return builder
+    return None

@@ -1,0 +1,77 @@
+"""PyTorch's sentences about memory that ran out, of CUDA, HIP, XPU and MPS, since 0.4."""
+
+from __future__ import annotations
+
+import re
+
+from slowtrain.dumps.building import CLOSE, Builder
+from slowtrain.dumps.units import SIZE, size
+
+ALLOCATOR = "PyTorch's caching allocator"
+_RAN_OUT = re.compile(rb"\b(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\b|\b(?:CUDA|HIP) error: out of memory")
+_ASKED = re.compile(rb"Tried to allocate " + SIZE)
+# From 0.4 on "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)", where
+# later versions say "reserved in total by PyTorch"; from 2.1 on in sentences.
+_FIGURES = {
+    "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capacity of " + SIZE),
+              re.compile(rb"max allowed: " + SIZE)),
+    "free": (re.compile(SIZE + rb" free;"), re.compile(rb"of which " + SIZE + rb" is free")),
+    "in_use": (
+        re.compile(SIZE + rb" already allocated"),
+        re.compile(rb"memory " + SIZE + rb" is allocated by PyTorch"),
+        re.compile(rb"MPS allocated: " + SIZE),
+    ),
+    "pool": (re.compile(SIZE + rb" reserved in total"),),
+    "idle": (
+        re.compile(SIZE + rb" cached"),
+        re.compile(rb"and " + SIZE + rb" is reserved by PyTorch but unallocated"),
+    ),
+    "own": (re.compile(rb"this process has " + SIZE + rb" memory in use"),),
+    "outside": (re.compile(rb"other allocations: " + SIZE),),
+}  # fmt: skip
+_PROCESS = re.compile(rb"Process \d{1,10} has " + SIZE + rb" memory in use")
+
+
+def read(line: bytes, builder: Builder) -> bool:
+    """Takes the figures of PyTorch's one line; whether it is such a line."""
+    if _RAN_OUT.search(line) is None:
+        return False
+    builder.allocator = ALLOCATOR
+    if b"MPS" in line:
+        line = line.replace(b" GB", b" GiB").replace(b" MB", b" MiB")  # it divides by 1024
+    asked = _ASKED.search(line)
+    builder.ask(size(asked[1], asked[2]) if asked else None)
+    found = {key: value for key, patterns in _FIGURES.items() if (value := _figure(line, patterns)) is not None}
+    builder.limit_bytes, builder.driver_free_bytes = found.get("limit"), found.get("free")
+    builder.total_bytes, builder.pool_bytes = found.get("in_use"), found.get("pool")
+    builder.growth_bytes = found.get("free")
+    builder.device_bytes = builder.limit_bytes
+    if "idle" in found and "in_use" in found:
+        builder.pool_bytes = found["in_use"] + found["idle"]
+    builder.outside_bytes = found.get("outside")
+    _processes(line, builder, found.get("own"))
+    return True
+
+
+def _processes(line: bytes, builder: Builder, own: int | None) -> None:
+    """What other processes hold, and this one beside the pool.
+
+    In a container this process has two numbers, and PyTorch tells it like another: the figures then add up to more than
+    the card has in use.
+    """
+    processes = sorted(size(one[1], one[2]) or 0 for one in _PROCESS.finditer(line))
+    pool = builder.pool_bytes
+    if own is None and processes and pool is not None and builder.limit_bytes is not None:
+        used = builder.limit_bytes - (builder.driver_free_bytes or 0)
+        if pool + sum(processes) > used * (1 + CLOSE):
+            own = next((one for one in processes if one >= pool * (1 - CLOSE)), None)
+            if own is not None:
+                processes.remove(own)
+    builder.others_bytes = sum(processes) if processes else None
+    if own is not None and pool is not None:
+        builder.outside_bytes = max(own - pool, 0)
+
+
+def _figure(line: bytes, patterns: tuple[re.Pattern[bytes], ...]) -> int | None:
+    found = next((hit for pattern in patterns if (hit := pattern.search(line))), None)
+    return size(found[1], found[2]) if found else None

@@ -1,0 +1,70 @@
+"""What XLA says of a TPU's memory: a program that does not fit, a reservation that the runtime could not make."""
+
+from __future__ import annotations
+
+import re
+
+from slowtrain.dumps import xla
+from slowtrain.dumps.building import Builder
+from slowtrain.dumps.units import SIZE, name, size
+from slowtrain.model.exhaustion import Kind
+
+_SPACE = re.compile(rb"Ran out of memory in memory space (\w{1,20})")
+_USED = re.compile(rb"Used " + SIZE + rb" of " + SIZE + rb" (\w{1,20})")
+_RESERVE = re.compile(rb"Attempting to (?:reserve|allocate) " + SIZE + rb"[^.]{0,60}\. That was not possible")
+_FREE = re.compile(rb"There are " + SIZE + rb" free")
+_RESERVABLE = re.compile(rb"reserved, and " + SIZE + rb" reservable")
+_EXCEEDS = re.compile(rb"Allocation \(size=(\d{1,19})\) would exceed memory \(size=(\d{1,19})\)")
+_CAPACITY = re.compile(rb"\s*HBM capacity " + SIZE)
+_ALLOCATED = re.compile(rb"\s*Currently allocated:\s+" + SIZE)
+_PART = re.compile(rb"\s+(arguments|global|HLO temp|output|heap allocations[^\d]{0,40}?)\s+" + SIZE)
+_PARTS = {b"arguments": "the program's arguments", b"global": "its constants", b"HLO temp": "its temporaries",
+          b"output": "its results"}  # fmt: skip
+_DETAIL = re.compile(
+    rb"\s*(?:\Z|;|Total hbm usage|Output size|Program \w+ requirement|Largest program allocations|Heap allocator|"
+    rb"Persistent allocations|reserved|program\b|scoped|overlays|stack|Max free chunk|Top-of-Memory|Available after|"
+    rb"Program requirement|-{5,}|\s{2,})"
+)
+_EXPANSION = re.compile(rb"\s+Extra memory due to padding: [\d.]{1,20}[KMGT]?B? \((\d{1,9}(?:\.\d{1,3})?)x expansion\)")
+
+
+def read(line: bytes, builder: Builder) -> bool:
+    """Takes the figures of one such sentence; whether the line holds one."""
+    if space := _SPACE.search(line):
+        used = _USED.search(line)
+        builder.kind = Kind.PROGRAM
+        builder.allocator = f"TPU {name(space[1])}"
+        if used is not None:
+            builder.ask(size(used[1], used[2]))
+            builder.limit_bytes = size(used[3], used[4])
+        return True
+    if reserve := _RESERVE.search(line):
+        free, reservable = _FREE.search(line), _RESERVABLE.search(line)
+        builder.allocator = "TPU hbm"
+        builder.ask(size(reserve[1], reserve[2]))
+        builder.told_free_bytes = size(free[1], free[2]) if free else None
+        builder.usable_bytes = size(reservable[1], reservable[2]) if reservable else None
+        return True
+    if exceeds := _EXCEEDS.search(line):
+        builder.kind, builder.allocator = Kind.PROGRAM, "TPU"
+        builder.ask(size(exceeds[1]))
+        builder.limit_bytes = size(exceeds[2])
+        return True
+    return False
+
+
+def detail(builder: Builder, line: bytes) -> bool:
+    """A line of what follows: sums, and the largest allocations."""
+    if capacity := _CAPACITY.match(line):
+        builder.stats["Limit"] = size(capacity[1], capacity[2]) or 0
+    elif allocated := _ALLOCATED.match(line):
+        builder.stats["InUse"] = size(allocated[1], allocated[2]) or 0
+    elif part := _PART.match(line):
+        bytes_ = size(part[2], part[3])
+        if part[1] in _PARTS and bytes_:
+            builder.parts[_PARTS[part[1]]] = bytes_
+    elif expansion := _EXPANSION.match(line):
+        builder.expansions[builder.newest_op] = float(expansion[1])
+    else:
+        return xla.buffer(builder, line) or _DETAIL.match(line) is not None
+    return True

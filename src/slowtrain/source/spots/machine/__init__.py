@@ -1,0 +1,1 @@
+"""What surely does not work with the libraries that a script imports."""

@@ -1,0 +1,35 @@
+"""Strategies of several workers under which Keras 3 cannot train."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source
+from slowtrain.source.reading import index, values
+
+NAME = "MultiWorkerMirroredStrategy"
+SAYS = (
+    "fit of Keras 3 (TensorFlow 2.16 and newer) fails under MultiWorkerMirroredStrategy with more than one worker "
+    "(keras issue 20585)"
+)
+CURE = (
+    "keep Keras 2 (pip install tf_keras, TF_USE_LEGACY_KERAS=1), or run Keras on JAX with keras.distribution, or write "
+    "the loop with strategy.run"
+)
+_QUALIFIED = frozenset({f"tensorflow.distribute.{NAME}", f"tensorflow.distribute.experimental.{NAME}"})
+# Of a file with one of these nobody can tell that it trains with Keras 3.
+_LEGACY = ("tf_keras", "TF_USE_LEGACY_KERAS")
+# What only a Keras model's ``fit`` takes: other libraries have a method of that name, too.
+_OF_KERAS = frozenset({"epochs", "steps_per_epoch", "validation_data", "batch_size", "callbacks", "verbose"})
+
+
+def failing(source: Source) -> Iterator[ast.Call]:
+    """Where such a strategy is made, in a file that trains by Keras' ``fit``."""
+    if NAME not in source.text or any(word in source.text for word in _LEGACY):
+        return
+    if not any(keyword.arg in _OF_KERAS for fit in index.of(source).called("fit") for keyword in fit.keywords):
+        return
+    for call in index.of(source).called(NAME):
+        if values.qualified(source, call.func) in _QUALIFIED:
+            yield call
