@@ -31,13 +31,14 @@ def killed_compiling(trace: Trace) -> str:
     cut_off = startparts.unfinished_ms(trace)
     if cut_off is None:
         return ""
-    began = "a fit had begun" if any(trace.events_of("loop")) else "a function of the script had been called"
+    in_fit = any(trace.events_of("loop"))
+    began = "a fit had begun and its function was traced" if in_fit else "a function was called and traced"
     if startparts.waits_for_xla(trace):
         did = "XLA was compiling and autotuning it" if trace.on_accelerator else "XLA was compiling it"
     else:
         did = "its first execution was going on"
     seconds = plain((cut_off[1] - cut_off[0]) / 1e3)
-    return f"{began} and its function was traced; {did} for {seconds} s when the run was killed"
+    return f"{began}; {did} for {seconds} s when the run was killed"
 
 
 def next_steps(trace: Trace) -> tuple[str, ...]:
