@@ -99,8 +99,8 @@ def test_pageable_copies_that_the_step_waits_for_are_a_cause() -> None:
     found = examine(copying([PAGEABLE.format(500_000)] * 8))
     (mine,) = [d for d in found.diagnoses if d.cause == "transfer/small-copies"]
     assert "100% of their 1 MB from pageable memory, at 2.5 GB/s" in mine.evidence.says
-    # 0.4 ms at 2.5 GB/s would be 0.08 at 12.
-    assert mine.saving.before_ms - mine.saving.after_ms == pytest.approx(0.4 - 0.4 * 2.5 / 12, rel=0.05)
+    # Beside the step all of it hides behind the rest, which takes longer.
+    assert mine.saving.before_ms - mine.saving.after_ms == pytest.approx(0.4, rel=0.05)
 
 
 @pytest.mark.parametrize("detail", ["size:{} dest:0 async:1", "kind_src:unknown kind_dst:device size:{} dest:0"])
