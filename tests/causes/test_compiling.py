@@ -13,7 +13,8 @@ from slowtrain.causes.compiling import Price
 from slowtrain.causes.startup.slow_startup import SlowStartup
 from slowtrain.model import Diagnosis
 from slowtrain.source import Source, edits, parse
-from slowtrain.source.cures.host import kerascalls, lastbatch
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.input import remainder
 from slowtrain.trace import Trace, build
 from slowtrain.trace.drawn import drawn
 
@@ -143,7 +144,7 @@ def test_xla_is_left_out(text: str, after: str | None) -> None:
     ],
 )
 def test_the_last_batch_is_left_out(text: str, after: str | None) -> None:
-    assert changed(text, lastbatch.without_remainder) == (after or text)
+    assert changed(text, remainder.drop_remainder) == (after or text)
 
 
 def diagnosis(name: str) -> Diagnosis:

@@ -9,7 +9,8 @@ import numpy as np
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls, lastbatch
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.input import remainder
 from slowtrain.source.reading import xla
 from slowtrain.trace import Event, Trace, compiled, recompiled
 from slowtrain.trace.host import distinct
@@ -217,7 +218,7 @@ def batches_of_one_size(trace: Trace, where: Iterable[Place]) -> Iterator[Prescr
         return
     spared = f"spares a compilation of {plain(part.ms / 1e3, 2)} s"
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"
-    edit = measured.first(trace, where, lastbatch.without_remainder)
+    edit = measured.first(trace, where, remainder.drop_remainder)
     says = f".batch(n, drop_remainder=True) {spared}; {left}"
     if not edit and not any(recompiled.uneven_batches(trace.events)):
         says = f"a number of samples that the batch size divides {spared}; {left}"
