@@ -27,6 +27,7 @@ RANKS = {
     "trace": 2,
     "machine": 3,
     "whatif": 3,
+    "pricing": 4,
     "memory": 3,
     "source": 3,
     "causes": 4,

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.model import Category
+from slowtrain.pricing import price
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.pipeline import Written
 from slowtrain.trace.work import BETWEEN_COLD
-from slowtrain.whatif import Drop, Skip, Stretch, Supply, price, replay
+from slowtrain.whatif import Drop, Skip, Stretch, Supply, replay
 
 LETTERS = {"i": "input", "d": "device", "p": "python", "r": "d2h", ".": None}
 steps = st.lists(st.text(alphabet="".join(LETTERS), min_size=1, max_size=12), min_size=1, max_size=6)

@@ -9,12 +9,13 @@ from pathlib import PurePath
 from slowtrain.causes import Cause, all_causes, general, general_start
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
+from slowtrain.pricing import price
 from slowtrain.source import edits
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
 from slowtrain.values import dataclass
-from slowtrain.whatif import Remedy, price, replay
+from slowtrain.whatif import Remedy, replay
 
 # A smaller speed-up is not reported. Of a step a tenth is what attribution and replay can tell from each other's
 # errors (docs/scoreboard.md); of the whole run, whose parts are timed by themselves, a twentieth.
@@ -71,7 +72,8 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     found.sort(key=lambda f: (f[0].cause not in spoils, f[0].cause in last, *_rank(f[0])))
     found = _gentler_first(found)
     remedies = [r for _, several in found for r in several]
-    together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
+    scope = "step" if trace.step_ms else "run"
+    together = price(trace, remedies, scope, each_at_its_end=True) if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
 
 

@@ -14,17 +14,13 @@ from dataclasses import field
 
 import numpy as np
 
-from slowtrain.model import Category, Phase, Saving
+from slowtrain.model import Category
 from slowtrain.trace import Floats, Trace, feeding
 from slowtrain.trace.pipeline import Pipeline, widest
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
 from slowtrain.values import dataclass
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
-# A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
-# that was wholly the cause's; a step's begins at the first part of what is predicted, or below. Chosen from the
-# scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
-CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
@@ -364,36 +360,3 @@ def _cpu_ms(trace: Trace) -> float:
     # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
     rest = trace.step_ms - trace.mean(Category.INPUT)
     return max(min(made, total - 0.5 * rest), total - rest, 0.0)
-
-
-def recording_ms(trace: Trace) -> float:
-    """What of the run the recording itself took, which no cure shortens: its start, and windows beyond their steps."""
-    told = trace.facts.get("own_ms")
-    own = told if isinstance(told, (int, float)) and 0 < told < trace.run_ms else 0.0
-    windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
-    return own + max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
-
-
-def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:
-    """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range.
-
-    The range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
-    """
-    remedies = list(remedies)
-    after = replay(trace, remedies)
-    spent = recording_ms(trace)
-    before, later = (
-        (trace.step_ms, after.step_ms) if scope == "step" else (trace.run_ms - spent, max(after.run_ms - spent, 0.0))
-    )
-    saved = max(before - later, 0.0)
-    least = saved * min((r.spread[0] for r in remedies), default=1.0)
-    most = saved * max((r.spread[1] for r in remedies), default=1.0)
-    if scope == "step":
-        least = min(least, CURED[0] * saved)
-    if before and remedies:
-        most = max(most, saved + CURED[1] * (before - saved) * saved / before)
-
-    def speedup(ms: float) -> float:
-        return before / max(before - ms, (1 - MOST) * before) if before else 1.0
-
-    return Saving(scope, before, before - saved, speedup(least), speedup(min(most, MOST * before)))

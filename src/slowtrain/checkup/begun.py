@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slowtrain.checkup import reasons
 from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
 from slowtrain.trace import Trace, startparts
@@ -17,11 +18,12 @@ def mostly_start(trace: Trace) -> bool:
 
 def headline(trace: Trace, findings: Findings) -> str:
     """For a run whose steps tell nothing: that it is start-up, by part; empty where a cause or the steps say more."""
-    if any(d.saving.speedup > 1.0 for d in findings.diagnoses) or (trace.enough and not trace.untold):
-        return ""
     killed = killed_compiling(trace)
     if killed:
         return f"{killed}; {startparts.says(trace)}"
+    others = any(reasons.claims(d) and not d.cause.startswith("startup/") for d in findings.diagnoses)
+    if others or (trace.enough and not trace.untold):
+        return ""
     failed = trace.fact("launch", "exit_code") not in (None, 0)
     return startparts.says(trace) if mostly_start(trace) and not failed else ""
 

@@ -234,8 +234,7 @@ def _ended(trace: Trace) -> Iterator[str]:
 
 def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     first = nonfinite(findings) or gaining(findings)
-    killed = begun.next_steps(trace)
-    if killed and first is None:
+    if killed := begun.next_steps(trace):
         yield from killed
     elif (first := first or reasons.without_claim(findings)) is not None:
         for prescription in first.prescriptions[:1]:

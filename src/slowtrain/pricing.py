@@ -1,0 +1,76 @@
+"""What remedies would save, with the range that the tool would bet on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slowtrain.model import Phase, Saving
+from slowtrain.trace import Trace
+from slowtrain.whatif import MOST, Drop, Remedy, Skip, replay
+
+# A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
+# that was wholly the cause's; a step's begins at the first part of what is predicted, or below. Chosen from the
+# scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
+CURED = (0.6, 0.7)
+
+
+def recording_ms(trace: Trace) -> float:
+    """What of the run the recording itself took, which no cure shortens: its start, and windows beyond their steps."""
+    told = trace.facts.get("own_ms")
+    own = told if isinstance(told, (int, float)) and 0 < told < trace.run_ms else 0.0
+    windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
+    return own + max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
+
+
+def _saved_at(
+    trace: Trace, remedies: Sequence[Remedy], scope: str, before_ms: float, saved_ms: float, end: int
+) -> float:
+    """What ``remedies`` save at the low (0) or high (1) end of their ranges.
+
+    Of several each is taken at its own end: a wide range of one says nothing of the others.
+    """
+    if not all(isinstance(r, (Drop, Skip)) for r in remedies):
+        return saved_ms * (min, max)[end]((r.spread[end] for r in remedies), default=1.0)
+    moved = [_scaled(r, r.spread[end]) for r in remedies if isinstance(r, (Drop, Skip))]
+    after = replay(trace, moved)
+    after_ms = after.step_ms if scope == "step" else max(after.run_ms - recording_ms(trace), 0.0)
+    return max(before_ms - after_ms, 0.0)
+
+
+def _scaled(remedy: Drop | Skip, factor: float) -> Remedy:
+    if isinstance(remedy, Skip):
+        return replace(remedy, ms=remedy.ms * factor)
+    return replace(remedy, ms={category: ms * factor for category, ms in remedy.ms.items()})
+
+
+def price(trace: Trace, remedies: Iterable[Remedy], scope: str, *, each_at_its_end: bool = False) -> Saving:
+    """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range.
+
+    ``each_at_its_end``: the range is that of several causes, each with a range of its own.
+    The range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
+    """
+    remedies = list(remedies)
+    after = replay(trace, remedies)
+    spent = recording_ms(trace)
+    before, later = (
+        (trace.step_ms, after.step_ms) if scope == "step" else (trace.run_ms - spent, max(after.run_ms - spent, 0.0))
+    )
+    saved = max(before - later, 0.0)
+    least, most = (
+        (_saved_at(trace, remedies, scope, before, saved, end) for end in (0, 1))
+        if each_at_its_end
+        else (
+            saved * min((r.spread[0] for r in remedies), default=1.0),
+            saved * max((r.spread[1] for r in remedies), default=1.0),
+        )
+    )
+    if scope == "step":
+        least = min(least, CURED[0] * saved)
+    if before and remedies:
+        most = max(most, saved + CURED[1] * (before - saved) * saved / before)
+
+    def speedup(ms: float) -> float:
+        return before / max(before - ms, (1 - MOST) * before) if before else 1.0
+
+    return Saving(scope, before, before - saved, speedup(least), speedup(min(most, MOST * before)))
