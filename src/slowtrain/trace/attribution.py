@@ -116,9 +116,11 @@ def on_accelerator(
         group = lane_group(lane, eager=eager)
         lanes[group] = lanes.get(group, np.zeros(len(steps))) + column
     calls = lanes.get(None, np.zeros(len(steps)))
-    first = _first_calls(recording, steps, calls)
+    at_work_ms = sum(window.device.get(None, {}).values())  # also in a call that compiles
+    first = np.minimum(_first_calls(recording, steps, calls), np.maximum(calls - at_work_ms, 0.0))
     lanes[None] = calls - first
-    divided = division.divide_steps(lanes, steps.steady, window, wait_ms, eager=eager)
+    compiling = bool(first[steps.steady].any())
+    divided = division.divide_steps(lanes, steps.steady, window, wait_ms, eager=eager, compiling=compiling)
     columns = dict(divided.columns)
     columns[Category.COMPILE] = columns[Category.COMPILE] + first
     return division.Unprofiled(_settled(columns, steps), divided.idle)

@@ -8,7 +8,7 @@ the profiler does make longer, is divided in proportion to the reasons for which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -141,11 +141,18 @@ class Unprofiled:
 
 
 def divide_steps(
-    lanes: Mapping[Lane, Floats], steady: Bools, window: WindowDivision, wait_ms: float | None, *, eager: bool
+    lanes: Mapping[Lane, Floats],
+    steady: Bools,
+    window: WindowDivision,
+    wait_ms: float | None,
+    *,
+    eager: bool,
+    compiling: bool = False,
 ) -> Unprofiled:
     """``lanes``: ms of the main thread in each lane for each step. ``wait_ms``: for input inside calls, if measured.
 
-    ``eager``: Python starts the ops one by one, so that converting their operands is a part of that.
+    ``eager``: Python starts the ops one by one, so that converting their operands is a part of that. ``compiling``:
+    what these steps compile inside calls was measured, and is not in ``lanes``.
     """
     found = {c: np.zeros(len(steady)) for c in Category}
     waits: dict[str, float] = {}
@@ -168,7 +175,8 @@ def divide_steps(
     if did.get(Category.HOST_OP):
         _add(waits, names.HOST_OP, busy * (did[Category.HOST_OP] / sum(did.values())), steady)
     host = calls - waited - busy
-    for reason, share in _host_shares(window, measured_input=wait_ms is not None).items():
+    measured = (*(("input",) if wait_ms is not None else ()), *(("compile",) if compiling else ()))
+    for reason, share in _host_shares(window, measured).items():
         category = REASONS[reason]
         # Inside the framework's calls Python is the framework's, and so is what it reads for its own loop.
         own = category in (Category.PYTHON, Category.READBACK) or (eager and category is Category.CONVERT)
@@ -207,9 +215,9 @@ def _waited(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float) -> Flo
     return np.minimum(waits * (wait / over), calls) if over > 0 else np.zeros(len(calls))
 
 
-def _host_shares(window: WindowDivision, *, measured_input: bool) -> dict[str, float]:
-    """Of the host's part of calls, the share of each reason."""
-    left_out = (*IN_WINDOWS_ONLY, *(("input",) if measured_input else ()))
+def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, float]:
+    """Of the host's part of calls, the share of each reason but those that were measured in the steps themselves."""
+    left_out = (*IN_WINDOWS_ONLY, *measured)
     kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
     total = sum(kept.values())
     return {reason: ms / total for reason, ms in kept.items()} if total > 0 else {"dispatch": 1.0}

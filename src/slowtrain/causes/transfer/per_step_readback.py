@@ -73,13 +73,14 @@ class PerStepReadback(Cause):
             whole = [line for line in whole if line.place in read]
         total = sum(line.ms for line in every)
         formatting = lines.outside_ms * sum(line.ms for line in whole) / total if total else 0.0
-        waited = min(sum(read.values()), trace.mean(Category.READBACK))
-        cost = max(formatting, waited)
+        asking = sum(read.values())
+        waited = min(asking, trace.mean(Category.READBACK))
+        cost = max(formatting, asking if trace.device is not None else waited)
         where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
         return Evidence(
             f"{plain(count)} values are read back in each step; "
             f"the lines that do it take {plain(cost)} of {plain(trace.step_ms)} ms",
-            {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost},
+            {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost, "beside_device_ms": asking - waited},
             where[:3],
         )
 
@@ -92,11 +93,16 @@ class PerStepReadback(Cause):
             host = sum(map(trace.mean, others))
             beside = min(trace.mean(Category.DEVICE), host)
             return [Drop({Category.READBACK: 0.98 * waited, Category.DEVICE: beside}, 0.0, (0.6, 1.4))]
-        if trace.on_accelerator:
-            # What is waited for is the device at work: only what the host does meanwhile is won.
-            waited = min(waited, max(trace.step_ms - waited, 0.0))
         drops = {Category.READBACK: waited}
         left = max(cost - waited, 0.0)
+        if trace.device is not None:
+            # What is waited for beside the device at work is won as far as the host works meanwhile.
+            at_work = evidence.numbers.get("beside_device_ms", 0.0)
+            host = trace.step_ms - trace.mean(Category.DEVICE) - waited
+            drops[Category.DEVICE] = min(at_work, trace.mean(Category.DEVICE), max(host, 0.0))
+            left = max(left - at_work, 0.0)
+        elif trace.on_accelerator:  # without a timeline all of it is read back
+            drops[Category.READBACK] = waited = min(waited, max(trace.step_ms - waited, 0.0))
         for category in (Category.PYTHON, Category.CONVERT, Category.FEED):
             drops[category] = min(left, trace.mean(category))
             left -= drops[category]
