@@ -182,6 +182,8 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
         yield "no deep window: what happens inside a function call could not be told apart"
     yield from _of_window(trace)
+    if len(trace.steps) and blind.find(trace) is blind.NO_GPU:
+        yield f"what happens inside a function call could not be told apart{blind.NO_GPU.why}: {blind.NO_GPU.advice}"
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
     if feeding.in_processes(trace):

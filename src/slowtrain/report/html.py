@@ -106,9 +106,9 @@ def _second(checkup: Checkup) -> Markup:
 
 
 def _attribution_of_step(checkup: Checkup) -> Markup:
-    return attribution(
-        "Where a step goes", checkup.attribution, "a steady step", wording.of_step(checkup.subject.device)
-    )
+    other = checkup.step_verdict if checkup.step_verdict is not checkup.verdict else None
+    title = f"Where a step goes ({wording.verdict(other)})" if other is not None else "Where a step goes"
+    return attribution(title, checkup.attribution, "a steady step", wording.category)
 
 
 def _attribution_of_run(checkup: Checkup) -> Markup:

@@ -47,9 +47,7 @@ def _commands(found: Proof, *, written: bool) -> Iterator[Markup]:
 
 
 def _side(title: str, checkup: Checkup) -> Markup:
-    return attribution(
-        f"{title}: where a step goes", checkup.attribution, "a steady step", wording.of_step(checkup.subject.device)
-    )
+    return attribution(f"{title}: where a step goes", checkup.attribution, "a steady step", wording.category)
 
 
 def _attempts(found: Proof) -> Markup:

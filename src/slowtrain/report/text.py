@@ -131,7 +131,7 @@ def _facts(checkup: Checkup, paper: Paper) -> list[str]:
 
 def _where(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     """The step's bars, or the run's where the step is not what is slow; the other one as a line."""
-    step, named = bool(checkup.attribution.parts), wording.of_step(checkup.subject.device)
+    step, named = bool(checkup.attribution.parts), wording.category
     if step and checkup.verdict is not VerdictKind.STARTUP:
         yield from _bars("Where a step goes", checkup.attribution, paper, limits, named)
         if checkup.run.parts:
@@ -139,7 +139,9 @@ def _where(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     elif checkup.run.parts:
         yield from _bars("Where the run goes", checkup.run, paper, limits, wording.phase)
         if step:
-            yield from _inline("A step", checkup.attribution, paper, limits, named)
+            yield from _inline(
+                f"A step ({wording.verdict(checkup.step_verdict)})", checkup.attribution, paper, limits, named
+            )
     if not step and wording.judged(checkup.verdict):
         yield paper.fit(f"Where a step goes: {wording.UNKNOWN}", paper.width)
 
@@ -204,7 +206,8 @@ def _bars(title: str, attribution: Attribution, paper: Paper, limits: _Limits, n
 
 
 def _inline(title: str, attribution: Attribution, paper: Paper, limits: _Limits, named: wording.Named) -> Iterator[str]:
-    parts = [f"{named(p.name)[0]} {_share(p)}" for p in _largest(attribution)]
+    ordered = sorted(_largest(attribution), key=lambda p: -p.ms)
+    parts = [f"{named(p.name)[0]} {_share(p)}" for p in ordered]
     start = f"{title} {wording.duration(attribution.total_ms)}: "
     yield from (paper.style(line, "dim") for line in _listed(start, parts, paper, paper.width, limits.whole))
 

@@ -309,13 +309,6 @@ def category(name: str) -> tuple[str, str]:
     return _CATEGORIES.get(name, (name, ""))
 
 
-def of_step(device: Mapping[str, str | int | None]) -> Named:
-    """The same of steps that this device took: on a CPU nothing is copied to a device."""
-    if device.get("kind") != "CPU":
-        return category
-    return lambda name: ("feed arrays", "host data made tensors") if name == str(Category.FEED) else category(name)
-
-
 def phase(name: str) -> tuple[str, str]:
     """Label and description of a phase of the run; a run has an unattributed rest too."""
     return _PHASES.get(name, (name, ""))
