@@ -108,7 +108,7 @@ def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     trace = build.load(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(400, abs=2)
-    return trace.mean(Category.FEED), [place.line for place in loop.places(trace, "feed")]
+    return trace.mean(Category.CONVERT), [place.line for place in loop.places(trace, "feed")]
 
 
 def test_lists_that_a_monitored_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:

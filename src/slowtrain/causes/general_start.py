@@ -9,7 +9,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots import reached
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, startparts
 from slowtrain.trace.host import distinct, training_begins
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
@@ -73,7 +73,7 @@ class StartReason:
 
 def reason(trace: Trace) -> StartReason | None:
     """None where the phases of the run say nothing, or steps take most of what is not the usual start."""
-    if trace.fact("profile") or not trace.run_ms:
+    if trace.fact("profile") or not trace.run_ms or not startparts.began(trace):
         return None
     starting = sum(trace.run.ms(phase) for phase in STARTING)
     others = [p for p in trace.run.parts if p.name in OTHERS]

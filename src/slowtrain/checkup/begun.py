@@ -12,8 +12,7 @@ MOST_OF_RUN = 0.5  # a start that takes more than everything else together is wh
 
 def mostly_start(trace: Trace) -> bool:
     """Whether the run began to train, and its start took most of it."""
-    began = any(trace.events_of("trace")) or any(trace.events_of("loop")) or startparts.unfinished_ms(trace) is not None
-    return began and not trace.fact("profile") and startparts.share(trace) >= MOST_OF_RUN
+    return startparts.began(trace) and not trace.fact("profile") and startparts.share(trace) >= MOST_OF_RUN
 
 
 def headline(trace: Trace, findings: Findings) -> str:

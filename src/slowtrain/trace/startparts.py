@@ -55,6 +55,12 @@ def _parts(trace: Trace) -> tuple[StartPart, ...]:
     return tuple(sorted((part for part in found if part.ms > 0), key=lambda part: -part.ms))
 
 
+def began(trace: Trace) -> bool:
+    """Whether the run came so far that something is known of its work: a trace, a call of Keras' loops, a step."""
+    seen = any(trace.events_of("trace")) or any(trace.events_of("loop")) or len(trace.steps) > 0
+    return seen or unfinished_ms(trace) is not None
+
+
 def share(trace: Trace) -> float:
     """The part of the run that these parts are together."""
     return min(sum(part.ms for part in parts(trace)) / trace.run_ms, 1.0) if trace.run_ms else 0.0
