@@ -21,7 +21,7 @@ from slowtrain.checkup.verdict import (
 from slowtrain.diagnose import Findings
 from slowtrain.figures import counted, plain, times
 from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, VerdictKind
-from slowtrain.trace import Trace, feeding, host
+from slowtrain.trace import Trace, bound, feeding, host
 from slowtrain.trace.stalled import crowd
 
 LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
@@ -72,6 +72,9 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             return f"{said} it trained"
         return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
     if kind is VerdictKind.INSUFFICIENT:
+        if trace.enough and (behind := bound.behind_ms(trace)):
+            said = f"{_in_step(trace, kind)}; behind it lie {plain(behind)} ms more ({trace.fact('behind', 'said')})"
+            return f"{said}: whether they are in each step, a profile of one step does not tell"
         if trace.enough and trace.untold:
             of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
             said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"

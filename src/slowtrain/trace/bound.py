@@ -34,12 +34,22 @@ def by_group(trace: Trace) -> dict[VerdictKind, float]:
 
 
 def largest_group(trace: Trace) -> tuple[VerdictKind, float]:
-    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed."""
+    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed.
+
+    So it is where one step is all that there is, and more than that lies behind it: each step may have it.
+    """
     spent = by_group(trace)
     kind = max(spent, key=lambda k: spent[k])
     if trace.mean(Category.UNATTRIBUTED) > spent[kind]:
         return VerdictKind.INSUFFICIENT, trace.mean(Category.UNATTRIBUTED)
+    if behind_ms(trace) > spent[kind]:
+        return VerdictKind.INSUFFICIENT, behind_ms(trace)
     return kind, spent[kind]
+
+
+def behind_ms(trace: Trace) -> float:
+    """Ms behind the only step of a profile that its mark holds too, though no call of the training reaches there."""
+    return float(trace.fact("behind", "ms", default=0.0))
 
 
 def launches(trace: Trace, host_ms: float) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slowtrain.model import IdleGap
-from slowtrain.trace import Floats, Ints, intervals, lacking, names
+from slowtrain.trace import Floats, Ints, intervals, lacking, mainthread, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import unique
@@ -136,17 +136,11 @@ def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans
 
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
     """Between the framework's calls on the main thread runs Python; before its first and after its last: unknown."""
-    main = main_thread(threads)
+    main = mainthread.find(threads)
     if main is not None and len(main.start_ms) > 1:
         inside = (np.array([main.start_ms[0]]), np.array([main.end_ms.max()]))
         left = _take(found, PYTHON, left, inside)
     _claim(found, UNKNOWN, left)
-
-
-def main_thread(threads: Sequence[Thread]) -> Thread | None:
-    """The thread of the user's script: of those with Python's or the process's name, the one with most spans."""
-    named = [t for t in threads if t.label.split("/")[0] in names.PYTHON_THREADS]
-    return max(named, key=lambda t: len(t.start_ms), default=None)
 
 
 def _between_ops(thread: Thread) -> Intervals:

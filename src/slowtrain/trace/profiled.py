@@ -28,6 +28,8 @@ from slowtrain.trace import (
     intervals,
     kernels,
     lacking,
+    lateness,
+    mainthread,
     names,
     observed,
     pools,
@@ -99,14 +101,20 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         found = division.settled(cadence.within_epochs(found, [t for t in whole.threads if t.host == device.host]))
     steps = _steps(found)
     if device is None:
-        waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
+        waits, columns, summary, behind = None, {Category.UNATTRIBUTED: steps.ms}, None, None
     else:
         waits, columns = division.divide_profile(whole, device, found)
+        behind = lateness.find(found, whole, device)
         summary = summed.summary(whole, device, found, waits)
+        summary = replace(summary, gaps=lateness.with_gaps(summary.gaps, behind))
     trace = Trace(
         signals=frozenset(_signals(whole, summary, columns, waits)),
         steps=steps,
-        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *told]},
+        facts={
+            **_facts(whole, found, device),
+            "notes": [*notes, *whole.notes, *told, *([behind.note] if behind is not None else [])],
+            "behind": behind.fact if behind is not None and behind.alone else None,
+        },
         categories=columns,
         run=_run(whole, found),
         device=summary,
@@ -225,7 +233,7 @@ def of_window(
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
     found = division.settled(ahead.steps(found, whole, device))
-    main = more = idle.main_thread(whole.threads)
+    main = more = mainthread.find(whole.threads)
     if main is not None and more is not None:
         for reason, (start, end) in noted.items():
             more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
