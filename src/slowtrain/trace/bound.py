@@ -13,9 +13,11 @@ HOST_CATEGORIES = (
 )  # fmt: skip
 GROUPS: Mapping[VerdictKind, tuple[Category, ...]] = {
     VerdictKind.INPUT: (Category.INPUT,),
-    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    # What other processes and devices have not sent yet: from one of them nobody can tell the exchange from the wait
+    # for a slower one (docs/decisions/2026-11-27-waiting-for-other-processes.md).
+    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK, Category.COLLECTIVE, Category.COLLECTIVE_WAIT),
     VerdictKind.HOST: HOST_CATEGORIES,
-    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),  # last: of two equal parts the other can be cured
+    VerdictKind.COMPUTE: (Category.DEVICE,),  # last: of two equal parts the other can be cured
 }
 # Of the host's part of a step: with less dispatch, something else of the host holds it up as well.
 LAUNCH_SHARE = 2 / 3

@@ -56,6 +56,8 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     left = _take(found, OTHER_PROCESS, left, _after_launch(device.activities, threads, left))
     left = _launched(found, device.activities, threads, left)
     for reason in _ORDER:
+        if reason == EAGER:
+            left = _take_others(found, threads, left)
         spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
         left = _take(found, reason, left, _all(spans))
     left = _take(found, EAGER, left, _all([_between_ops(t) for t in threads]))
@@ -132,6 +134,20 @@ def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans
     mine = intervals.intersect(left, spans)
     _claim(found, reason, mine)
     return intervals.subtract(left, spans) if len(mine[0]) else left
+
+
+def _take_others(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> Intervals:
+    """While a call of the framework waits: what makes input on its threads, or waits for other processes.
+
+    In short gaps between ops such work only goes on beside what the call does.
+    """
+    inside = _all([t.of(EAGER, DISPATCH) for t in threads])
+    for reason, told in ((names.READING, INPUT), (names.PEERS, names.PEERS)):
+        spans = intervals.intersect(inside, _all([t.of(reason) for t in threads if not t.makes_input]))
+        start, end = left
+        long = _some((start, np.where(end - start >= BETWEEN_OPS_MS, end, start)))
+        left = _take(found, told, left, intervals.intersect(long, spans)) if len(spans[0]) else left
+    return left
 
 
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:

@@ -150,6 +150,32 @@ COLLECTIVE = late(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?t
 # Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
 # the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
 
+# Ops that write down what the model computed, and save it: callbacks and summaries, whatever thread they run on.
+# Names of TensorFlow's ops. [C]
+_SIDE_EFFECT = (
+    r"Write\w{0,20}Summary|(?:Flush|Close)SummaryWriter|Create\w{0,20}SummaryWriter|SummaryWriter|ImportEvent|"
+    r"(?:Scalar|Tensor|Histogram|Image|Audio|Merge)Summary(?:V2)?|WriteFile|PrintV?2?|Save(?:V2|Slices)?|"
+    r"MergeV2Checkpoints|ShardedFilename|Restore(?:V2|Slice)?|LogMessage|DeleteSummaryWriter"
+)
+# Ops that make input of files and bytes. [C]
+_INPUT_OP = (
+    r"Decode(?:And\w{1,10})?(?:Jpeg|Png|Gif|Bmp|WebP|Image|Raw|PaddedRaw|CSV|Wav|Video|Compressed|JSONExample|ProtoV2)|"
+    r"ExtractJpegShape|ReadFile|Reader(?:Read|ReadUpTo)(?:V2)?|MatchingFiles|ParseTensor|"
+    r"Parse(?:Single|Sequence|SingleSequence)?Example(?:V2)?|DecodeWav"
+)
+# Ops in which the host waits for other processes of the training, and exchanges with them: TensorFlow's collectives,
+# what one worker receives of another, XLA's on processors. What of it is waiting nobody can tell within one process.
+# [C], two workers of TensorFlow 2.21 and of JAX 0.11
+_PEERS = (
+    r"Collective(?:Reduce|Gather|Bcast|Permute|AllToAll|ReduceScatter|Assign)\w{0,20}|_?(?:Host)?Recv|RecvTensor|"
+    r"RpcRecvTensor|Horovod\w{1,40}|NcclAllReduce|Barrier"
+)
+HLO_PEERS = late(
+    r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast)"
+    r"(?:-start|-done)?(?:\.\d+)*|(?:\w{1,40} )?[Rr]endezvous(?:[ :].{0,200})?"
+)
+READING, PEERS = "reading", "peers"  # reasons of what no call of the main thread is in
+
 HOST_OP = "host-op"  # the host computes an op of the graph: also told by the op's length
 # XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
 # graph. The span is the one that says so. [H]
@@ -183,8 +209,10 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"H2D Dispatch|CopyRawHostToDevice")),
     ("allocation", late(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", late(
+    ("callback", late(rf"(?:^|:)(?:{_SIDE_EFFECT})$|EagerLocalExecute: (?:{_SIDE_EFFECT})$|"
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
+    (READING, late(rf"(?:^|:)(?:{_INPUT_OP})$|EagerLocalExecute: (?:{_INPUT_OP})$")),
+    (PEERS, late(rf"(?:^|:)(?:{_PEERS})$|EagerLocalExecute: (?:{_PEERS})$")),
     ("eager", late(
         r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
         r"TFE_Py_FastPathExecute_C")),
@@ -206,6 +234,16 @@ REASONS = tuple(reason for reason, _ in HOST_REASONS)
 def host_reason(name: str) -> str | None:
     """What a span of the host with this name is busy with, None where its name says nothing of a device's wait."""
     return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
+
+
+def of_model(event: str) -> bool:
+    """Whether an op computes what the model is made of: no summary, no save, no decoding, no waiting for others."""
+    return host_reason(event) not in ("callback", READING, PEERS) and not HLO_PEERS.fullmatch(event)
+
+
+def waits_for_peers(event: str) -> bool:
+    """Whether the host is in it until other processes of the training have come so far."""
+    return host_reason(event) == PEERS or HLO_PEERS.fullmatch(event) is not None
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------

@@ -69,14 +69,25 @@ def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
 
 
 def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
-    """A host records one profile at a time: of several by one host in a folder the newest."""
-    newest: dict[object, tuple[int, Path]] = {}
+    """Of several profiles by one host in a folder the newest, and those of other processes at the same time."""
+    newest: dict[object, tuple[int, int]] = {}
+    times = {file: _session(space) for file, space in spaces.items()}
     for file, space in spaces.items():
-        begun = max((int(v) for p in space.planes for k, v in p.stats.items()
-                     if k == names.PROFILE_START and isinstance(v, int)), default=0)  # fmt: skip
         host = space.hostnames or file
-        newest[host] = max(newest.get(host, (-1, file)), (begun, file))
-    return {file: space for file, space in spaces.items() if any(file == chosen for _, chosen in newest.values())}
+        newest[host] = max(newest.get(host, (-1, -1)), times[file])
+    kept = {}
+    for file, space in spaces.items():
+        begun, ended = newest[space.hostnames or file]
+        if times[file] == (begun, ended) or (times[file][0] <= ended and times[file][1] > begun):
+            kept[file] = space
+    return kept
+
+
+def _session(space: xplane.Space) -> tuple[int, int]:
+    """Begin and end in ns since 1970, as far as they are told."""
+    told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
+    begun, ended = (max((v for k, v in told if k == key), default=0) for key in (names.PROFILE_START, names.PROFILE_STOP))
+    return begun, max(begun, ended)
 
 
 def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
