@@ -101,20 +101,7 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             return f"{said} it trained"
         return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
     if kind is VerdictKind.INSUFFICIENT:
-        if trace.enough and (behind := bound.behind_ms(trace)):
-            said = f"{_in_step(trace, kind)}; behind it lie {plain(behind)} ms more ({trace.fact('behind', 'said')})"
-            return f"{said}: whether they are in each step, a profile of one step does not tell"
-        if trace.enough and trace.untold:
-            of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
-            said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
-            why = blind.find(trace)
-            return f"{said}{why.why}" if why is not None else said
-        if trace.enough:
-            return f"{_in_step(trace, kind)}; {_little(trace)}: too short a run to tell why; let it train for longer"
-        count = int(trace.steps.steady.sum())
-        said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
-        more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
-        return f"{said} recorded: too few to judge; {more}"
+        return _too_little(trace, kind)
     first = gaining(findings)
     where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace, kind)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
@@ -138,6 +125,26 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {reasons.gain(first.saving)}"
     return f"{where}; {gain}" if where else gain
+
+
+def _too_little(trace: Trace, kind: VerdictKind) -> str:
+    """Why nothing can be said of what bounds a step."""
+    if trace.enough and (behind := bound.behind_ms(trace)):
+        said = f"{_in_step(trace, kind)}; behind it lie {plain(behind)} ms more ({trace.fact('behind', 'said')})"
+        return f"{said}: whether they are in each step, a profile of one step does not tell"
+    if trace.enough and (trace.untold or bound.largest_group(trace)[0] is VerdictKind.INSUFFICIENT):
+        of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
+        said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
+        if not trace.untold:
+            said += f", {plain(trace.mean(largest(trace)))} ms are {SAID[largest(trace)]}"
+        why = blind.find(trace)
+        return f"{said}{why.why}" if why is not None else said
+    if trace.enough:
+        return f"{_in_step(trace, kind)}; {_little(trace)}: too short a run to tell why; let it train for longer"
+    count = int(trace.steps.steady.sum())
+    said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
+    more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
+    return f"{said} recorded: too few to judge; {more}"
 
 
 def _starting(trace: Trace, part: Part) -> str:

@@ -35,7 +35,9 @@ class Checked:
     behind: tuple[float, float] | None = None
 
 
-def check(marked: tuple[Floats, Floats], device: Device, threads: Sequence[Thread], called: Sequence[Floats]) -> Checked:
+def check(
+    marked: tuple[Floats, Floats], device: Device, threads: Sequence[Thread], called: Sequence[Floats]
+) -> Checked:
     """``called``: begin and end of each call of the training function on the host of ``device``.
 
     Only the last mark can be wrong so: what lies between a call and the next one belongs to each turn of the loop.

@@ -35,6 +35,7 @@ from slowtrain.trace import (
     pools,
     summed,
     timeline,
+    trace_json,
     xplane,
 )
 from slowtrain.trace.cadence import Cadence
@@ -51,15 +52,19 @@ DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input ta
 
 def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
     """The trace of one profiling session, a file per host. Raises ``InputError``."""
-    spaces, broken = {}, []
+    spaces, broken, lacks = {}, [], []
     for file in files:
         try:
-            spaces[file] = xplane.read(file)
+            if trace_json.is_trace(file):
+                spaces[file], lack = trace_json.read(file)
+                lacks.append(lack)
+            else:
+                spaces[file] = xplane.read(file)
         except InputError as error:
             broken.append(error)
     if not spaces and broken:
         raise broken[0]
-    notes = [*notes, *(f"left out: {error}" for error in broken)]
+    notes = [*notes, *lacks, *(f"left out: {error}" for error in broken)]
     kept = _of_one_session(spaces)
     if len(kept) < len(spaces):
         left = [f.name for f in spaces if f not in kept]
@@ -86,7 +91,9 @@ def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Sp
 def _session(space: xplane.Space) -> tuple[int, int]:
     """Begin and end in ns since 1970, as far as they are told."""
     told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
-    begun, ended = (max((v for k, v in told if k == key), default=0) for key in (names.PROFILE_START, names.PROFILE_STOP))
+    begun, ended = (
+        max((v for k, v in told if k == key), default=0) for key in (names.PROFILE_START, names.PROFILE_STOP)
+    )
     return begun, max(begun, ended)
 
 

@@ -16,7 +16,9 @@ def role(text: str) -> int:
 
 def on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
     """Ops of a graph that the host itself computed beside a device: long ones in which nothing was launched."""
-    ops = [is_op(text) and names.of_model(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
+    ops = [
+        is_op(text) and names.of_model(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts
+    ]
     rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
     calls = np.sort(launched)
     none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
