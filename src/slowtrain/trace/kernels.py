@@ -15,7 +15,7 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, span_reasons, xplane
 from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
 from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.wire import Codes
@@ -85,8 +85,8 @@ def of(
     bounds = _Bounds(start_ms, end_ms)
     lines = list(_lines(space, origin_ms, bounds, whole))
     steps = len(start_ms)
-    own, others = [(name, rows) for name, rows, is_op in lines if is_op], names.waits_for_peers
-    ops = [(name, _where(rows, names.of_model)) for name, rows in own]
+    own, others = [(name, rows) for name, rows, is_op in lines if is_op], span_reasons.waits_for_peers
+    ops = [(name, _where(rows, span_reasons.of_model)) for name, rows in own]
     peers = _united([_where(rows, others) for _, rows in own])
     other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:

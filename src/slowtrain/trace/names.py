@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from slowtrain.patterns import late
+from slowtrain.trace import asides
 
 # ---- planes ---------------------------------------------------------------------------------------------------
 
@@ -43,8 +44,7 @@ DERIVED_LINES = frozenset(
 
 # ---- lines (threads) of the host plane; the part before "/", behind which stands the thread's id ----------------
 
-# The process's name or the thread's, before "/" and the thread's id. Where nothing names a thread (macOS, Windows) it
-# has its id alone. [C V J T]
+# The process's name or the thread's; on macOS and Windows there may be the thread's id alone. [C V J T]
 PYTHON_THREAD = late(r"(?:i?python[\d.]*w?(?:\.exe)?|Python|main|MainThread)(?:/.*)?")
 FRAMEWORK_THREADS = ("tf_", "grpc", "pjrt_")  # pools of the frameworks, whatever they run [C V H]
 INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
@@ -150,30 +150,6 @@ COLLECTIVE = late(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?t
 # Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
 # the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
 
-# Ops that write down what the model computed, and save it: callbacks and summaries, whatever thread they run on.
-# Names of TensorFlow's ops. [C]
-_SIDE_EFFECT = (
-    r"Write\w{0,20}Summary|(?:Flush|Close)SummaryWriter|Create\w{0,20}SummaryWriter|SummaryWriter|ImportEvent|"
-    r"(?:Scalar|Tensor|Histogram|Image|Audio|Merge)Summary(?:V2)?|WriteFile|PrintV?2?|Save(?:V2|Slices)?|"
-    r"MergeV2Checkpoints|ShardedFilename|Restore(?:V2|Slice)?|LogMessage|DeleteSummaryWriter"
-)
-# Ops that make input of files and bytes. [C]
-_INPUT_OP = (
-    r"Decode(?:And\w{1,10})?(?:Jpeg|Png|Gif|Bmp|WebP|Image|Raw|PaddedRaw|CSV|Wav|Video|Compressed|JSONExample|ProtoV2)|"
-    r"ExtractJpegShape|ReadFile|Reader(?:Read|ReadUpTo)(?:V2)?|MatchingFiles|ParseTensor|"
-    r"Parse(?:Single|Sequence|SingleSequence)?Example(?:V2)?|DecodeWav"
-)
-# Ops in which the host waits for other processes of the training, and exchanges with them: TensorFlow's collectives,
-# what one worker receives of another, XLA's on processors. What of it is waiting nobody can tell within one process.
-# [C], two workers of TensorFlow 2.21 and of JAX 0.11
-_PEERS = (
-    r"Collective(?:Reduce|Gather|Bcast|Permute|AllToAll|ReduceScatter|Assign)\w{0,20}|_?(?:Host)?Recv|RecvTensor|"
-    r"RpcRecvTensor|Horovod\w{1,40}|NcclAllReduce|Barrier"
-)
-HLO_PEERS = late(
-    r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast)"
-    r"(?:-start|-done)?(?:\.\d+)*|(?:\w{1,40} )?[Rr]endezvous(?:[ :].{0,200})?"
-)
 READING, PEERS = "reading", "peers"  # reasons of what no call of the main thread is in
 
 HOST_OP = "host-op"  # the host computes an op of the graph: also told by the op's length
@@ -209,10 +185,10 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"H2D Dispatch|CopyRawHostToDevice")),
     ("allocation", late(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", late(rf"(?:^|:)(?:{_SIDE_EFFECT})$|EagerLocalExecute: (?:{_SIDE_EFFECT})$|"
+    ("callback", late(rf"(?:^|:)(?:{asides.SIDE_EFFECT})$|EagerLocalExecute: (?:{asides.SIDE_EFFECT})$|"
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    (READING, late(rf"(?:^|:)(?:{_INPUT_OP})$|EagerLocalExecute: (?:{_INPUT_OP})$")),
-    (PEERS, late(rf"(?:^|:)(?:{_PEERS})$|EagerLocalExecute: (?:{_PEERS})$")),
+    (READING, late(rf"(?:^|:)(?:{asides.INPUT_OP})$|EagerLocalExecute: (?:{asides.INPUT_OP})$")),
+    (PEERS, late(rf"(?:^|:)(?:{asides.PEERS})$|EagerLocalExecute: (?:{asides.PEERS})$")),
     ("eager", late(
         r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
         r"TFE_Py_FastPathExecute_C")),
@@ -234,16 +210,6 @@ REASONS = tuple(reason for reason, _ in HOST_REASONS)
 def host_reason(name: str) -> str | None:
     """What a span of the host with this name is busy with, None where its name says nothing of a device's wait."""
     return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
-
-
-def of_model(event: str) -> bool:
-    """Whether an op computes what the model is made of: no summary, no save, no decoding, no waiting for others."""
-    return host_reason(event) not in ("callback", READING, PEERS) and not HLO_PEERS.fullmatch(event)
-
-
-def waits_for_peers(event: str) -> bool:
-    """Whether the host is in it until other processes of the training have come so far."""
-    return host_reason(event) == PEERS or HLO_PEERS.fullmatch(event) is not None
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
         if plane.name != names.HOST_PLANE:
             continue
         known = set(plane.stat_names.values())
-        roles = {i: span_reasons.role(text) for i, text in plane.event_names.items()}
+        roles = {i: span_reasons.role(text, devices=devices) for i, text in plane.event_names.items()}
         stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
         wanted = [s for s in stats if s in known]
         # By name alone the events of the framework's own threads that say nothing can be left out undecoded.
@@ -366,8 +366,8 @@ def _computing(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts
 
     What an op writes down, saves or decodes is not the model's computing: such ops are left out.
     """
-    peers = np.array([names.waits_for_peers(t) for t in texts], dtype=bool)[code]
-    model = np.array([names.of_model(t) for t in texts], dtype=bool)[code] | peers
+    peers = np.array([span_reasons.waits_for_peers(t) for t in texts], dtype=bool)[code]
+    model = np.array([span_reasons.of_model(t) for t in texts], dtype=bool)[code] | peers
     if not model.all():
         start, end, code, peers = start[model], end[model], code[model], peers[model]
     n = len(start)
