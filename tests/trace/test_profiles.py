@@ -116,7 +116,8 @@ def test_where_the_looking_ends_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         make(tmp_path / "a" / "images" / f"{i}.png")
         make(tmp_path / "b" / f"{i}.png")
     looked = profiles.search(found.parent.parent)
-    assert len(looked.sessions) == 1 and not looked.notes
+    assert len(looked.sessions) == 1
+    assert not looked.notes
     assert "among the first 20 files and folders" in refusal(tmp_path)
     make(tmp_path / "0.xplane.pb")
     looked = profiles.search(tmp_path)
@@ -129,7 +130,8 @@ def test_other_profiles_are_named_beside_the_newest(tmp_path: Path) -> None:
         session(tmp_path / str(year), f"{year}_01_01_00_00_00")
     said = profiles.others(profiles.find(tmp_path))
     assert said.startswith("the newest of 6 profiles, 2025_01_01_00_00_00; --list shows the others (")
-    assert "2024_01_01_00_00_00" in said and "2 more" in said
+    assert "2024_01_01_00_00_00" in said
+    assert "2 more" in said
 
 
 def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None:

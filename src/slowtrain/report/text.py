@@ -156,7 +156,7 @@ def _device(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     for place, part in enumerate(device.idle.parts):
         if place >= max(limits.gaps, 1) and part.share < A_TENTH:
             break
-        text = wording.WAITS.get(part.name, part.name)
+        text = wording.waits(part.name, device.kind)
         yield f"  {_share(part):>5} {paper.fit(text, paper.width - 8)}"
     if device.gaps and limits.gaps:
         yield paper.style(
