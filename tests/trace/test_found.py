@@ -241,6 +241,23 @@ def test_a_cpu_runs_ops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "kernel" not in shown[shown.index("<body") :].partition("<script")[0]
 
 
+@pytest.mark.parametrize("trace", ["a silent plane", "a launch", "an allocator"])
+def test_a_gpu_that_was_not_recorded_has_no_verdict(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = {
+        "a silent plane": plane("/device:GPU:0", {}),
+        "a launch": plane("/host:CPU", {"tf_Compute/9": [("cuLaunchKernel", 3.0, 0.01)]}),
+        "an allocator": plane("/host:CPU", {"tf_Compute/9": [("GPU_0_bfc", 3.0, 0.01)]}),
+    }[trace]
+    found = answer(written(tmp_path, on_cpu(("dense/MatMul:MatMul", 25, 70.0)), more), capsys)
+    assert found["step_verdict"] == found["verdict"] == "insufficient-data"
+    assert "compute/compute-bound" not in {d["cause"] for d in found["diagnoses"]} | set(found["healthy"])
+    assert any(
+        note.startswith("a GPU was used, but the profile holds nothing of what it did") for note in found["notes"]
+    )
+
+
 # ---- several processes -----------------------------------------------------------------------------------------
 
 
