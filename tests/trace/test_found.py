@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slowtrain.cli import main
 from slowtrain.model import Category
-from slowtrain.trace import mainthread, profiled, timeline, xplane
+from slowtrain.trace import Kernels, Steps, attribution, feeding, mainthread, profiled, timeline, xplane
+from slowtrain.trace.drawn import drawn
 
 from .messages import TRACES, entry, event, nested, number
 
@@ -212,6 +214,28 @@ def test_computing_beside_a_collective_is_computing(tmp_path: Path) -> None:
     assert trace.kernels is not None
     assert trace.kernels.peers_ms == pytest.approx(50, abs=1)
     assert trace.kernels.busy_ms == pytest.approx(20, abs=1)
+
+
+def test_a_recording_on_a_cpu_carries_the_waiting_over() -> None:
+    start = np.arange(3) * 100.0
+    every = np.ones(3, dtype=bool)
+    steps = Steps("drawn", start, start + 100.0, every, ~every)
+    kernels = Kernels(3, 100.0, 20.0, 20.0, 5.0, 0.0, peers_ms=70.0)
+    found = {c: np.zeros(3) for c in Category}
+    attribution._divide(found, np.full(3, 100.0), attribution.Inside(0.0, kernels, eager=False), steps, 100.0)
+    assert found[Category.DEVICE][0] == pytest.approx(20)
+    assert found[Category.COLLECTIVE_WAIT][0] == pytest.approx(70)
+    assert found[Category.DISPATCH][0] == pytest.approx(10)
+
+
+def test_cores_that_idle_while_others_are_waited_for_are_not_free() -> None:
+    trace = drawn("""
+        step            1111111111
+        device          dd........
+        collective-wait ..cccccccc
+        @fact usable_cores=4 cpu_ms_per_step=6
+    """)
+    assert feeding.busy_cores(trace) == pytest.approx(3)
 
 
 def test_exchange_of_gpus_is_no_computing(tmp_path: Path) -> None:
