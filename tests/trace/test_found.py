@@ -14,7 +14,7 @@ import pytest
 
 from slowtrain.cli import main
 from slowtrain.model import Category
-from slowtrain.trace import Kernels, Steps, attribution, feeding, mainthread, profiled, timeline, xplane
+from slowtrain.trace import Floats, Kernels, Steps, attribution, feeding, mainthread, profiled, timeline, xplane
 from slowtrain.trace.drawn import drawn
 
 from .messages import TRACES, entry, event, nested, number
@@ -217,7 +217,7 @@ def test_computing_beside_a_collective_is_computing(tmp_path: Path) -> None:
 
 
 def test_a_recording_on_a_cpu_carries_the_waiting_over() -> None:
-    start = np.arange(3) * 100.0
+    start: Floats = np.array([0.0, 100.0, 200.0])
     every = np.ones(3, dtype=bool)
     steps = Steps("drawn", start, start + 100.0, every, ~every)
     kernels = Kernels(3, 100.0, 20.0, 20.0, 5.0, 0.0, peers_ms=70.0)
