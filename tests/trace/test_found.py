@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from slowtrain.cli import main
+from slowtrain.errors import InputError
 from slowtrain.model import Category
 from slowtrain.trace import Floats, Kernels, Steps, attribution, feeding, mainthread, profiled, timeline, xplane
 from slowtrain.trace.drawn import drawn
@@ -104,6 +106,24 @@ def test_only_a_tiny_late_op_is_cut_off(
 ) -> None:
     trace = profiled.load([written(tmp_path, marked(steps, tail_ms, late))])
     assert float(trace.steps.ms[-1]) == pytest.approx(length_ms)
+
+
+def test_a_call_that_was_over_when_the_device_began_tells_too(tmp_path: Path) -> None:
+    """The host was ahead: correlation ids tell what it had launched in its call."""
+    stat = nested(5, number(1, 1), nested(2, number(1, 1), nested(2, b"correlation_id")))
+
+    def row(key: int, start: float, ms: float, correlation: int = 0) -> bytes:
+        more = [nested(4, number(1, 1), number(3, correlation))] if correlation else []
+        return event(key, int(start * MS), int(ms * MS), *more)
+
+    texts = ("EagerLocalExecute: __inference_train_function_7", "cuLaunchKernel", "gemm", "MemcpyD2H", "0")
+    table = b"".join(entry(4, i + 1, text) for i, text in enumerate(texts)) + stat
+    host = nested(3, nested(2, b"python3"), row(1, 0, 5), row(2, 1, 0.1, 1), row(2, 2, 0.1, 2), row(2, 400, 0.1, 3))
+    work = nested(3, nested(2, b"Stream #1(Compute)"), row(3, 10, 40, 1), row(3, 50, 50, 2), row(4, 401, 0.01, 3))
+    marks = nested(3, nested(2, b"Steps"), row(5, 10, 391.01))
+    file = written(tmp_path, nested(1, nested(2, b"/host:CPU"), host, table),
+                   nested(1, nested(2, b"/device:GPU:0"), work, marks, table))  # fmt: skip
+    assert profiled.load([file]).steps.ms.tolist() == pytest.approx([90.0])
 
 
 def test_what_each_step_has_behind_its_call_is_of_the_step(tmp_path: Path) -> None:
@@ -356,6 +376,24 @@ HOSTILE = {
     "pytorch": b'{"schemaVersion":1,"deviceProperties":[],"traceEvents":[]}',
     "empty": b'{"traceEvents":[]}',
 }
+
+
+def test_damaged_json_is_read_or_declined(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    whole = gzip.decompress(viewed(FOUND / "one_step_ends_with_itself_control.xplane.pb", tmp_path).read_bytes())
+    path, outcomes = tmp_path / "damaged.trace.json", set()
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(data))
+            data[at : at + chance.randrange(1, 9)] = chance.choice((b"", b"9" * 40, b"null", b"[]", b"-1e300", b'"'))
+        path.write_bytes(bytes(data))
+        try:
+            profiled.load([path])
+            outcomes.add("read")
+        except InputError:
+            outcomes.add("declined")
+    assert outcomes == {"read", "declined"}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

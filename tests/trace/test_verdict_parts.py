@@ -15,6 +15,7 @@ from slowtrain.checkup import checkup
 from slowtrain.diagnose import examine
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Checkup, Signal, VerdictKind
+from slowtrain.report import text
 from slowtrain.trace import Floats, Kernels, Steps, Trace, bound, profiled
 
 from .messages import TRACES
@@ -65,6 +66,18 @@ def test_no_recorded_profile_is_answered_with_a_contradiction(path: Path) -> Non
     if answered is None:
         pytest.skip("no profile: it is declined")
     assert contradictions(*answered) == []
+
+
+ON_CPU = [path for path in profiles() if path.name.startswith(("tf-", "host", "jax-")) and "found" not in path.parts]
+
+
+@pytest.mark.parametrize("path", ON_CPU, ids=lambda path: "/".join(path.parts[-2:]))
+def test_no_text_speaks_of_kernels_on_a_cpu(path: Path) -> None:
+    answered = read(path)
+    assert answered is not None
+    assert answered[1].subject.device["kind"] == "CPU"
+    said = text.render(answered[1], width=100, colour=False, unicode=True)
+    assert "kernel" not in said.lower().replace(str(path).lower(), "")
 
 
 MS = st.floats(0.0, 100.0)

@@ -20,7 +20,8 @@ from slowtrain.figures import few
 from slowtrain.values import dataclass
 
 ENDINGS = (".xplane.pb", ".xplane.pb.gz")
-VIEWER = (".trace.json", ".trace.json.gz")  # the trace viewer's form, and trace.json alone: less than a profile holds
+VIEWER = (".trace.json", ".trace.json.gz")  # the trace viewer's form, which holds less than a profile
+ALONE = ("trace.json", "trace.json.gz")  # the same, saved by hand
 MOST_ENTRIES = 100_000  # five seconds of looking; log folders with checkpoints hold some ten thousand
 MOST_NAMED = 3  # folders in one note
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
@@ -69,7 +70,9 @@ def search(path: Path) -> Found:
         name = folder.name or folder.resolve().name
         if found := _one_a_host(folder, files):
             sessions.append(Session(name, folder, tuple(found)))
-        elif found := [folder / f for f in sorted(files) if f.endswith(VIEWER) or f in ("trace.json", "trace.json.gz")]:
+        elif found := _one_a_host(folder, (f for f in files if f in ALONE), ALONE) or _one_a_host(
+            folder, files, VIEWER
+        ):
             viewed.append(Session(name, folder, tuple(found)))
     if not sessions and not viewed:
         raise InputError(f"{path}: {_nothing(seen)}")
@@ -147,11 +150,11 @@ def _time(session: Session) -> float:
         return 0.0
 
 
-def _one_a_host(folder: Path, names: Iterable[str]) -> list[Path]:
+def _one_a_host(folder: Path, names: Iterable[str], endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """The profiles among these files; of a host's file and its gzipped copy the plain one."""
     found: dict[str, str] = {}
     for name in sorted(names):  # HOST.xplane.pb before HOST.xplane.pb.gz
-        if name.endswith(ENDINGS):
+        if name.endswith(endings):
             found.setdefault(name.removesuffix(".gz"), name)
     return [folder / name for name in found.values()]
 

@@ -46,13 +46,15 @@ def check(
     start, end = marked[0][order], marked[1][order]
     whole = Checked(start, end)
     at = int(end.argmax())
-    inside = (called[0] < end[at]) & (called[1] > start[at])
-    if not inside.any() or at != len(start) - 1:
+    before = called[0] < end[at]
+    if not before.any() or at != len(start) - 1:
         return whole
     usual = float(halfway(end[:at] - start[:at])) if at else 0.0
     if end[at] - start[at] <= AS_USUAL * usual:
         return whole
-    first, last = float(called[0][inside].min()), float(called[1][inside].max())
+    last = float(called[1][before].max())
+    # Where the host was ahead, its call was over when the device began.
+    first = float(called[0][before & (called[1] > start[at])].min(initial=np.inf))
     near = (device.activities.end_ms > start[at]) & (device.activities.start_ms < end[at])
     work = device.activities.where(near)
     own = _begun_by(work, threads, last)
