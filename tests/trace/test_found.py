@@ -227,6 +227,15 @@ def test_ops_beside_the_model_are_no_computing(tmp_path: Path, op: str, category
     assert trace.mean(Category.DEVICE) == pytest.approx(90 if category is Category.DEVICE else 20, abs=1)
 
 
+@pytest.mark.parametrize(("hole_ms", "category"), [(60.0, Category.DISPATCH), (1600.0, Category.UNATTRIBUTED)])
+def test_a_long_hole_in_a_call_is_no_dispatch(tmp_path: Path, hole_ms: float, category: Category) -> None:
+    each = 40 + hole_ms
+    calls = [("EagerLocalExecute: __inference_train_function_7", i * each, each) for i in range(5)]
+    ops = [("dense/MatMul:MatMul", i * each + at, 20.0) for i in range(5) for at in (0.0, each - 20)]
+    path = written(tmp_path, plane("/host:CPU", {"python3": calls, "tf_Compute/1": ops}))
+    assert profiled.load([path]).mean(category) == pytest.approx(hole_ms, abs=0.1)
+
+
 def test_computing_beside_a_collective_is_computing(tmp_path: Path) -> None:
     trace = profiled.load([written(tmp_path, on_cpu(("CollectiveReduceV2:CollectiveReduceV2", 2, 70.0)))])
     assert trace.mean(Category.DEVICE) == pytest.approx(20, abs=1)
