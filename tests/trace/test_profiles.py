@@ -139,8 +139,8 @@ def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None
     (folder / "b.xplane.pb").symlink_to(folder / "host.xplane.pb")
     make(tmp_path / "viewed" / "host.trace.json.gz")
     links, viewed = profiles.search(tmp_path).notes
-    assert links == "1 profiles are links, which are not followed"
-    assert viewed.startswith("1 more folders hold a trace viewer's JSON alone: ")
+    assert links == "links that lead to profiles are not followed: 1"
+    assert viewed.startswith("folders with a trace viewer's JSON alone are left out: ")
 
 
 def test_a_trace_viewers_json_counts_where_nothing_else_is_there(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def search(path: Path) -> Found:
         raise InputError(f"{path}: {_nothing(seen)}")
     notes = list(_notes(seen))
     if sessions and viewed:
-        notes.append(f"{len(viewed)} more folders hold a trace viewer's JSON alone: {_named(viewed)}")
+        notes.append(f"folders with a trace viewer's JSON alone are left out: {_named(viewed)}")
     chosen = sorted(sessions or viewed, key=lambda s: (_time(s), s.name, str(s.folder)), reverse=True)
     return Found(tuple(chosen), tuple(notes))
 
@@ -98,7 +98,7 @@ def _notes(seen: _Seen) -> Iterator[str]:
     if seen.cut_short:
         yield f"only the first {MOST_ENTRIES:,} files and folders were looked at: there may be newer profiles"
     if seen.kinds["link"]:
-        yield f"{seen.kinds['link']} profiles are links, which are not followed"
+        yield f"links that lead to profiles are not followed: {seen.kinds['link']}"
     if seen.unreadable is not None:
         yield f"{seen.unreadable} cannot be read, and what is in it was left out"
 
