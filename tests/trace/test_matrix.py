@@ -18,13 +18,13 @@ from slowtrain.trace import Trace, profiled
 RECORDED = Path(__file__).parent / "recorded"
 COMPUTES = frozenset({"compute/compute-bound"})  # nothing is wrong with it: ops compute nearly all the time
 MATRIX = {
-    "tf-input-sequential-map": {"input/sequential-map", "compute/compute-bound"},
+    "tf-input-sequential-map": {"input/sequential-map"} | COMPUTES,
     "tf-input-parallel-map": COMPUTES,
     "tf-input-generator": {"input/python-input"},
     "tf-input-py-function": {"input/python-input"},
     "tf-input-arrays": COMPUTES,
     # Its map is sequential as well, while a core is idle: both were done on purpose.
-    "tf-input-unprefetched": {"input/unprefetched-input", "input/sequential-map", "compute/compute-bound"},
+    "tf-input-unprefetched": {"input/unprefetched-input", "input/sequential-map"} | COMPUTES,
     "tf-input-prefetched": COMPUTES,
     "tf-input-per-element": {"input/per-element-map"},
     "tf-input-batch-map": COMPUTES,
@@ -37,7 +37,7 @@ MATRIX = {
     "tf-host-readback": set(),  # TensorFlow's profiler writes nothing down of a readback on a CPU
     "tf-host-launch-bound": {"host/launch-bound"},
     "tf-whole-table": {"compute/dense-embedding-update"} | COMPUTES,
-    "tf-table-rows": {"host/launch-bound", "compute/compute-bound"},  # what is left is the start of a dozen small ops
+    "tf-table-rows": {"host/launch-bound"} | COMPUTES,  # what is left is the start of a dozen small ops
     "jax-healthy": COMPUTES,
     "jax-input-bound": {"input/python-input"},
     "jax-readback": set(),

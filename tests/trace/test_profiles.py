@@ -91,21 +91,62 @@ def test_the_folder_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.Mon
 # ---- bounds -----------------------------------------------------------------------------------------------------
 
 
-def test_six_levels_and_no_further(tmp_path: Path) -> None:
-    session(tmp_path / "1" / "2" / "3", "s")
-    assert len(profiles.find(tmp_path)) == 1
-    deeper = tmp_path / "above"
-    session(deeper / "1" / "2" / "3" / "4", "s")
-    assert "down to 6 levels" in refusal(deeper)
+LAYOUTS = {  # where TensorBoard, SageMaker's debugger and Vertex AI put profiles
+    "tensorboard": "logs/20240101-120000/train/plugins/profile/2024_01_01_12_00_00",
+    "old tensorboard": "logs/train/plugins/profile/2020-05-01_12-00-00",
+    "sagemaker": "bucket/job-2024/profiler-output/framework/tensorflow/detailed_profiling/2024010112/000000000/"
+    "plugins/profile/2024_01_01_12_00_00",
+    "vertex": "staging/aiplatform-custom-training-2024-01-01-12:00:00.000/logs/1/train/plugins/profile/"
+    "2024_01_01_12_00_00",
+    "very deep": "/".join("abcdefghijklmnopqrstuvwxyz") + "/plugins/profile/2024_01_01_12_00_00",
+}
 
 
-def test_too_many_entries_are_said_not_silently_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_profiles_are_found_however_deep_they_lie(tmp_path: Path, layout: str) -> None:
+    make(tmp_path / LAYOUTS[layout] / "algo-1.xplane.pb")
+    (found,) = profiles.find(tmp_path)
+    assert found.folder == tmp_path / LAYOUTS[layout]
+
+
+def test_where_the_looking_ends_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "MOST_ENTRIES", 20)
     found = session(tmp_path / "a", "s")
     for i in range(30):
         make(tmp_path / "a" / "images" / f"{i}.png")
-    assert "more than 20 files and folders" in refusal(tmp_path)
-    assert len(profiles.find(found.parent)) == 1
+        make(tmp_path / "b" / f"{i}.png")
+    looked = profiles.search(found.parent.parent)
+    assert len(looked.sessions) == 1
+    assert not looked.notes
+    assert "among the first 20 files and folders" in refusal(tmp_path)
+    make(tmp_path / "0.xplane.pb")
+    looked = profiles.search(tmp_path)
+    assert [s.folder for s in looked.sessions] == [tmp_path]
+    assert looked.notes == ("only the first 20 files and folders were looked at: there may be newer profiles",)
+
+
+def test_other_profiles_are_named_beside_the_newest(tmp_path: Path) -> None:
+    for year in range(2020, 2026):
+        session(tmp_path / str(year), f"{year}_01_01_00_00_00")
+    said = profiles.others(profiles.find(tmp_path))
+    assert said.startswith("the newest of 6 profiles, 2025_01_01_00_00_00; --list shows the others (")
+    assert "2024_01_01_00_00_00" in said
+    assert "2 more" in said
+
+
+def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None:
+    folder = session(tmp_path, "s")
+    (folder / "b.xplane.pb").symlink_to(folder / "host.xplane.pb")
+    make(tmp_path / "viewed" / "host.trace.json.gz")
+    links, viewed = profiles.search(tmp_path).notes
+    assert links == "links that lead to profiles are not followed: 1"
+    assert viewed.startswith("folders with a trace viewer's JSON alone are left out: ")
+
+
+def test_a_trace_viewers_json_counts_where_nothing_else_is_there(tmp_path: Path) -> None:
+    for name in ("host.trace.json.gz", "host.trace.json"):
+        make(tmp_path / "s" / name)
+    assert [f.name for s in profiles.find(tmp_path) for f in s.files] == ["host.trace.json"]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -133,13 +174,12 @@ def test_hidden_folders_are_not_entered(tmp_path: Path) -> None:
     ("names", "said"),
     [
         ([], "the folder is empty"),
-        (["s/host.trace.json.gz"], "JSON traces"),
-        (["trace.json", "x.txt"], "JSON traces"),
+        (["s/local.trace"], "legacy traces (*.trace): the xplane.pb beside them is wanted"),
         (["s/host.overview_page.pb"], "*.pb files but none called *.xplane.pb"),
         (["train/events.out.tfevents.1700000000.host"], "TensorBoard's event files but no profile"),
         (["train.py", "data/a.csv"], "no profile (*.xplane.pb) among its 3 entries"),
     ],
-    ids=["empty", "trace viewer", "JSON", "analysis", "events", "others"],
+    ids=["empty", "legacy", "analysis", "events", "others"],
 )
 def test_a_folder_without_a_profile_says_what_it_holds(tmp_path: Path, names: list[str], said: str) -> None:
     for name in names:
@@ -204,6 +244,13 @@ OTHERS: dict[str, tuple[bytes, str]] = {
     "ckpt-1.index": (b"\x00\x00\x04\x0a\x08\x01\x1a\x00", "part of a TensorFlow checkpoint"),
     "ckpt-1.data-00000-of-00001": (bytes(range(256)), "part of a TensorFlow checkpoint"),
     "saved_model.pb": (b"\x08\x01\x12\x02\x0a\x00", "part of a SavedModel"),
+    "renamed.pb": (b"\x08\x01\x12\x07\x0a\x05\x12\x03abc\x00", "part of a SavedModel"),
+    "local.trace": (
+        b"\n0\x08\x01\x12,\n\r/device:GPU:0\x10\x01\x1a\x19\x08\0",
+        "a legacy trace: the xplane.pb beside it is wanted",
+    ),
+    "frozen.pb": (b"\n\x16\n\x05dense\x12\x0bPlaceholder*\x00", "a graph (GraphDef) without times"),
+    "host.kernel_stats.pb": (b"\n\x08\n\x04gemm\x10\x02", "an analysis that TensorBoard's profiler made"),
     "recording.sqlite": (b"SQLite format 3\x00" + bytes(90), "SQLite"),
     "zeros.xplane.pb.gz": (gzip.compress(bytes(5000)), "no protobuf message"),  # and gigabytes of them are not unzipped
     "profile.xplane.pb.zst": (b"\x28\xb5\x2f\xfd" + bytes(9), "zstd; unpack it first"),

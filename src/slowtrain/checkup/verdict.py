@@ -54,10 +54,6 @@ def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
     if not trace.enough or not trace.step_ms:
         return VerdictKind.INSUFFICIENT
     kind, ms = bound.largest_group(trace)
-    claimed = any(reasons.claims(d) and d.saving.scope == "step" for d in findings.diagnoses)
-    if kind is VerdictKind.INSUFFICIENT and claimed:
-        spent = bound.by_group(trace)
-        kind = max(spent, key=lambda k: spent[k])
     if gaining(findings) is None and passing(trace):
         return VerdictKind.INSUFFICIENT
     if kind is VerdictKind.COMPUTE and waits_for_copies(trace):

@@ -21,7 +21,7 @@ from slowtrain.checkup.verdict import (
 from slowtrain.diagnose import Findings
 from slowtrain.figures import counted, plain, times
 from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, VerdictKind
-from slowtrain.trace import Trace, feeding, host
+from slowtrain.trace import Trace, bound, feeding, host
 from slowtrain.trace.stalled import crowd
 
 LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
@@ -44,10 +44,13 @@ HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot b
 # What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
 BOUND_BY = {
     VerdictKind.INPUT: (Category.INPUT,),
-    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    VerdictKind.TRANSFER: bound.GROUPS[VerdictKind.TRANSFER],
     VerdictKind.LAUNCH: (Category.DISPATCH,),
-    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),
+    VerdictKind.COMPUTE: (Category.DEVICE,),
 }
+# Of a step in which a process waits for others: of two measured runs the worker that decided spent 5 and 10 % in the
+# exchange, the one that waited 83 and 93 %.
+WAITED = 0.2
 LOST = "loss not finite"
 
 
@@ -58,7 +61,33 @@ def _little(trace: Trace) -> str:
 
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     """One line: what the step is made of, and what the first cure would give."""
-    return f"{_headline(trace, findings, kind)}{reasons.untrained(trace)}"
+    waiting = _for_others(trace)
+    if waiting and kind is VerdictKind.TRANSFER and gaining(findings) is None and nonfinite(findings) is None:
+        return f"{waiting}{reasons.untrained(trace)}"
+    said = f"{_headline(trace, findings, kind)}{reasons.untrained(trace)}"
+    return f"{waiting}; {said}" if waiting else said
+
+
+def _for_others(trace: Trace) -> str:
+    """That another process of the training decides a step, where this one waits for much of it; else empty.
+
+    It comes first: what follows is of this process alone.
+    """
+    if not trace.step_ms or trace.share(Category.COLLECTIVE_WAIT) < WAITED:
+        return ""
+    waits = f"{plain(trace.mean(Category.COLLECTIVE_WAIT))} of each step's {plain(trace.step_ms)} ms"
+    said = f"for {waits} this process waits for others of the training"
+    if largest(trace) is Category.COLLECTIVE_WAIT:
+        return f"{said}: another rank decides the step, and what was recorded of that one tells why"
+    return f"{said}: perhaps another rank decides the step"
+
+
+def of_host(trace: Trace) -> str:
+    """What one of several hosts' own profile says, in a clause."""
+    if not trace.step_ms:
+        return "no step could be told"
+    kind, most = bound.largest_group(trace)[0], largest(trace)
+    return f"{kind}: {plain(trace.mean(most))} of {plain(trace.step_ms)} ms {SAID[most]}"
 
 
 def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
@@ -72,17 +101,7 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             return f"{said} it trained"
         return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
     if kind is VerdictKind.INSUFFICIENT:
-        if trace.enough and trace.untold:
-            of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
-            said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
-            why = blind.find(trace)
-            return f"{said}{why.why}" if why is not None else said
-        if trace.enough:
-            return f"{_in_step(trace, kind)}; {_little(trace)}: too short a run to tell why; let it train for longer"
-        count = int(trace.steps.steady.sum())
-        said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
-        more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
-        return f"{said} recorded: too few to judge; {more}"
+        return _too_little(trace, kind)
     first = gaining(findings)
     where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace, kind)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
@@ -106,6 +125,26 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {reasons.gain(first.saving)}"
     return f"{where}; {gain}" if where else gain
+
+
+def _too_little(trace: Trace, kind: VerdictKind) -> str:
+    """Why nothing can be said of what bounds a step."""
+    if trace.enough and (behind := bound.behind_ms(trace)):
+        said = f"{_in_step(trace, kind)}; behind it lie {plain(behind)} ms more ({trace.fact('behind', 'said')})"
+        return f"{said}: whether they are in each step, a profile of one step does not tell"
+    if trace.enough and (trace.untold or bound.largest_group(trace)[0] is VerdictKind.INSUFFICIENT):
+        of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
+        said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
+        if not trace.untold:
+            said += f", {plain(trace.mean(largest(trace)))} ms are {SAID[largest(trace)]}"
+        why = blind.find(trace)
+        return f"{said}{why.why}" if why is not None else said
+    if trace.enough:
+        return f"{_in_step(trace, kind)}; {_little(trace)}: too short a run to tell why; let it train for longer"
+    count = int(trace.steps.steady.sum())
+    said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
+    more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
+    return f"{said} recorded: too few to judge; {more}"
 
 
 def _starting(trace: Trace, part: Part) -> str:
@@ -250,6 +289,8 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
     elif failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED:
         yield _mend(trace)
+    elif _for_others(trace):
+        yield "read what was recorded of the other ranks: the one that waits least decides how long a step takes"
     elif not _trained(trace):
         yield (
             "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "

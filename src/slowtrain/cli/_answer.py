@@ -19,6 +19,7 @@ from slowtrain.values import dataclass
 
 REPORT = "report.html"
 ANSWER = "checkup.json"
+MOST_HOSTS = 16  # of a run are read one by one: each takes as long as a profile of one host
 STDOUT = "-"  # as the name of a file
 
 
@@ -77,11 +78,28 @@ def examine_profile(
 
     kept, dropped = profiles.distinct(files)
     said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]
-    trace = profiled.load(kept, notes=(*notes, *said))
+    trace = profiled.load(kept, notes=(*notes, *said, *_of_hosts(kept)))
     if facts is not None and given is not None:
         with _facts.judged(given):
             trace = join(trace, facts, str(given))
     return checkup(trace, diagnose.examine(trace), folder=path)
+
+
+def _of_hosts(files: Sequence[Path]) -> list[str]:
+    """What each of several hosts' profiles says by itself: a step is as slow as the slowest of them makes it."""
+    if len(files) < 2:
+        return []
+    from slowtrain.checkup import words
+    from slowtrain.trace import profiled
+
+    told = []
+    for file in files[:MOST_HOSTS]:
+        try:
+            told.append(f"{file.name} by itself: {words.of_host(profiled.load([file]))}")
+        except InputError as error:
+            told.append(f"{file.name} by itself: cannot be read: {error}")
+    more = len(files) - MOST_HOSTS
+    return [*told, f"{more} more hosts were not read one by one"] if more > 0 else told
 
 
 def tell(found: Checkup, *, html: Path | None, json: str | None, into: Path | None = None) -> None:

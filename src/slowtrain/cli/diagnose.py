@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 HELP = "read a profile that TensorFlow, Keras or JAX wrote, and say why its steps are slow"
@@ -34,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--session", metavar="NAME", help="the one to read, by its name in --list (default: the newest)"
     )
     parser.add_argument(
-        "path", metavar="PATH", type=Path, help="a profile (*.xplane.pb, also gzipped), its folder, or a log folder"
+        "path",
+        metavar="PATH",
+        type=Path,
+        help="a profile (*.xplane.pb, *.trace.json, also gzipped), its folder, or a log folder",
     )
 
 
@@ -42,20 +46,23 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.errors import InputError
     from slowtrain.files import profiles, recordings
 
-    sessions = profiles.find(args.path)
+    looked = profiles.search(args.path)
+    sessions = looked.sessions
     if args.list:
         for session in sessions:
             size = sum(f.stat().st_size for f in session.files) / 1e6
             files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # of one host or of several
             print(f"{session.name}  {files}  {size:.1f} MB  {session.folder}")
+        for note in looked.notes:
+            print(f"slowtrain: {note}", file=sys.stderr)
         return 0
     if args.session is not None:
         named = [s for s in sessions if s.name == args.session]
         if not named:
             raise InputError(f"{args.path}: no profile {args.session!r} there; --list shows those that are")
-        sessions = named
-    chosen, older = sessions[0], len(sessions) - 1
-    notes = [f"the newest of {older + 1} profiles, {chosen.name}; --list shows the others"] if older else []
+        sessions = tuple(named)
+    chosen = sessions[0]
+    notes = [*([profiles.others(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recordings.is_recording(args.path):
         notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
     from slowtrain.cli._answer import examine_profile, tell  # which takes longer to import than what came so far

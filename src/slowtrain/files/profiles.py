@@ -12,15 +12,18 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from slowtrain.errors import InputError
+from slowtrain.figures import few
 from slowtrain.values import dataclass
 
 ENDINGS = (".xplane.pb", ".xplane.pb.gz")
-MOST_LEVELS = 6  # below the folder given: three lead from a log folder to a session, three more to the log folder
-MOST_ENTRIES = 20_000  # a second of looking
+VIEWER = (".trace.json", ".trace.json.gz")  # the trace viewer's form, which holds less than a profile
+ALONE = ("trace.json", "trace.json.gz")  # the same, saved by hand
+MOST_ENTRIES = 100_000  # five seconds of looking; log folders with checkpoints hold some ten thousand
+MOST_NAMED = 3  # folders in one note
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
 _CHUNK_BYTES = 1 << 20
 
@@ -34,29 +37,70 @@ class Session:
     files: tuple[Path, ...]  # one a host
 
 
-def find(path: Path) -> list[Session]:
-    """The sessions at or below ``path``, the newest first. Raises ``InputError`` where there are none.
+@dataclass(frozen=True)
+class Found:
+    """The sessions, the newest first, and what of the folder was not looked at."""
 
-    Links below ``path`` are not followed, and hidden folders not entered.
+    sessions: tuple[Session, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find(path: Path) -> list[Session]:
+    """The sessions at or below ``path``, the newest first. Raises ``InputError`` where there are none."""
+    return list(search(path).sessions)
+
+
+def search(path: Path) -> Found:
+    """The sessions at or below ``path``, however deep. Raises ``InputError`` where there are none.
+
+    Links below ``path`` are not followed, and hidden folders not entered. Folders that hold a trace viewer's JSON and
+    no profile count where there is no profile at all.
     """
     try:
         if path.is_file():
-            return [Session(path.name, path.parent, (path,))]  # whatever its name; a reader will say what it is
+            return Found((Session(path.name, path.parent, (path,)),))  # whatever its name; a reader will say what it is
         if not path.is_dir():
             raise InputError(_no_folder(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    sessions, seen = [], _Seen()
+    sessions: list[Session] = []
+    viewed: list[Session] = []
+    seen = _Seen()
     for folder, files in _folders(path, seen):
-        found = _one_a_host(folder, files)
-        if found:
-            sessions.append(Session(folder.name or folder.resolve().name, folder, tuple(found)))
-    if seen.cut_short:
-        known = f"profiles are in {sessions[0].folder}, among others" if sessions else "none so far is a profile"
-        raise InputError(f"{path}: it holds more than {MOST_ENTRIES} files and folders ({known}); give the log folder")
-    if not sessions:
+        name = folder.name or folder.resolve().name
+        if found := _one_a_host(folder, files):
+            sessions.append(Session(name, folder, tuple(found)))
+        elif found := _one_a_host(folder, (f for f in files if f in ALONE), ALONE) or _one_a_host(
+            folder, files, VIEWER
+        ):
+            viewed.append(Session(name, folder, tuple(found)))
+    if not sessions and not viewed:
         raise InputError(f"{path}: {_nothing(seen)}")
-    return sorted(sessions, key=lambda s: (_time(s), s.name, str(s.folder)), reverse=True)
+    notes = list(_notes(seen))
+    if sessions and viewed:
+        notes.append(f"folders with a trace viewer's JSON alone are left out: {_named(viewed)}")
+    chosen = sorted(sessions or viewed, key=lambda s: (_time(s), s.name, str(s.folder)), reverse=True)
+    return Found(tuple(chosen), tuple(notes))
+
+
+def others(sessions: Iterable[Session]) -> str:
+    """That of several profiles the first is the newest, and which the others are."""
+    newest, *older = sessions
+    return f"the newest of {len(older) + 1} profiles, {newest.name}; --list shows the others ({_named(older)})"
+
+
+def _named(sessions: Sequence[Session]) -> str:
+    return ", ".join(few([str(s.folder) for s in sessions], MOST_NAMED))
+
+
+def _notes(seen: _Seen) -> Iterator[str]:
+    """What was not looked at."""
+    if seen.cut_short:
+        yield f"only the first {MOST_ENTRIES:,} files and folders were looked at: there may be newer profiles"
+    if seen.kinds["link"]:
+        yield f"links that lead to profiles are not followed: {seen.kinds['link']}"
+    if seen.unreadable is not None:
+        yield f"{seen.unreadable} cannot be read, and what is in it was left out"
 
 
 def distinct(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, Path]]]:
@@ -106,11 +150,11 @@ def _time(session: Session) -> float:
         return 0.0
 
 
-def _one_a_host(folder: Path, names: Iterable[str]) -> list[Path]:
+def _one_a_host(folder: Path, names: Iterable[str], endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """The profiles among these files; of a host's file and its gzipped copy the plain one."""
     found: dict[str, str] = {}
     for name in sorted(names):  # HOST.xplane.pb before HOST.xplane.pb.gz
-        if name.endswith(ENDINGS):
+        if name.endswith(endings):
             found.setdefault(name.removesuffix(".gz"), name)
     return [folder / name for name in found.values()]
 
@@ -126,11 +170,12 @@ class _Seen:
         self.kinds: Counter[str] = Counter()
         self.unreadable: Path | None = None
         self.cut_short = False
-        self.too_deep = False
 
     def note(self, name: str) -> None:
         if name.endswith((".json", ".json.gz")):
             self.kinds["JSON"] += 1
+        elif name.endswith((".trace", ".trace.gz")):
+            self.kinds["legacy"] += 1
         elif name.startswith("events.out.tfevents."):
             self.kinds["events"] += 1
         elif name.endswith((".pb", ".pb.gz")):
@@ -140,7 +185,7 @@ class _Seen:
 def _folders(path: Path, seen: _Seen) -> Iterator[tuple[Path, list[str]]]:
     """Folders with the names of their files, level by level."""
     level = [path]
-    for _ in range(MOST_LEVELS + 1):
+    while level:
         below: list[Path] = []
         for folder in level:
             files, folders = _listed(folder, seen)
@@ -149,7 +194,6 @@ def _folders(path: Path, seen: _Seen) -> Iterator[tuple[Path, list[str]]]:
                 return
             below += [folder / name for name in folders]
         level = sorted(below)
-    seen.too_deep = bool(level)
 
 
 def _listed(folder: Path, seen: _Seen) -> tuple[list[str], list[str]]:
@@ -197,11 +241,12 @@ def _nothing(seen: _Seen) -> str:
         return "the folder is empty; give a profile (*.xplane.pb) or the log folder that holds it"
     if seen.kinds["link"]:
         return "its profiles are links, which are not followed; give the file that one leads to"
-    if seen.kinds["JSON"]:
-        return f"it holds JSON traces, which lack most of what was recorded, but no profile (*.xplane.pb); {_RECORD}"
+    if seen.cut_short:
+        return f"no profile (*.xplane.pb) among the first {MOST_ENTRIES:,} files and folders; give the log folder"
+    if seen.kinds["legacy"]:
+        return f"it holds legacy traces (*.trace): the xplane.pb beside them is wanted, but there is none; {_RECORD}"
     if seen.kinds["pb"]:
         return f"it holds *.pb files but none called *.xplane.pb; if one is a profile give that file, else {_RECORD}"
     if seen.kinds["events"]:
         return f"it holds TensorBoard's event files but no profile (*.xplane.pb); {_RECORD}"
-    deep = f" down to {MOST_LEVELS} levels below it" if seen.too_deep else ""
-    return f"no profile (*.xplane.pb) among its {seen.entries} entries{deep}; give the log folder that holds one"
+    return f"no profile (*.xplane.pb) among its {seen.entries} entries; give the log folder that holds one"

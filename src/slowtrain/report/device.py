@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slowtrain.model import DeviceUse, Reached
-from slowtrain.report import wording
+from slowtrain.report import processors, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure
 
@@ -15,7 +15,12 @@ def section(device: DeviceUse | None) -> Markup | None:
     if device is None:
         return None
     reasons = [
-        el("tr", el("td", wording.WAITS.get(p.name, p.name)), figure(wording.duration(p.ms)), figure(_share(p.share)))
+        el(
+            "tr",
+            el("td", processors.waits(p.name, device.kind)),
+            figure(wording.duration(p.ms)),
+            figure(_share(p.share)),
+        )
         for p in device.idle.parts
     ]
     gaps = [
@@ -39,13 +44,24 @@ def section(device: DeviceUse | None) -> Markup | None:
         el("h2", el("span", f"What {device.name} does"), el("small", _use(device))),
         _rows(("it waits", "a step", "of the idle time"), reasons),
         _folded("The longest gaps", ("from the first step", "length", "reason", "of the gap", "what exactly"), gaps),
-        _folded("The ops that take most of its time", ("op", "a step", "times", "of all kernels"), ops),
-        _folded("Copies", ("direction", "a step", "bytes", "time", "hidden by no kernel"), copies),
+        _folded(
+            "The ops that take most of its time",
+            ("op", "a step", "times", f"of all {processors.ops(device.kind)}"),
+            ops,
+        ),
+        _folded(
+            "Copies",
+            ("direction", "a step", "bytes", "time", f"hidden by no {processors.ops(device.kind)[:-1]}"),
+            copies,
+        ),
     )
 
 
 def _use(device: DeviceUse) -> str:
-    said = [f"busy {_share(device.busy_share)}", f"{wording.number(device.kernels)} kernels a step"]
+    said = [
+        f"busy {_share(device.busy_share)}",
+        f"{wording.number(device.kernels)} {processors.ops(device.kind)} a step",
+    ]
     said.append(f"median {wording.duration(device.median_kernel_us / 1e3)}")
     if device.queued_share is not None:
         said.append(f"{_share(device.queued_share)} of them launched before the one before had ended")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
-from slowtrain.report import wording
+from slowtrain.report import processors, wording
 from slowtrain.report.terminal import Paper, cells
 from slowtrain.values import dataclass
 
@@ -158,7 +158,7 @@ def _device(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     for place, part in enumerate(device.idle.parts):
         if place >= max(limits.gaps, 1) and part.share < A_TENTH:
             break
-        text = wording.WAITS.get(part.name, part.name)
+        text = processors.waits(part.name, device.kind)
         yield f"  {_share(part):>5} {paper.fit(text, paper.width - 8)}"
     if device.gaps and limits.gaps:
         yield paper.style(

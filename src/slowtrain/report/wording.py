@@ -113,6 +113,7 @@ WAITS = {
     "dispatch": "for the host to launch the next kernel",
     "queue": "between kernels already queued",
     "command-buffer": "for kernels that a run without the profiler launches at once",
+    "peers": "for other processes of the training",
     "other-process": "while another process computes on it",
     "python": "for Python between the framework's calls",
     "unattributed": "for reasons that the profile does not tell",

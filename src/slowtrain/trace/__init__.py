@@ -223,6 +223,7 @@ class Kernels:
     bars: tuple[Bar, ...] = ()
     eager_work_ms: float = 0.0  # of eager_ms what exceeds the usual op, most of which compute next to nothing
     by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # in the input pipeline's threads
+    peers_ms: float = 0.0  # in which ops wait for other processes of the training, and none computes
     input_calls: float | None = None  # of functions, in these threads a step; None: not told
 
 

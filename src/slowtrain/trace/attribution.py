@@ -198,16 +198,17 @@ def _divide(
         waits = np.minimum(waits * scale, calls)
     found[Category.INPUT] += waits
     rest = calls - waits
-    if kernels is None or kernels.busy_ms <= 0:
+    if kernels is None or kernels.busy_ms + kernels.peers_ms <= 0:
         found[Category.UNATTRIBUTED] += rest
         return
     # A window inflates overhead more than computing, so that the share, not the time, is carried over:
     # of what the windowed steps' own calls took, not of their steps, in which Python has a part.
     inside_ms = (kernels.step_ms if windowed_ms is None else windowed_ms) - kernels.wait_ms
-    share = kernels.busy_ms / max(kernels.busy_ms, inside_ms)
-    busy = np.minimum(rest, np.maximum(rest * share, 0.0))
-    found[Category.DEVICE] += busy
-    found[Category.DISPATCH] += rest - busy
+    known = kernels.busy_ms + kernels.peers_ms
+    shares = {Category.DEVICE: kernels.busy_ms, Category.COLLECTIVE_WAIT: kernels.peers_ms}
+    for category, ms in shares.items():
+        found[category] += rest * (ms / max(known, inside_ms))
+    found[Category.DISPATCH] += rest * (1 - known / max(known, inside_ms))
 
 
 def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels | None) -> None:

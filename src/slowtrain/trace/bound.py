@@ -13,9 +13,11 @@ HOST_CATEGORIES = (
 )  # fmt: skip
 GROUPS: Mapping[VerdictKind, tuple[Category, ...]] = {
     VerdictKind.INPUT: (Category.INPUT,),
-    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK),
+    # What other processes and devices have not sent yet: from one of them nobody can tell the exchange from the wait
+    # for a slower one (docs/decisions/2026-11-27-waiting-for-other-processes.md).
+    VerdictKind.TRANSFER: (Category.FEED, Category.READBACK, Category.COLLECTIVE, Category.COLLECTIVE_WAIT),
     VerdictKind.HOST: HOST_CATEGORIES,
-    VerdictKind.COMPUTE: (Category.DEVICE, Category.COLLECTIVE),  # last: of two equal parts the other can be cured
+    VerdictKind.COMPUTE: (Category.DEVICE,),  # last: of two equal parts the other can be cured
 }
 # Of the host's part of a step: with less dispatch, something else of the host holds it up as well.
 LAUNCH_SHARE = 2 / 3
@@ -34,12 +36,22 @@ def by_group(trace: Trace) -> dict[VerdictKind, float]:
 
 
 def largest_group(trace: Trace) -> tuple[VerdictKind, float]:
-    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed."""
+    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed.
+
+    So it is where one step is all that there is, and more than that lies behind it: each step may have it.
+    """
     spent = by_group(trace)
     kind = max(spent, key=lambda k: spent[k])
     if trace.mean(Category.UNATTRIBUTED) > spent[kind]:
         return VerdictKind.INSUFFICIENT, trace.mean(Category.UNATTRIBUTED)
+    if behind_ms(trace) > spent[kind]:
+        return VerdictKind.INSUFFICIENT, behind_ms(trace)
     return kind, spent[kind]
+
+
+def behind_ms(trace: Trace) -> float:
+    """Ms behind the only step of a profile that its mark holds too, though no call of the training reaches there."""
+    return float(trace.fact("behind", "ms", default=0.0))
 
 
 def launches(trace: Trace, host_ms: float) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, names
+from slowtrain.trace import Bools, Floats, Ints, marks, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Thread, Timeline
@@ -29,7 +30,8 @@ class Cadence:
     """Steps in ms, and how they were found; an empty ``source`` says that they could not be told.
 
     ``called``: begin and end of the same steps on the host, where it was ahead of the device that took them.
-    ``by_device``: the device's own rows told them.
+    ``by_device``: the device's own rows told them. ``behind``: begin and end of what the device's mark of the last step
+    holds behind the step (:mod:`slowtrain.trace.marks`).
     """
 
     start_ms: Floats
@@ -37,6 +39,7 @@ class Cadence:
     source: str
     called: tuple[Floats, Floats] | None = None
     by_device: bool = False
+    behind: tuple[float, float] | None = None
 
     @property
     def on_host(self) -> Cadence:
@@ -55,7 +58,7 @@ class Cadence:
 def find(timeline: Timeline, device: Device | None) -> Cadence:
     """The steps as ``device`` (the busiest one) and its host took them."""
     threads = [t for t in timeline.threads if device is None or t.host == device.host]
-    found = _annotated(threads) or (_marked(device) if device is not None else None)
+    found = _annotated(threads) or (_marked(device, threads) if device is not None else None)
     found = found or _functions(threads) or _pjit(threads)
     if found is None and device is not None:
         found = _programs(device) or _kernels(device)
@@ -97,30 +100,46 @@ def _annotated(threads: Sequence[Thread]) -> Cadence | None:
     return _from_starts(thread.start_ms[mine], float(thread.end_ms[mine][-1]), f"the step annotation {label!r}")
 
 
-def _marked(device: Device) -> Cadence | None:
-    """The device's own line of steps."""
+def _marked(device: Device, threads: Sequence[Thread]) -> Cadence | None:
+    """The device's own line of steps, as far as the calls of the training function agree with it."""
     if device.marked is None:
         return None
-    order = np.argsort(device.marked[0])
+    rows = _function_calls(threads) or _pjit_calls(threads)
+    chosen = {n: r for n, r in rows.items() if n in names.KERAS_FUNCTIONS | names.JAX_TRAINING} or rows
+    name = max(chosen, key=lambda n: sum(chosen[n][1]) - sum(chosen[n][0]), default="")
+    called = [np.array(column) for column in chosen.get(name, ([], []))]
+    found = marks.check(device.marked, device, threads, called)
     says = "the steps that the profile marks on the device"
-    return Cadence(device.marked[0][order], device.marked[1][order], says, by_device=True)
+    says += f", the last as the call of {name!r} says" if found.behind is not None else ""
+    return Cadence(found.start_ms, found.end_ms, says, by_device=True, behind=found.behind)
+
+
+Rows: TypeAlias = dict[str, tuple[list[float], list[float]]]  # begin and end of each call, by the function
 
 
 def _functions(threads: Sequence[Thread]) -> Cadence | None:
     """Calls of a ``tf.function``: Keras's own if there is one, else the one with most time."""
-    found: dict[str, tuple[list[float], list[float]]] = {}
-    for thread in threads:
-        for i, text in enumerate(thread.texts):
-            name = text.removeprefix(names.EAGER_LOCAL)
-            if name == text or not name.startswith(names.FUNCTION_PREFIXES):
-                continue
-            for prefix in names.FUNCTION_PREFIXES:
-                name = name.removeprefix(prefix)
-            mine = thread.name == i
-            rows = found.setdefault(names.NUMBERED.sub("", name), ([], []))
-            rows[0].extend(thread.start_ms[mine].tolist())
-            rows[1].extend(thread.end_ms[mine].tolist())
-    return _most(found, "calls of the function", names.KERAS_FUNCTIONS)
+    return _most(_function_calls(threads), "calls of the function", names.KERAS_FUNCTIONS)
+
+
+def _function_calls(threads: Sequence[Thread]) -> Rows:
+    """Calls of each ``tf.function``, by the inner of the events of a call that the profile has."""
+    for event in names.EAGER_CALLS:
+        found: Rows = {}
+        for thread in threads:
+            for i, text in enumerate(thread.texts):
+                name = text.removeprefix(event)
+                if name == text or not name.startswith(names.FUNCTION_PREFIXES):
+                    continue
+                for prefix in names.FUNCTION_PREFIXES:
+                    name = name.removeprefix(prefix)
+                mine = thread.name == i
+                rows = found.setdefault(names.NUMBERED.sub("", name), ([], []))
+                rows[0].extend(thread.start_ms[mine].tolist())
+                rows[1].extend(thread.end_ms[mine].tolist())
+        if found:
+            return found
+    return {}
 
 
 def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | None:
@@ -128,7 +147,17 @@ def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | Non
 
     Of those that are called a step, or ``whatever`` they are called, where one has most of the time in such calls.
     """
-    found: dict[str, tuple[list[float], list[float]]] = {}
+    found = _pjit_calls(threads)
+    whole = {n: r for n, r in found.items() if n in names.JAX_TRAINING or "step" in n}
+    if whatever:
+        spent = {n: sum(ends) - sum(starts) for n, (starts, ends) in found.items() if len(starts) >= TURNS}
+        whole = {n: found[n] for n in spent if spent[n] >= MOSTLY * sum(spent.values())}
+    return _most(whole, "calls of the compiled function", names.JAX_TRAINING)
+
+
+def _pjit_calls(threads: Sequence[Thread]) -> Rows:
+    """Calls of each of JAX's compiled functions."""
+    found: Rows = {}
     for thread in threads:
         for i, text in enumerate(thread.texts):
             if text.startswith(names.PJIT_CALL):
@@ -139,11 +168,7 @@ def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | Non
                 rows = found.setdefault(text[len(names.PJIT_CALL) :].rstrip(")"), ([], []))
                 rows[0].extend(thread.start_ms[outer].tolist())
                 rows[1].extend(thread.end_ms[outer].tolist())
-    whole = {n: r for n, r in found.items() if n in names.JAX_TRAINING or "step" in n}
-    if whatever:
-        spent = {n: sum(ends) - sum(starts) for n, (starts, ends) in found.items() if len(starts) >= TURNS}
-        whole = {n: found[n] for n in spent if spent[n] >= MOSTLY * sum(spent.values())}
-    return _most(whole, "calls of the compiled function", names.JAX_TRAINING)
+    return found
 
 
 def _programs(device: Device) -> Cadence | None:
@@ -160,7 +185,7 @@ def _programs(device: Device) -> Cadence | None:
     return _from_starts(start[mine], float(end[mine][-1]), f"runs of the program {texts[most].split('(')[0]!r}")
 
 
-def _most(found: dict[str, tuple[list[float], list[float]]], what: str, preferred: frozenset[str]) -> Cadence | None:
+def _most(found: Rows, what: str, preferred: frozenset[str]) -> Cadence | None:
     chosen = {n: r for n, r in found.items() if n in preferred and len(r[0]) >= 2}
     chosen = chosen or {n: r for n, r in found.items() if len(r[0]) >= TURNS}
     if not chosen:

@@ -37,6 +37,7 @@ REASONS = {  # the category of an idle moment by its reason
     # The host's call that starts a copy is launching, as that of a kernel: the copy itself is the device's.
     **dict.fromkeys(("h2d", "allocation", "eager", "dispatch", "queue", names.BUFFERED), Category.DISPATCH),
     idle.OTHER_PROCESS: Category.OTHER_PROCESS,
+    names.PEERS: Category.COLLECTIVE_WAIT,
     "python": Category.PYTHON,
     "unattributed": Category.UNATTRIBUTED,
 }
@@ -107,8 +108,11 @@ def device_spans(whole: Timeline, device: Device, found: Cadence) -> tuple[dict[
     left = intervals.union(found.start_ms, found.end_ms)
     spans: dict[Category, Intervals] = {}
     for category, kinds in DEVICE_CATEGORIES.items():
-        spans[category] = intervals.intersect(left, device.activities.busy(*kinds))
-        left = intervals.subtract(left, spans[category])
+        mine = intervals.intersect(left, device.activities.busy(*kinds))
+        left = intervals.subtract(left, mine)
+        # A processor exchanges nothing by itself: its thread waits in the op until the other processes are there.
+        waits = category is Category.COLLECTIVE and device.kind == "CPU"
+        spans[Category.COLLECTIVE_WAIT if waits else category] = mine
     return spans, idle.attribute(whole, device, left)
 
 

@@ -55,9 +55,13 @@ def usually_waits(trace: Trace) -> bool:
 
 
 def busy_cores(trace: Trace) -> float | None:
-    """Processors that the process kept busy during the steps; None where it was not measured."""
+    """Processors that the process kept busy during the steps; None where it was not measured.
+
+    While it waits for other processes of the training its cores idle, whatever it does: that time does not count.
+    """
     cpu = trace.facts.get("cpu_ms_per_step")
-    return float(cpu) / trace.step_ms if cpu and trace.step_ms else None
+    own_ms = trace.step_ms - trace.mean(Category.COLLECTIVE_WAIT) if trace.step_ms else 0.0
+    return float(cpu) / own_ms if cpu and own_ms > 0 else None
 
 
 def idle_cores(trace: Trace) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Event, Floats, Ints, Name, Producer, Spans, idle, intervals, names
+from slowtrain.trace import Bools, Event, Floats, Ints, Name, Producer, Spans, intervals, mainthread, names
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.timeline import Thread
 from slowtrain.values import dataclass
@@ -201,7 +201,7 @@ def busy_ms(threads: Sequence[Thread], found: Cadence, ops_ms: float) -> float:
 
     A call of a graph function waits for its ops, which run elsewhere. What an op splits over a pool is not in it.
     """
-    main = idle.main_thread(threads)
+    main = mainthread.find(threads)
     step = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0
     if main is None:
         return step

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slowtrain.model import IdleGap
-from slowtrain.trace import Floats, Ints, intervals, lacking, names
+from slowtrain.trace import Floats, Ints, intervals, lacking, mainthread, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import unique
@@ -25,6 +25,9 @@ OTHER_PROCESS = "other-process"
 SYNC, AWAITED = "sync", "awaited"
 LEAST_OF_GAP = 0.1  # a span that covers less of a gap does not say what it was
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
+# A call of the framework in which nothing is named for longer does not start ops: of 79 recorded profiles the longest
+# such stretch takes 17 ms.
+LONGEST_DISPATCH_MS = 250.0
 LONGEST = 10
 TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
 # A kernel whose launch has returned starts within some microseconds on an idle device. On an H200 later starts were
@@ -56,12 +59,15 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     left = _take(found, OTHER_PROCESS, left, _after_launch(device.activities, threads, left))
     left = _launched(found, device.activities, threads, left)
     for reason in _ORDER:
+        if reason == EAGER:
+            left = _take_others(found, threads, left)
         spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
         left = _take(found, reason, left, _all(spans))
     left = _take(found, EAGER, left, _all([_between_ops(t) for t in threads]))
     left = _take(found, SYNC, left, _all([t.of(AWAITED) for t in threads]))
     _take_python(found, threads, left)
     reasons = {reason: _all(parts) for reason, parts in found.items()}
+    _doubt_long_dispatch(reasons)
     _separate_buffered(reasons, _all([t.of(names.BUFFERED) for t in threads]))
     return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
@@ -87,6 +93,15 @@ def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Inter
     ends_gap = activities.start_ms[following] >= end - 2 * TOUCHING_MS  # the last gap has nothing after it
     late = ends_gap & (activities.kind[following] == KERNEL) & (end - ready > OTHER_PROCESS_MS)
     return ready[late], end[late]
+
+
+def _doubt_long_dispatch(reasons: dict[str, Intervals]) -> None:
+    """What goes on in a call for so long without a name is not told."""
+    start, end = reasons.get(DISPATCH, intervals.EMPTY)
+    long = end - start > LONGEST_DISPATCH_MS
+    if long.any():
+        reasons[DISPATCH] = start[~long], end[~long]
+        reasons[UNKNOWN] = _all([reasons.get(UNKNOWN, intervals.EMPTY), (start[long], end[long])])
 
 
 def _separate_buffered(reasons: dict[str, Intervals], buffered: Intervals) -> None:
@@ -134,19 +149,27 @@ def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans
     return intervals.subtract(left, spans) if len(mine[0]) else left
 
 
+def _take_others(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> Intervals:
+    """While a call of the framework waits: what makes input on its threads, or waits for other processes.
+
+    In short gaps between ops such work only goes on beside what the call does.
+    """
+    inside = _all([t.of(EAGER, DISPATCH) for t in threads])
+    for reason, told in ((names.READING, INPUT), (names.PEERS, names.PEERS)):
+        spans = intervals.intersect(inside, _all([t.of(reason) for t in threads if not t.makes_input]))
+        start, end = left
+        long = _some((start, np.where(end - start >= BETWEEN_OPS_MS, end, start)))
+        left = _take(found, told, left, intervals.intersect(long, spans)) if len(spans[0]) else left
+    return left
+
+
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
     """Between the framework's calls on the main thread runs Python; before its first and after its last: unknown."""
-    main = main_thread(threads)
+    main = mainthread.find(threads)
     if main is not None and len(main.start_ms) > 1:
         inside = (np.array([main.start_ms[0]]), np.array([main.end_ms.max()]))
         left = _take(found, PYTHON, left, inside)
     _claim(found, UNKNOWN, left)
-
-
-def main_thread(threads: Sequence[Thread]) -> Thread | None:
-    """The thread of the user's script: of those with Python's or the process's name, the one with most spans."""
-    named = [t for t in threads if t.label.split("/")[0] in names.PYTHON_THREADS]
-    return max(named, key=lambda t: len(t.start_ms), default=None)
 
 
 def _between_ops(thread: Thread) -> Intervals:

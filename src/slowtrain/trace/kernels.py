@@ -15,7 +15,7 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, span_reasons, xplane
 from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
 from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.wire import Codes
@@ -85,12 +85,15 @@ def of(
     bounds = _Bounds(start_ms, end_ms)
     lines = list(_lines(space, origin_ms, bounds, whole))
     steps = len(start_ms)
-    ops = [(name, rows) for name, rows, is_op in lines if is_op]
+    own, others = [(name, rows) for name, rows, is_op in lines if is_op], span_reasons.waits_for_peers
+    ops = [(name, _where(rows, span_reasons.of_model)) for name, rows in own]
+    peers = _united([_where(rows, others) for _, rows in own])
     other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:
         return None
     start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
     end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
+    alone = intervals.subtract(peers, intervals.union(start, end))
     by_type, by_name = _tables((r for _, r in ops), steps)
     feeding = [(r, is_op) for name, r, is_op in lines if name.startswith(names.INPUT_THREADS)]
     by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is not None), steps)
@@ -117,6 +120,7 @@ def of(
         _bars(lines, bounds),
         _eager_work_ms(other, bounds),
         by_input=by_input,
+        peers_ms=float(intervals.covered(alone, start_ms, end_ms).mean()),
         input_calls=_count(beside, lambda t: t.startswith(names.ITERATOR_NEXT_FUNCTION)) / steps,
     )
 
@@ -162,6 +166,16 @@ def _lines(
             for keep, is_op in kept:
                 if keep.any():
                     yield line.name, _Rows(text, inverse[keep], start[keep], end[keep]), is_op
+
+
+def _where(rows: _Rows, wanted: Callable[[str], bool]) -> _Rows:
+    keep = _pick(rows, wanted)
+    return rows if keep.all() else _Rows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
+
+
+def _united(parts: list[_Rows]) -> intervals.Intervals:
+    start = np.concatenate([np.zeros(0), *(r.start_ms for r in parts)])
+    return intervals.union(start, np.concatenate([np.zeros(0), *(r.end_ms for r in parts)]))
 
 
 def _ops_of(rows: _Rows) -> _Rows:

@@ -32,6 +32,13 @@ _ANALYSIS = late(
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
+_LEGACY = late(r"\.trace(?:\.gz)?$")
+LEGACY = "a legacy trace: the xplane.pb beside it is wanted"
+# A field of a message in the first field of a file, where a plane has its number or its name: an op of a graph
+# ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
+_NODE = late(rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]")
+# The same of a legacy trace: number, then a device, which is a message with a name.
+_OLD_DEVICE = late(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
 _NO_WIRE_TYPE = (6, 7)
 _CONTROL = late(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
@@ -49,6 +56,10 @@ def other(head: bytes, name: str) -> str | None:
         return "a tar archive; unpack it first"
     if not _CONTROL.search(head):
         return _text(head, name)
+    if _NODE.match(head):
+        return "a graph (GraphDef) without times"
+    if _OLD_DEVICE.match(head):
+        return LEGACY
     # Told by the first byte, before zeros by the gigabyte are unzipped.
     message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
     return None if message or perhaps(head, name) else "no protobuf message"
@@ -58,7 +69,9 @@ def perhaps(head: bytes, name: str) -> str | None:
     """What a file may be that could not be read as a profile."""
     if _CHECKPOINT.search(name):
         return "part of a TensorFlow checkpoint"
-    if _SAVED_MODEL.search(name):
+    if _LEGACY.search(name):
+        return LEGACY
+    if _SAVED_MODEL.search(name) or head.startswith(b"\x08\x01\x12"):
         return "part of a SavedModel"
     if _ANALYSIS.search(name) or b"type.googleapis.com/tensorflow.profiler." in head:
         return "an analysis that TensorBoard's profiler made of a profile"

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from slowtrain.figures import few
+from slowtrain.patterns import late
 from slowtrain.trace import FEW_STEPS, Floats, intervals, names, xplane
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import among
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls, host_of
 
+# Calls of the driver or its runtime on a thread of the host. [V J], marks of names.py
+_GPU_CALL = late(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
 MOST_NAMED = 8  # devices in one note
 _PERMIT = "not permitted: the driver's option NVreg_RestrictProfilingToAdminUsers=0 permits it, or run as root"
 _INSTALL = "missing: install it beside the framework, and let LD_LIBRARY_PATH lead to it"
@@ -46,7 +49,9 @@ def unseen_gpu(space: xplane.Space) -> str:
     """Why a profile in which no GPU has events lacks them, although one was used; empty where none was."""
     said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
     forbidden, absent = (any(text in e for e in space.errors) for text in (names.NOT_PERMITTED, names.NOT_THERE))
-    if not (forbidden or absent or any(names.DEVICE_ALLOCATOR.fullmatch(text) for text in said)):
+    silent = any(p.name.startswith(names.GPU_PLANE) for p in space.planes)
+    used = silent or any(names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in said)
+    if not (forbidden or absent or used):
         return ""
     why = _PERMIT if forbidden else _INSTALL if absent else f"{_INSTALL}; or {_PERMIT}; the run's log tells which"
     interface = "the driver's profiling interface (CUPTI, rocprofiler)"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from slowtrain.patterns import late
+from slowtrain.trace import asides
 
 # ---- planes ---------------------------------------------------------------------------------------------------
 
@@ -43,7 +44,9 @@ DERIVED_LINES = frozenset(
 
 # ---- lines (threads) of the host plane; the part before "/", behind which stands the thread's id ----------------
 
-PYTHON_THREADS = ("python", "python3", "main", "MainThread")  # the process's name or the thread's [C V J T]
+# The process's name or the thread's; on macOS and Windows there may be the thread's id alone. [C V J T]
+PYTHON_THREAD = late(r"(?:i?python[\d.]*w?(?:\.exe)?|Python|main|MainThread)(?:/.*)?")
+FRAMEWORK_THREADS = ("tf_", "grpc", "pjrt_")  # pools of the frameworks, whatever they run [C V H]
 INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
 # Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
 POOL_THREADS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
@@ -58,6 +61,7 @@ KERAS_FUNCTIONS = frozenset({  # Keras's own tf.function, one call a step or an 
     "multi_step_on_iterator",  # Keras 3.8 on (TensorFlow 2.18 to 2.21) [C]
     "one_step_on_iterator", "one_step_on_data",  # Keras 3 before
     "train_function",  # Keras 2 [C]
+    "distributed_function",  # Keras in TensorFlow 2.0 and 2.1, its training_v2_utils.py
 })  # fmt: skip
 
 # Graph functions.
@@ -70,6 +74,8 @@ ASYNC_START = "ExecutorState::ProcessAsync::Start"  # stats name, kernel_type; i
 EAGER_FAST_PATH = "TFE_Py_FastPathExecute_C"  # Python's call of one op, converting its arguments included
 EAGER_EXECUTE = "EagerExecute"  # stats eager_op, is_func
 EAGER_LOCAL = "EagerLocalExecute: "  # + op type, or the function's name
+EAGER_CALL = "EagerExecute: "  # + op type, or the function's name; before TensorFlow 2.4 or so the only one of a call
+EAGER_CALLS = (EAGER_LOCAL, EAGER_CALL)
 EAGER_RUN = "KernelAndDeviceFunc::Run"  # the op's kernel; of a function: until its graph has finished
 FUNCTION_PREFIXES = ("__inference_", "__forward_", "__backward_")  # names of tf.functions, after EAGER_LOCAL
 # Keras asks at the end of each turn of its loop whether there is another batch: no ops of the user's. [C H]
@@ -144,6 +150,8 @@ COLLECTIVE = late(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?t
 # Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
 # the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
 
+READING, PEERS = "reading", "peers"  # reasons of what no call of the main thread is in
+
 HOST_OP = "host-op"  # the host computes an op of the graph: also told by the op's length
 # XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
 # graph. The span is the one that says so. [H]
@@ -177,8 +185,10 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"H2D Dispatch|CopyRawHostToDevice")),
     ("allocation", late(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", late(
+    ("callback", late(rf"(?:^|:)(?:{asides.SIDE_EFFECT})$|EagerLocalExecute: (?:{asides.SIDE_EFFECT})$|"
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
+    (READING, late(rf"(?:^|:)(?:{asides.INPUT_OP})$|EagerLocalExecute: (?:{asides.INPUT_OP})$")),
+    (PEERS, late(rf"(?:^|:)(?:{asides.PEERS})$|EagerLocalExecute: (?:{asides.PEERS})$")),
     ("eager", late(
         r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
         r"TFE_Py_FastPathExecute_C")),

@@ -28,11 +28,14 @@ from slowtrain.trace import (
     intervals,
     kernels,
     lacking,
+    lateness,
+    mainthread,
     names,
     observed,
     pools,
     summed,
     timeline,
+    trace_json,
     xplane,
 )
 from slowtrain.trace.cadence import Cadence
@@ -49,15 +52,19 @@ DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input ta
 
 def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
     """The trace of one profiling session, a file per host. Raises ``InputError``."""
-    spaces, broken = {}, []
+    spaces, broken, lacks = {}, [], []
     for file in files:
         try:
-            spaces[file] = xplane.read(file)
+            if trace_json.is_trace(file):
+                spaces[file], lack = trace_json.read(file)
+                lacks.append(lack)
+            else:
+                spaces[file] = xplane.read(file)
         except InputError as error:
             broken.append(error)
     if not spaces and broken:
         raise broken[0]
-    notes = [*notes, *(f"left out: {error}" for error in broken)]
+    notes = [*notes, *lacks, *(f"left out: {error}" for error in broken)]
     kept = _of_one_session(spaces)
     if len(kept) < len(spaces):
         left = [f.name for f in spaces if f not in kept]
@@ -67,14 +74,27 @@ def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
 
 
 def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
-    """A host records one profile at a time: of several by one host in a folder the newest."""
-    newest: dict[object, tuple[int, Path]] = {}
+    """Of several profiles by one host in a folder the newest, and those of other processes at the same time."""
+    newest: dict[object, tuple[int, int]] = {}
+    times = {file: _session(space) for file, space in spaces.items()}
     for file, space in spaces.items():
-        begun = max((int(v) for p in space.planes for k, v in p.stats.items()
-                     if k == names.PROFILE_START and isinstance(v, int)), default=0)  # fmt: skip
         host = space.hostnames or file
-        newest[host] = max(newest.get(host, (-1, file)), (begun, file))
-    return {file: space for file, space in spaces.items() if any(file == chosen for _, chosen in newest.values())}
+        newest[host] = max(newest.get(host, (-1, -1)), times[file])
+    kept = {}
+    for file, space in spaces.items():
+        begun, ended = newest[space.hostnames or file]
+        if times[file] == (begun, ended) or (times[file][0] <= ended and times[file][1] > begun):
+            kept[file] = space
+    return kept
+
+
+def _session(space: xplane.Space) -> tuple[int, int]:
+    """Begin and end in ns since 1970, as far as they are told."""
+    told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
+    begun, ended = (
+        max((v for k, v in told if k == key), default=0) for key in (names.PROFILE_START, names.PROFILE_STOP)
+    )
+    return begun, max(begun, ended)
 
 
 def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
@@ -99,14 +119,20 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         found = division.settled(cadence.within_epochs(found, [t for t in whole.threads if t.host == device.host]))
     steps = _steps(found)
     if device is None:
-        waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
+        waits, columns, summary, behind = None, {Category.UNATTRIBUTED: steps.ms}, None, None
     else:
         waits, columns = division.divide_profile(whole, device, found)
+        behind = lateness.find(found, whole, device)
         summary = summed.summary(whole, device, found, waits)
+        summary = replace(summary, gaps=lateness.with_gaps(summary.gaps, behind))
     trace = Trace(
         signals=frozenset(_signals(whole, summary, columns, waits)),
         steps=steps,
-        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *told]},
+        facts={
+            **_facts(whole, found, device),
+            "notes": [*notes, *whole.notes, *told, *([behind.note] if behind is not None else [])],
+            "behind": behind.fact if behind is not None and behind.alone else None,
+        },
         categories=columns,
         run=_run(whole, found),
         device=summary,
@@ -225,7 +251,7 @@ def of_window(
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
     found = division.settled(ahead.steps(found, whole, device))
-    main = more = idle.main_thread(whole.threads)
+    main = more = mainthread.find(whole.threads)
     if main is not None and more is not None:
         for reason, (start, end) in noted.items():
             more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, intervals, names
+from slowtrain.trace import Bools, Floats, Ints, asides, intervals, names
 from slowtrain.trace.activities import NO_INTS
 from slowtrain.trace.wire import Codes
 
 
-def role(text: str) -> int:
+def role(text: str, *, devices: bool = False) -> int:
     reason = names.host_reason(text)
+    if devices and asides.RECEIVED.search(text):
+        return -1
     return names.REASONS.index(reason) if reason else -1
 
 
 def on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
     """Ops of a graph that the host itself computed beside a device: long ones in which nothing was launched."""
-    ops = [is_op(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
+    ops = [is_op(text) and of_model(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
     rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
     calls = np.sort(launched)
     none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
@@ -62,3 +64,15 @@ def is_text(texts: tuple[str, ...], code: Codes, text: str) -> Bools:
 def is_op(text: str) -> bool:
     found = names.graph_op(text)
     return found is not None and found[1] not in names.CALLER_OPS
+
+
+def of_model(event: str) -> bool:
+    """Whether an op computes what the model is made of: no summary, no save, no decoding, no waiting for others."""
+    return names.host_reason(event) not in ("callback", names.READING, names.PEERS) and not asides.HLO_PEERS.fullmatch(
+        event
+    )
+
+
+def waits_for_peers(event: str) -> bool:
+    """Whether the host is in it until other processes of the training have come so far."""
+    return names.host_reason(event) == names.PEERS or asides.HLO_PEERS.fullmatch(event) is not None

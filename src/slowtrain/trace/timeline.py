@@ -120,8 +120,17 @@ class Timeline:
     @cached_property
     def active(self) -> tuple[Device, ...]:
         """Devices on which anything but copies ran, the busiest first."""
-        found = [(intervals.total(d.activities.busy(KERNEL, COLLECTIVE)), d) for d in self.devices]
-        return tuple(d for ms, d in sorted(found, key=lambda f: -f[0]) if ms > 0)
+        found = [d for d in self.devices if intervals.total(d.activities.busy(KERNEL, COLLECTIVE)) > 0]
+        return tuple(sorted(found, key=lambda d: -_busy_ms(d)))
+
+
+def _busy_ms(device: Device) -> float:
+    """Ms at work; of a processor less those in which it only waits for other processes: another decides the step."""
+    acts = device.activities
+    if device.kind != "CPU":
+        return intervals.total(acts.busy(KERNEL, COLLECTIVE))
+    computing = acts.busy(KERNEL)
+    return intervals.total(computing) - intervals.total(intervals.subtract(acts.busy(COLLECTIVE), computing))
 
 
 def lines(space: xplane.Space) -> list[xplane.Line]:
@@ -150,7 +159,7 @@ def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Time
         devices += [replace(d, activities=_copies_by_call(d.activities, mine)) for d in found]
         threads += mine
         if not busy and len(ops):
-            devices.append(Device("CPU", "CPU", host, {}, ops))
+            devices.append(Device("CPU", "CPU", host, {}, _rest_without_peers(ops)))
     starts = [c.min() for c in _columns(devices, threads, 0)]
     ends = [c.max() for c in _columns(devices, threads, 1)]
     start, end = float(min(starts, default=0)), float(max(ends, default=0))
@@ -171,9 +180,12 @@ def calls(threads: Sequence[Thread], correlation: Ints) -> tuple[Ints, Floats, F
 
 
 def host_of(spaces: Sequence[xplane.Space], number: int) -> str:
-    """What the host of one of the profiles is called."""
-    names_ = spaces[number].hostnames
-    return names_[0] if names_ else (f"host {number}" if len(spaces) > 1 else "")
+    """What the host of one of the profiles is called; of several processes of one host which of them it is."""
+    known = [space.hostnames[:1] for space in spaces]
+    if not known[number]:
+        return f"host {number}" if len(spaces) > 1 else ""
+    alike = [i for i, name in enumerate(known) if name == known[number]]
+    return known[number][0] if len(alike) < 2 else f"{known[number][0]}, process {alike.index(number)}"
 
 
 def _columns(devices: list[Device], threads: list[Thread], end: int) -> Iterator[Floats]:
@@ -244,7 +256,7 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
         if plane.name != names.HOST_PLANE:
             continue
         known = set(plane.stat_names.values())
-        roles = {i: span_reasons.role(text) for i, text in plane.event_names.items()}
+        roles = {i: span_reasons.role(text, devices=devices) for i, text in plane.event_names.items()}
         stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
         wanted = [s for s in stats if s in known]
         # By name alone the events of the framework's own threads that say nothing can be left out undecoded.
@@ -323,6 +335,18 @@ def _ops(
     return _computing(line, start[rows], end[rows], code[rows], texts) if len(rows) else None
 
 
+def _rest_without_peers(ops: Activities) -> Activities:
+    """While an op waits for other processes, the wait for the rest of an XLA program is the same wait."""
+    rest = np.array([t == names.XLA_CPU_REST for t in ops.texts], dtype=bool)[ops.name]
+    peers = ops.busy(COLLECTIVE)
+    if not rest.any() or not len(peers[0]):
+        return ops
+    first = np.flatnonzero(rest)[:1]
+    start, end = intervals.subtract(intervals.union(ops.start_ms[rest], ops.end_ms[rest]), peers)
+    left = ops.where(np.repeat(first, len(start)))
+    return joined([ops.where(~rest), replace(left, start_ms=start, end_ms=end)])
+
+
 def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities | None:
     """Ops that Python started one by one: the runs of their kernels, named by the calls around them."""
     kinds = [names.eager_op(t) for t in texts]
@@ -338,10 +362,17 @@ def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tu
 
 
 def _computing(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities:
+    """Executions of ops on processors; of those that wait for other processes, as collectives.
+
+    What an op writes down, saves or decodes is not the model's computing: such ops are left out.
+    """
+    peers = np.array([span_reasons.waits_for_peers(t) for t in texts], dtype=bool)[code]
+    model = np.array([span_reasons.of_model(t) for t in texts], dtype=bool)[code] | peers
+    if not model.all():
+        start, end, code, peers = start[model], end[model], code[model], peers[model]
     n = len(start)
-    return Activities(
-        start, end, constant(KERNEL, n), code, code, constant(line.id, n), constant(0, n), constant(0.0, n), texts
-    )
+    kind = np.where(peers, COLLECTIVE, KERNEL) if peers.any() else constant(KERNEL, n)
+    return Activities(start, end, kind, code, code, constant(line.id, n), constant(0, n), constant(0.0, n), texts)
 
 
 def _filled(events: xplane.Events, stat: str, missing: int) -> Ints | None:

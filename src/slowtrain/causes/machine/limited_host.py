@@ -203,6 +203,14 @@ class LimitedHost(Cause):
         @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
         @kernels busy=1 ms=1 count=20 step=10 types={"MatMul":[1,10]}
         """,
+        """
+        step            1111111111
+        device          dd........
+        collective-wait ..cccccccc
+        @fact usable_cores=1 affinity_cores=1 cpu_ms_per_step=9.5 devices=[{"kind":"CPU"}] threads={"intra_op":1}
+        @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
+        @kernels busy=2 ms=2 count=20 step=10 types={"MatMul":[2,10]}
+        """,
     )
 
 
