@@ -70,10 +70,10 @@ def test_a_kernel_that_was_launched_in_time_waited_in_the_queue() -> None:
 
 
 def test_a_launched_kernel_that_waits_on_an_empty_device_waits_for_another_process() -> None:
-    gpu = device((0, 4, "a", 1), (5, 6, "b", 2), (8, 10, "c", 3))
-    launches = ((0, 0.1, 1), (0.2, 0.3, 2), (6.5, 7.0, 3))
+    gpu = device((0, 4, "a", 1), (6, 7, "b", 2), (8, 10, "c", 3))
+    launches = ((0, 0.1, 1), (4.5, 5.0, 2), (6.1, 6.2, 3))
     assert waits(gpu, thread("python/1", launches=launches)) == {
-        "other-process": 2.0, "dispatch": 0.5, "unattributed": 0.5,
+        "other-process": 1.0, "dispatch": 0.5, "unattributed": 0.5, "queue": 1.0,
     }  # fmt: skip
 
 

@@ -89,7 +89,9 @@ def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Inter
         return intervals.EMPTY
     following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
     caller, _, returned = calls(threads, activities.correlation[following])
-    ready = np.maximum(np.where(caller >= 0, returned, end), start)
+    # What was launched while the kernel before it still ran waited in this process's own queue.
+    launched = (caller >= 0) & (returned >= start)
+    ready = np.where(launched, returned, end)
     ends_gap = activities.start_ms[following] >= end - 2 * TOUCHING_MS  # the last gap has nothing after it
     late = ends_gap & (activities.kind[following] == KERNEL) & (end - ready > OTHER_PROCESS_MS)
     return ready[late], end[late]
