@@ -69,7 +69,12 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     # The recorded run is often a short sample of a training: what hangs on its length stands behind what a step gains.
     each_step = any(d.saving.scope == "step" and d.saving.speedup >= WORTH["step"] for d, _ in found)
     last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
-    found.sort(key=lambda f: (f[0].cause not in spoils, f[0].cause in last, *_rank(f[0])))
+
+    def group(one: Diagnosis) -> int:
+        """0: what gains whatever the run's length; 1: what hangs on it; 2: what gains nothing."""
+        return 1 if one.cause in last else 2 if last and one.saving.speedup <= 1.0 else 0
+
+    found.sort(key=lambda f: (f[0].cause not in spoils, group(f[0]), *_rank(f[0])))
     found = _gentler_first(found)
     remedies = [r for _, several in found for r in several]
     scope = "step" if trace.step_ms else "run"

@@ -16,6 +16,7 @@ from slowtrain.source.spots.input import augmenting
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
 from slowtrain.trace.pipeline import Node
+from slowtrain.trace.steps import ELEMENTS
 from slowtrain.whatif import Remedy, Supply
 
 # Ops of image augmentation, by the start of their names.
@@ -63,8 +64,8 @@ class HostAugmentation(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _augmenting(trace)
-        if node is None or trace.pipeline is None:
-            return None
+        if node is None or trace.pipeline is None or trace.steps.source == ELEMENTS:
+            return None  # nothing trains, so that there is no model to move the work to
         count = calls(trace.pipeline, node)
         ops = sum(node.written.ops.values()) if node.written else 0
         return Evidence(
