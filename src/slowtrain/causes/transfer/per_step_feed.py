@@ -129,9 +129,10 @@ class PerStepFeed(Cause):
             asked = min(asked, ARRAY_MS * evidence.numbers["conversions_per_step"])
         given = max(given - max(asked - feed - python, 0.0), 0.0)
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
-        converted = min(feed, trace.mean(Category.CONVERT))
-        spared = {Category.CONVERT: converted, Category.FEED: feed - converted}
-        spared |= {Category.PYTHON: python, Category.DISPATCH: given}
+        spared = {Category.PYTHON: python, Category.DISPATCH: given}
+        for category, ms in handed_over_ms(trace).items():
+            spared[category] = spared.get(category, 0.0) + min(feed, ms)
+            feed = max(feed - ms, 0.0)
         return [Drop(spared, spread=(0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
