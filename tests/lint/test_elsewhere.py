@@ -62,7 +62,6 @@ def test_a_pipeline_that_another_file_makes_whole(folder: Folder) -> None:
     "data",
     [
         DATA.replace(".shuffle(9)", ".map(load, 4).cache()"),
-        DATA.replace("    return tf.data", "    if names:\n        return None\n    return tf.data"),
         DATA.replace("def images", "@wrapped\ndef images"),
         "x = 1\n",
     ],
@@ -70,6 +69,12 @@ def test_a_pipeline_that_another_file_makes_whole(folder: Folder) -> None:
 def test_what_is_cached_or_not_certain_there_is_left_alone(folder: Folder, data: str) -> None:
     folder.put(data__py=data, train__py=TRAIN.format("from data import images, load", "images(names)", "load"))
     assert folder.found("train.py") == []
+
+
+def test_of_two_returns_the_data_set(folder: Folder) -> None:
+    data = DATA.replace("    return tf.data", "    if not names:\n        return None\n    return tf.data")
+    folder.put(data__py=data, train__py=TRAIN.format("from data import images, load", "images(names)", "load"))
+    assert folder.found("train.py") == [("train.py", MAP, 4)]
 
 
 def test_no_file_no_answer(folder: Folder) -> None:

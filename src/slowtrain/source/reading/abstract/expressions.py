@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.reading import finding, scopes, values
-from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, tables, things
+from slowtrain.source.reading.abstract import calls, conditions, drawing, library, modules, shapes, tables, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
     EACH,
@@ -41,7 +41,11 @@ def value(machine: Machine, node: ast.expr, scope: Scope) -> Value:
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
     full = values.qualified(machine.source, node)
     if full and scope.find(scopes.dotted(node).partition(".")[0]) is None:
-        return Value("library", name=full)
+        own = modules.imported(machine, scopes.dotted(node))
+        if own is not None:
+            return own
+        if modules.imported(machine, scopes.dotted(node.value)) is None:
+            return Value("library", name=full)
     on = machine.value(node.value, scope)
     if on.kind == "library":
         return Value("library", name=f"{on.name}.{node.attr}")
@@ -62,7 +66,7 @@ def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
         return found
     full = values.qualified(machine.source, node)
     if full:
-        return Value("library", name=full)
+        return modules.imported(machine, node.id) or Value("library", name=full)
     if node.id == "__name__":
         return constant("__main__")
     return Value("library", name=node.id) if node.id in library.BUILTINS else UNKNOWN

@@ -64,7 +64,7 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = things.length(first) if last == "range" else _rows(first) if last == "from_tensor_slices" else None
-    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(last, given, UNKNOWN, held),),
+    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(machine.source, last, given, UNKNOWN, held),),
                  data={"rows": rows, "turns": rows})  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if name in ("batch", "padded_batch", "unbatch"):
         size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
         held = _reshaped(held, name, size if isinstance(size, int) else None)
-    stages = (*on.stages, Stage(name, given, before, held, tuple(machine.events[place:])))
+    stages = (*on.stages, Stage(machine.source, name, given, before, held, tuple(machine.events[place:])))
     return on.with_(of=held, node=given.node, stages=stages, data=_counted(on, name, given))
 
 

@@ -1,0 +1,114 @@
+"""Other files of the project while a script is gone through: what it imports from them, and who imports it.
+
+A file is gone through when a name of it is first asked for, so what a script does not reach is not parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from slowtrain.source import Source
+from slowtrain.source.reading import callers, elsewhere
+from slowtrain.source.reading.abstract import conditions, things
+from slowtrain.source.reading.abstract.names import Scope
+from slowtrain.source.reading.abstract.standing import Spent
+from slowtrain.source.reading.abstract.values import Given, Value, constant
+
+if TYPE_CHECKING:
+    from slowtrain.source.reading.abstract.machine import Machine
+
+# Calls of which a file has at least one that trains, or makes what is trained on.
+TRAINING = (
+    "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
+    "compile",
+)  # fmt: skip
+MOST_FILES = 12  # of a project that are gone through for one of them
+FRAMEWORKS = ("tensorflow", "keras")  # one of which a file names that can matter
+
+
+def makes_data(source: Source) -> bool:
+    """Whether a file that trains nothing makes data sets that another one may train on."""
+    return "Dataset" in source.words and "tensorflow" in source.text and bool(callers.of(source))
+
+
+def whole(machine: Machine) -> None:
+    """The whole script; then the functions and methods that it does not call itself.
+
+    Those run as other scripts of the project call them, or else with nothing known.
+    """
+    source, scope = machine.main, machine.opened(Scope(source=machine.main))
+    machine.modules[os.path.realpath(source.file)] = scope
+    machine.block(source.tree.body, scope)
+    left_out = (made.node for _, _, made in _functions(scope) if made.node not in machine.ran)
+    if any(node is not None and _works(source, node) for node in left_out):
+        for driver in callers.of(source):
+            _drive(machine, driver)
+    for kind, function, made in _functions(scope):
+        if made.node in machine.ran or not conditions.goes_through(made.node):
+            continue
+        me = [_unmade(machine, kind)] if kind is not None else []
+        with machine.tracing() if kind is not None and things.called_by_keras(kind, made) else nullcontext():
+            machine.call(function, Given(made.node or source.tree, me))
+
+
+def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
+    """The functions and methods of a module: the class, what it holds under its name, and the function itself."""
+    found: list[tuple[Value | None, Value, Value]] = []
+    for one in list(scope.names.values()):
+        kind = one if one.kind == "class" else None
+        for function in list(one.items.values()) if kind is not None else [one]:
+            made = function.of if function.kind == "graph" else function
+            if made is not None and made.kind == "function":
+                found.append((kind, function, made))
+    return found
+
+
+def _works(source: Source, function: ast.AST) -> bool:
+    """Whether the lines of a function train, or make data sets: by the text alone."""
+    lines = source.plain.split("\n")[getattr(function, "lineno", 1) - 1 : getattr(function, "end_lineno", 0)]
+    return any(word in line for line in lines for word in (*TRAINING, "Dataset"))
+
+
+def _unmade(machine: Machine, kind: Value) -> Value:
+    """An object of a class that the script makes none of: what its constructor gives it, from nothing known."""
+    if kind not in machine.unmade:
+        with machine.unseen():
+            machine.unmade[kind] = machine.call(kind, Given(kind.node or machine.main.tree))
+    made = machine.unmade[kind]
+    return Value("object", name=kind.name, of=kind, items=dict(made.items) if made.kind == "object" else {})
+
+
+def imported(machine: Machine, written: str) -> Value | None:
+    """What ``Agent`` or ``agents.Agent`` is, where another file of the project binds it."""
+    found = elsewhere.origin(machine.source, written)
+    scope = _entered(machine, found[0]) if found is not None else None
+    return scope.names.get(found[1]) if scope is not None and found is not None else None
+
+
+def _drive(machine: Machine, driver: Source) -> None:
+    """Goes through a script of the project that uses the file that is looked at."""
+    file = os.path.realpath(driver.file)
+    if file not in machine.modules:
+        _run(machine, driver, machine.opened(Scope(source=driver)))
+
+
+def _entered(machine: Machine, source: Source) -> Scope | None:
+    file = os.path.realpath(source.file)
+    if file in machine.modules:
+        return machine.modules[file]
+    several = len(machine.modules) >= MOST_FILES
+    if several or not any(name in source.text for name in FRAMEWORKS):
+        return None
+    named = os.path.basename(file).partition(".")[0]
+    scope = machine.opened(Scope(names={"__name__": constant(named)}, source=source))
+    _run(machine, source, scope)
+    return scope
+
+
+def _run(machine: Machine, source: Source, scope: Scope) -> None:
+    machine.modules[os.path.realpath(source.file)] = scope
+    with machine.apart(), machine.reading(scope), suppress(Spent, SyntaxError):
+        machine.block(source.tree.body, scope)
