@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index
 from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, modules, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
@@ -49,12 +48,8 @@ def written(source: Source, held: Value) -> ast.expr | None:
 @kept(4, ended=lambda machine: machine.end())
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
-    if (
-        not index.of(source).called(*modules.TRAINING)
-        and not conditions.begins(source)
-        and not modules.makes_data(source)
-    ):
-        return machine  # a library's file, of which most are: nothing in it is a training script's
+    if not modules.matters(source):
+        return machine
     with suppress(Spent, RecursionError):
         modules.whole(machine)
     return machine

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from slowtrain.source import Source
-from slowtrain.source.reading import callers, elsewhere
+from slowtrain.source.reading import callers, elsewhere, index
 from slowtrain.source.reading.abstract import conditions, things
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.standing import Spent
@@ -29,8 +29,10 @@ MOST_FILES = 12  # of a project that are gone through for one of them
 FRAMEWORKS = ("tensorflow", "keras")  # one of which a file names that can matter
 
 
-def makes_data(source: Source) -> bool:
-    """Whether a file that trains nothing makes data sets that another one may train on."""
+def matters(source: Source) -> bool:
+    """Whether a file trains, or makes data sets that another one may train on; most are a library's and do neither."""
+    if index.of(source).called(*TRAINING) or conditions.begins(source):
+        return True
     return "Dataset" in source.words and "tensorflow" in source.text and bool(callers.of(source))
 
 

@@ -64,8 +64,9 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = things.length(first) if last == "range" else _rows(first) if last == "from_tensor_slices" else None
-    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(machine.source, last, given, UNKNOWN, held),),
-                 data={"rows": rows, "turns": rows})  # fmt: skip
+    stages = (Stage(machine.source, last, given, UNKNOWN, held),)
+    counts = {"rows": rows, "turns": rows}
+    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=stages, data=counts)
 
 
 def _rows(given: Value) -> int | None:

@@ -118,8 +118,9 @@ class Standing:
         if self.silent or not isinstance(given.node, ast.expr):
             return
         rare = frozenset[int]().union(*self.rare)
-        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph), self.producer,
-                      tuple(self.path), tuple(self.files), result)  # fmt: skip
+        way = tuple(self.path), tuple(self.files)
+        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
+                      self.producer, *way, result)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 
     def spend(self) -> None:
