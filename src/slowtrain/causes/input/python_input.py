@@ -12,11 +12,11 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import again, chunks, generators, quicker
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.input import eagerinput, slowpython
+from slowtrain.source.spots.input import eagerinput, images, slowpython
 from slowtrain.trace import Trace, caching, feeding, host, stalled
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.values import dataclass
@@ -153,6 +153,11 @@ class PythonInput(Cause):
             else:
                 cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
+        for call, does in images.unhelped(source):
+            says = f"Python {does} every picture of this iterator, in one thread beside the training"
+            read = "read the pictures with tf.data (keras.utils.image_dataset_from_directory) and augment by layers"
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, f"{read}, or give fit more workers")
+            yield Spot(*index.operation(call), says, cure)
         for one in eagerinput.calls(source):
             ops = "write it in TensorFlow ops in a parallel map, or use worker processes"
             cure = Prescription("edit", Effect.EQUIVALENT, ops)

@@ -333,6 +333,7 @@ def little_predicts(source: Source) -> Iterator[ast.Call]:
             continue
         rows = event.given.get("x", 0).shape
         many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
+        many |= training.turn(source, event) is not None  # as often as there are steps
         if rows and rows[0] is not None:
             few = rows[0] <= FEW_ROWS
         else:  # a batch that was chosen larger than Keras's own is of more rows than that

@@ -172,7 +172,7 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if name == "compile":
         on.items["run_eagerly"] = given.get("run_eagerly")
         on.items["loss"] = given.get("loss", 1)
-    if name in ("fit", "evaluate", "predict"):
+    if name in ("fit", "evaluate", "predict", "fit_generator"):
         _fed(machine, on, name, given)
     if name == "fit":
         return Value(name="History", of=on)
@@ -180,6 +180,8 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
         return number("float", loops)
+    if name.startswith("flow"):  # of an ImageDataGenerator
+        return Value("rows", node=given.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
     if name == "add_weight":
         shape = given.get("shape", 0)
         named = given.get("dtype").known

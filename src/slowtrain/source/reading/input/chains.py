@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, kept, trees
-from slowtrain.source.reading import elsewhere, finding, index, scopes, settings
+from slowtrain.source.reading import elsewhere, finding, index, scopes, settings, values
 from slowtrain.values import dataclass
 
 OPERATIONS = frozenset(
@@ -135,7 +135,9 @@ def upstream(source: Source, call: ast.Call) -> Flow:
             continue
         if not isinstance(node, ast.Name):
             break
-        value = assigned(source, node, place) or argument(source, node, entered)
+        value = assigned(source, node, place)
+        if value is None and not _bound_before(source, node, place):
+            value = argument(source, node, entered)
         if value is None:
             break
         node = place = value
@@ -300,6 +302,14 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
     return _value(found[0], name.id) if len(found) == 1 else None
 
 
+def _bound_before(source: Source, name: ast.Name, place: ast.AST) -> bool:
+    """Whether the function around gives a name something else before ``place``: it is no argument as it came then."""
+    function = finding.function(source, place)
+    stores = values.stores(function, name.id) if function is not None else ()
+    at = finding.statement(source, place)
+    return any(isinstance(one, ast.Name) and at is not None and one.lineno < at.lineno for one in stores)
+
+
 def _within(statement: ast.stmt, name: str) -> ast.stmt:
     """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too.
 
@@ -315,18 +325,34 @@ def _within(statement: ast.stmt, name: str) -> ast.stmt:
     return statement
 
 
-def _once_more(block: ast.stmt, name: str) -> ast.stmt | None:
-    """The one statement of a branch or a loop that binds ``name``: to itself with operations on it."""
-    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
-    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
-    if len(body) != 1 or other or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
-        return None
+def _once_more(block: ast.stmt, name: str) -> ast.Assign | None:
+    """The statement of a branch or a loop that binds ``name`` to itself, with operations on it; None if others do."""
     if isinstance(block, ast.For) and name in scopes.bound(block.target):
         return None
-    calls = list(finding.chain(body[0].value))
+    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
+    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
+    if len(body) > 1 or len(other) > 1:
+        return None
+    found = [_operating(one, name) for one in (*body, *other)]
+    known = [one for one in found if one is not None]
+    # Of two sides the one that keeps what was worked out: what comes behind it may not work that out anew.
+    return max(known, key=_caches) if known and len(known) == len(found) else None
+
+
+def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
+    """``ds = ds.shuffle(n)``, in an ``if`` or a loop inside as well."""
+    if isinstance(statement, (ast.If, ast.For)):
+        return _once_more(statement, name)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    calls = list(finding.chain(statement.value))
     root = calls[-1].func if calls and all(operates(c) for c in calls) else None
     itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
-    return body[0] if itself and isinstance(body[0].targets[0], ast.Name) else None
+    return statement if itself and isinstance(statement.targets[0], ast.Name) else None
+
+
+def _caches(statement: ast.Assign) -> bool:
+    return any(finding.called(c) in ("cache", "snapshot") for c in finding.chain(statement.value))
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:
