@@ -26,7 +26,7 @@ TRAINING = (
     "compile",
 )  # fmt: skip
 MOST_FILES = 12  # of a project that are gone through for one of them
-FRAMEWORKS = ("tensorflow", "keras")  # one of which a file names that can matter
+LIBRARIES = ("tensorflow", "keras", "numpy")  # one of which a file names that can matter
 
 
 def matters(source: Source) -> bool:
@@ -102,7 +102,7 @@ def _entered(machine: Machine, source: Source) -> Scope | None:
     if file in machine.modules:
         return machine.modules[file]
     several = len(machine.modules) >= MOST_FILES
-    if several or not any(name in source.text for name in FRAMEWORKS):
+    if several or not any(name in source.text for name in LIBRARIES):
         return None
     named = os.path.basename(file).partition(".")[0]
     scope = machine.opened(Scope(names={"__name__": constant(named)}, source=source))

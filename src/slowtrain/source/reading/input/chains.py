@@ -335,8 +335,8 @@ def _once_more(block: ast.stmt, name: str) -> ast.Assign | None:
         return None
     found = [_operating(one, name) for one in (*body, *other)]
     known = [one for one in found if one is not None]
-    # Of two sides the one that keeps what was worked out: what comes behind it may not work that out anew.
-    return max(known, key=_caches) if known and len(known) == len(found) else None
+    alike = len({_operations(one) for one in known}) == 1
+    return known[0] if alike and len(known) == len(found) else None
 
 
 def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
@@ -351,8 +351,8 @@ def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
     return statement if itself and isinstance(statement.targets[0], ast.Name) else None
 
 
-def _caches(statement: ast.Assign) -> bool:
-    return any(finding.called(c) in ("cache", "snapshot") for c in finding.chain(statement.value))
+def _operations(statement: ast.Assign) -> tuple[str, ...]:
+    return tuple(finding.called(c) for c in finding.chain(statement.value))
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:

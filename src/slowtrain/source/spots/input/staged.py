@@ -32,6 +32,10 @@ KEYS = 2  # times as many where they are only numbers, at 0.7 microseconds
 FILLING_READ = 20_000
 
 
+# They let go of the interpreter's lock while they decode.
+UNLOCKED = frozenset({"cv2.imread", "cv2.imdecode"})
+
+
 @dataclass(frozen=True)
 class Staged:
     """A call of an operation, and what of it is slow."""
@@ -137,7 +141,9 @@ def sequential(source: Source) -> Iterator[Staged]:
             if at and taken.batched(one.stages[:at]):
                 break  # of whole batches the step hides one
             node = stage.given.node
-            does = _works(stage, costly.WORKING) if stage.name == "map" and node not in parallel else None
+            does = None
+            if stage.name == "map" and node not in parallel:
+                does = _works(stage, costly.WORKING) or _opens(stage)
             if does is not None and (call := taken.written(source, stage)) is not None:
                 yield Staged(call, f"map does {does} for one element at a time")
 
@@ -145,6 +151,13 @@ def sequential(source: Source) -> Iterator[Staged]:
 def _alone(stage: Stage) -> bool:
     asked = stage.given.get("num_parallel_calls", 1)
     return len(stage.given.every) == 1 or asked.kind == "none" or asked.known == 1
+
+
+def _opens(stage: Stage) -> str | None:
+    """What Python calls to decode a file in C, where nothing is drawn: several threads do that at once."""
+    names = [one.name for one in stage.does]
+    drawn = any(name.startswith(("numpy.random", "random.")) for name in names)
+    return next((name for name in names if name in UNLOCKED), None) if not drawn else None
 
 
 def _works(stage: Stage, names: tuple[str, ...]) -> str | None:

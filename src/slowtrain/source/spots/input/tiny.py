@@ -100,7 +100,7 @@ def _element(source: Source, flow: chains.Flow) -> str | None:
     # mostly) is no longer than the others, or nobody can say.
     parts = elements.parts(source, maker)
     pictures = [p.shape for p in parts if p.shape is not None and len(p.shape) > 1]
-    if any(prod(one) > SMALL_PICTURE for one in pictures):
+    if any(len(one) > 2 or prod(one) > SMALL_PICTURE for one in pictures):
         return None
     numbers = [p.numbers for p in parts[:1]] + [p.numbers for p in parts[1:] if p.numbers is not None]
     whole = [n for n in numbers if n is not None]
