@@ -39,12 +39,13 @@ def value(machine: Machine, node: ast.expr, scope: Scope) -> Value:
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
-    full = values.qualified(machine.source, node)
-    if full and scope.find(scopes.dotted(node).partition(".")[0]) is None:
-        own = modules.imported(machine, scopes.dotted(node))
+    written = scopes.dotted(node)
+    if written and scope.find(written.partition(".")[0]) is None:
+        own = modules.imported(machine, written)
         if own is not None:
             return own
-        if modules.imported(machine, scopes.dotted(node.value)) is None:
+        full = values.qualified(machine.source, node)
+        if full and modules.imported(machine, scopes.dotted(node.value)) is None:
             return Value("library", name=full)
     on = machine.value(node.value, scope)
     if on.kind == "library":
@@ -64,9 +65,12 @@ def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     found = scope.find(node.id)
     if found is not None:
         return found
+    own = modules.imported(machine, node.id) if node.id not in library.BUILTINS else None
+    if own is not None:
+        return own
     full = values.qualified(machine.source, node)
     if full:
-        return modules.imported(machine, node.id) or Value("library", name=full)
+        return Value("library", name=full)
     if node.id == "__name__":
         return constant("__main__")
     return Value("library", name=node.id) if node.id in library.BUILTINS else UNKNOWN

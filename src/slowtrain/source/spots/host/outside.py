@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, objects, values
+from slowtrain.source.reading import elsewhere, finding, objects, values
 from slowtrain.source.reading.abstract import machine, training
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.values import NOTHING, Value
@@ -52,7 +52,8 @@ def augmented(source: Source) -> Iterator[ast.Call]:
 
     One place of each loop.
     """
-    if "image" not in source.words and source.words.isdisjoint(augmenting.LAYERS):
+    own = "image" in source.words or not source.words.isdisjoint(augmenting.LAYERS)
+    if not own and not elsewhere.leads(source):
         return
     ops: dict[tuple[int, ast.Call], set[ast.AST]] = {}
     layers: list[tuple[int, ast.Call]] = []
