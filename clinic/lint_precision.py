@@ -26,7 +26,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     labels = tomllib.loads((folder / "labels.toml").read_text(encoding="utf-8"))
-    wanted = {(name, cause, str(at)) for name, causes in labels.items() for cause, lines in causes.items() for at in lines}
+    rows = [(name, *row) for name, causes in labels.items() for row in causes.items()]
+    wanted = {(name, cause, str(at)) for name, cause, lines in rows for at in lines}
     found = {(str(Path(one["file"]).relative_to(folder)), one["cause"], _place(one)) for one in _findings(folder)}
     false = {one for one in found if not any(_meets(one, label) for label in wanted)}
     met = {label for label in wanted if any(_meets(one, label) for one in found)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,3 +143,17 @@ model.fit(ready(tf.data.Dataset.list_files("*.jpg"), folder), epochs=3)
 def test_a_cache_in_front_of_the_shuffle(folder: Folder, one: str, other: str, found: bool) -> None:
     folder.put(train__py=BRANCHES.format(one, other))
     assert [cause for _, cause, _ in folder.found("train.py")] == ["input/shuffle-fill"] * found
+
+
+@pytest.mark.parametrize(("name", "least"), [("public_first", 0.95), ("public_second", 0.95)])
+def test_findings_in_the_labelled_sets_are_true(name: str, least: float) -> None:
+    """``clinic/lint_precision.py`` counts them; docs/lint.md says so."""
+    clinic = Path(__file__).parents[2] / "clinic"
+    done = subprocess.run(
+        [sys.executable, clinic / "lint_precision.py", clinic / name], capture_output=True, text=True, check=True
+    )
+    counted = re.search(r"true: (\d+) of (\d+) findings; found: (\d+) of (\d+) labelled causes", done.stdout)
+    assert counted is not None
+    true, findings, found, labels = map(int, counted.groups())
+    assert true >= least * findings
+    assert found >= least * labels
