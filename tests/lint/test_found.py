@@ -137,10 +137,12 @@ model.fit(ready(tf.data.Dataset.list_files("*.jpg"), folder), epochs=3)
     [
         ("ds = ds.cache(keep)", "ds = ds.cache()", False),
         ("ds = ds.cache(keep)", "pass", False),
+        ("ds = ds.repeat()", "ds = ds.repeat()", False),
+        ("ds = ds.snapshot(keep)", "pass", False),
         ("pass", "pass", True),
     ],
 )
-def test_a_cache_in_front_of_the_shuffle(folder: Folder, one: str, other: str, found: bool) -> None:
+def test_a_cache_or_repeat_in_front_of_the_shuffle(folder: Folder, one: str, other: str, found: bool) -> None:
     folder.put(train__py=BRANCHES.format(one, other))
     assert [cause for _, cause, _ in folder.found("train.py")] == ["input/shuffle-fill"] * found
 

@@ -13,24 +13,33 @@ UPWARDS = 2  # folders above the file: a script in the project's root, the file 
 MOST_BESIDE = 60  # Python files in a folder that is searched; a folder of more is a library's
 MOST_BYTES = 200_000  # of a file that is searched; a script is smaller
 MOST_CALLERS = 3  # gone through for one file
+MOST_ON_THE_WAY = 8  # files that import it and only define: a class that derives from its own, a package
 ROOT = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})  # what lies in a project's uppermost folder
 _TEST = re.compile(r"(?:test_.*|.*_test|conftest|setup)\.py\Z")  # runs little, and is no training
 _STARTS = re.compile(rb"^(?:for|while|if|with|\w[\w.]*\s*\()", re.MULTILINE)  # does something when it is run
 
 
 def of(source: Source) -> list[Source]:
-    """Scripts that import ``source``, at most a few of them."""
+    """Scripts that import ``source``, or what imports it; at most a few of them."""
     file = os.path.realpath(source.file)
     if not os.path.isfile(file):
         return []
+    starting: list[str] = []
+    seen, todo = {file}, [file]
+    while todo and len(seen) <= MOST_ON_THE_WAY and len(starting) < MOST_CALLERS:
+        for path, text in _importers(todo.pop(0)):
+            if path not in seen:
+                seen.add(path)
+                (starting if _STARTS.search(text) else todo).append(path)
+    read = (elsewhere.read(path) for path in starting[:MOST_CALLERS])
+    return [one for one in read if one is not None]
+
+
+def _importers(file: str) -> list[tuple[str, bytes]]:
+    """The files that import one, whatever else they do."""
     wanted = _importing(file)
-    found: list[Source] = []
-    for folder in _folders(os.path.dirname(file)):
-        for path, text in _texts(folder):
-            if path != file and wanted.search(text) and _STARTS.search(text) and len(found) < MOST_CALLERS:
-                read = elsewhere.read(path)
-                found += [read] if read is not None else []
-    return found
+    several = (one for folder in _folders(os.path.dirname(file)) for one in _texts(folder))
+    return [(path, text) for path, text in several if path != file and wanted.search(text)]
 
 
 def _importing(file: str) -> re.Pattern[bytes]:

@@ -291,7 +291,10 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     known = NOTHING
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOTHING not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
-    return Value("number", known, varies, name="bool")
+    # What a method says of a buffer: ``return len(self.rows) > 64`` holds in most turns once it does.
+    more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
+    usual = conditions.USUAL if more and sides[0].name == "int" else None
+    return Value("number", known, varies, name="bool", data=usual)
 
 
 def _either_of(machine: Machine, node: Any, scope: Scope) -> Value:

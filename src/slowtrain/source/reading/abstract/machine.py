@@ -7,8 +7,8 @@ write down what it does. Of an ``if`` whose condition is not known both sides ar
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
@@ -64,18 +64,6 @@ class Machine(Standing):
         self.values: dict[ast.expr, Value] = {}
         self.ran: set[ast.AST] = set()
         self.unmade: dict[Value, Value] = {}  # an object of each class that the file makes none of
-        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
-
-    @contextmanager
-    def unseen(self) -> Iterator[None]:
-        """What is gone through to know what it gives, and leaves nothing else."""
-        self.silent += 1
-        try:
-            yield
-        finally:
-            self.silent -= 1
-            if not self.silent:
-                self._stored = []
 
     # Statements.
 
@@ -201,7 +189,8 @@ class Machine(Standing):
         if sure is not None:
             return self.block(node.body if sure else node.orelse, scope)
         before = dict(scope.names)
-        with self.sometimes(test if not conditions.usual(self, node.test, scope) else None):
+        usual = test.data == conditions.USUAL or conditions.usual(self, node.test, scope)
+        with self.sometimes(test if not usual else None):
             ended = self.block(node.body, scope)
             after, scope.names = scope.names, before
             ended_too = self.block(node.orelse, scope)

@@ -25,6 +25,7 @@ TRAINING = (
     "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
     "compile",
 )  # fmt: skip
+MAKING = ("Dataset", "ImageDataGenerator")  # of which a file has one that makes what others train on
 MOST_FILES = 12  # of a project that are gone through for one of them
 LIBRARIES = ("tensorflow", "keras", "numpy")  # one of which a file names that can matter
 
@@ -33,7 +34,7 @@ def matters(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another one may train on; most are a library's and do neither."""
     if index.of(source).called(*TRAINING) or conditions.begins(source):
         return True
-    return "Dataset" in source.words and "tensorflow" in source.text and bool(callers.of(source))
+    return any(word in source.text for word in MAKING) and bool(callers.of(source))
 
 
 def whole(machine: Machine) -> None:
@@ -71,7 +72,7 @@ def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
 def _works(source: Source, function: ast.AST) -> bool:
     """Whether the lines of a function train, or make data sets: by the text alone."""
     lines = source.plain.split("\n")[getattr(function, "lineno", 1) - 1 : getattr(function, "end_lineno", 0)]
-    return any(word in line for line in lines for word in (*TRAINING, "Dataset"))
+    return any(word in line for line in lines for word in (*TRAINING, *MAKING))
 
 
 def _unmade(machine: Machine, kind: Value) -> Value:

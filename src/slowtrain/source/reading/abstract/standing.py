@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import Any
 
 from slowtrain.source import Source
 from slowtrain.source.reading.abstract import things
@@ -45,8 +46,20 @@ class Standing:
         self.left = MOST
         self.left_elsewhere = MOST_ELSEWHERE
         self._numbers = 0
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
         self._scopes: list[Scope] = []
         self.turned: dict[int, int | None] = {}  # how many turns each loop took, at least, by its number
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is gone through to know what it gives, and leaves nothing else."""
+        self.silent += 1
+        try:
+            yield
+        finally:
+            self.silent -= 1
+            if not self.silent:
+                self._stored = []
 
     def opened(self, scope: Scope) -> Scope:
         self._scopes.append(scope)

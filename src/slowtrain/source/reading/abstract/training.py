@@ -117,7 +117,20 @@ def goes_on(source: Source) -> bool:
 
 def _fits(source: Source) -> Iterator[Event]:
     seen = machine.everywhere(source)
-    return (e for e in seen if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
+    return (e for e in seen if e.name == ".fit" and _several_epochs(e))
+
+
+def _several_epochs(fit: Event) -> bool:
+    epochs = fit.given.get("epochs", 3)
+    said = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _spread(fit.node)
+    return said and epochs.known not in (None, 1)
+
+
+def _spread(node: ast.expr) -> bool:
+    """``fit(*given, **options)``"""
+    return isinstance(node, ast.Call) and (
+        any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args)
+    )
 
 
 def _of_hooks(event: Event, loop: Loop) -> bool:

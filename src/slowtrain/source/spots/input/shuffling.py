@@ -45,7 +45,8 @@ def behind_maps(source: Source) -> Iterator[Buffer]:
             continue
         if held is not None and held <= FEW:
             continue
-        yield Buffer(call, _work(source, maps), _bytes(source, flow, maps, held))
+        filled_once = "repeat" in [finding.called(c) for c in flow.before(call)]  # and goes on from epoch to epoch
+        yield Buffer(call, None if filled_once else _work(source, maps), _bytes(source, flow, maps, held))
 
 
 def _maps(flow: chains.Flow, call: ast.Call) -> list[ast.Call]:

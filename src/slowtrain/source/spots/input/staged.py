@@ -192,7 +192,8 @@ def filled(source: Source) -> Iterator[Staged]:
             if {"cache", "snapshot"} & set(one.names) or (held is not None and held <= FEW):
                 continue
             does = next((w for s in _since_rows(before) if (w := _works(s, shuffling.LONG)) is not None), None)
-            if does is not None and taken.batched(before) is not True:
+            repeated = any(s.name == "repeat" for s in before)  # the buffer is filled once, and goes on
+            if does is not None and not repeated and taken.batched(before) is not True:
                 says = f"each epoch begins with {does} for every element of this buffer, before its first step"
                 yield Staged(call, says, early=True)
             elif held is not None and one.begun > 1 and not taken.batched(before):
