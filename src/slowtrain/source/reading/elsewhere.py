@@ -42,8 +42,10 @@ def origin(source: Source, written: str) -> tuple[Source, str] | None:
     Of names that ``from data import *`` brings as well.
     """
     first, _, rest = written.partition(".")
-    folder = os.path.dirname(os.path.abspath(source.file))
     imported = _imported(source).get(first) if first else None
+    if imported is None and not _starred(source):
+        return None
+    folder = os.path.dirname(os.path.abspath(source.file))
     if imported is not None:
         level, module = imported
         return _bound(folder, level, f"{module}.{rest}" if rest and module else module or rest, DEEPEST)

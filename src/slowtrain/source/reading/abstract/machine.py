@@ -27,12 +27,12 @@ def events(source: Source) -> tuple[Event, ...]:
 
     What others of the project import from it and no part of it calls, as they call it.
     """
-    return tuple(one for one in _gone_through(source).events if one.source is source)
+    return _gone_through(source).own
 
 
 def everywhere(source: Source) -> tuple[Event, ...]:
     """The same with the calls that other files of the project make on the way."""
-    return tuple(_gone_through(source).events)
+    return _gone_through(source).every
 
 
 def value(source: Source, node: ast.expr) -> Value:
@@ -52,6 +52,8 @@ def _gone_through(source: Source) -> Machine:
         return machine
     with suppress(Spent, RecursionError):
         modules.whole(machine)
+    machine.every = tuple(machine.events)
+    machine.own = tuple(one for one in machine.events if one.source is source)
     return machine
 
 
@@ -61,7 +63,10 @@ class Machine(Standing):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.modules: dict[str, Scope] = {}  # of the project's files, by their paths
+        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # of what is imported, as it is written
         self.values: dict[ast.expr, Value] = {}
+        self.every: tuple[Event, ...] = ()  # once all is gone through, and those of the file itself
+        self.own: tuple[Event, ...] = ()
         self.ran: set[ast.AST] = set()
         self.unmade: dict[Value, Value] = {}  # an object of each class that the file makes none of
 

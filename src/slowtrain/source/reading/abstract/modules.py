@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -45,14 +46,15 @@ def whole(machine: Machine) -> None:
     source, scope = machine.main, machine.opened(Scope(source=machine.main))
     machine.modules[os.path.realpath(source.file)] = scope
     machine.block(source.tree.body, scope)
-    left_out = (made.node for _, _, made in _functions(scope) if made.node not in machine.ran)
-    if any(node is not None and _works(source, node) for node in left_out):
+    every = (made.node for _, _, made in _functions(scope))
+    if _works(source, [node for node in every if node is not None and node not in machine.ran]):
         for driver in callers.of(source):
             _drive(machine, driver)
     for kind, function, made in _functions(scope):
         if made.node in machine.ran or not conditions.goes_through(made.node):
             continue
-        me = [_unmade(machine, kind)] if kind is not None else []
+        known = kind is not None and _works(source, [made.node] if made.node is not None else [])
+        me = [_unmade(machine, kind) if known else Value("object", name=kind.name, of=kind)] if kind is not None else []
         with machine.tracing() if kind is not None and things.called_by_keras(kind, made) else nullcontext():
             machine.call(function, Given(made.node or source.tree, me))
 
@@ -69,10 +71,12 @@ def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
     return found
 
 
-def _works(source: Source, function: ast.AST) -> bool:
-    """Whether the lines of a function train, or make data sets: by the text alone."""
-    lines = source.plain.split("\n")[getattr(function, "lineno", 1) - 1 : getattr(function, "end_lineno", 0)]
-    return any(word in line for line in lines for word in (*TRAINING, *MAKING))
+def _works(source: Source, functions: Iterable[ast.AST]) -> bool:
+    """Whether the lines of one of these functions train, or make data sets: by the text alone."""
+    lines = source.plain.split("\n")
+    spans = ((getattr(one, "lineno", 1) - 1, getattr(one, "end_lineno", 0)) for one in functions)
+    texts = ("\n".join(lines[first:last]) for first, last in spans)
+    return any(word in text for text in texts for word in (*TRAINING, *MAKING))
 
 
 def _unmade(machine: Machine, kind: Value) -> Value:
@@ -86,9 +90,13 @@ def _unmade(machine: Machine, kind: Value) -> Value:
 
 def imported(machine: Machine, written: str) -> Value | None:
     """What ``Agent`` or ``agents.Agent`` is, where another file of the project binds it."""
-    found = elsewhere.origin(machine.source, written)
-    scope = _entered(machine, found[0]) if found is not None else None
-    return scope.names.get(found[1]) if scope is not None and found is not None else None
+    key = machine.source, written
+    if key not in machine.origins:
+        found = elsewhere.origin(*key)
+        scope = _entered(machine, found[0]) if found is not None else None
+        machine.origins[key] = (scope, found[1]) if scope is not None and found is not None else None
+    origin = machine.origins[key]
+    return origin[0].names.get(origin[1]) if origin is not None else None
 
 
 def _drive(machine: Machine, driver: Source) -> None:
