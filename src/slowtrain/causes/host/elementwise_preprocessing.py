@@ -133,8 +133,8 @@ class ElementwisePreprocessing(Cause):
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
             yield Spot(*loops.head(loop), says, cure)
         for call, says in loops.singly(source):
-            once = "call the layer once for all samples, outside the loop"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EXACT, once))
+            cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
+            yield Spot(edits.start(call), edits.end(call), says, cure)
         for each, says in loops.vectorized(source):
             whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
             yield Spot(edits.start(each), edits.end(each), says, Prescription("edit", Effect.EQUIVALENT, whole))
@@ -142,12 +142,12 @@ class ElementwisePreprocessing(Cause):
             columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
             yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))
         for call in dict.fromkeys(images.one_by_one(source)):
-            says = "a Python loop has one picture after the other transformed, by SciPy"
-            layers = "let layers (RandomRotation, RandomBrightness) do it for whole batches, in the pipeline"
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.CHANGES_TRAINING, layers))
+            yield Spot(
+                *index.operation(call), images.SAYS, Prescription("edit", Effect.CHANGES_TRAINING, images.LAYERS)
+            )
         for grown in reached.grown(source):
             says = "each turn of a long loop copies all rows of this array to add some"
-            once = "collect the rows in a list, or in an array of the whole size, and join them once behind the loop"
+            once = "collect the rows in a list or an array of the whole size, and join them once"
             yield Spot(edits.start(grown), edits.end(grown), says, Prescription("edit", Effect.EXACT, once))
 
     fixes = (

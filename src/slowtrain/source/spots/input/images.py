@@ -15,6 +15,8 @@ FLOWS = FILES | {".flow"}
 ONE_BY_ONE = frozenset({".apply_transform", ".random_transform"})
 # Each of them moves all pixels of a picture, by SciPy: a millisecond for one of 64 x 64.
 MOVING = frozenset("rotation_range width_shift_range height_shift_range shear_range zoom_range".split())
+SAYS = "a Python loop has SciPy transform one picture after the other"
+LAYERS = "let layers (RandomRotation, RandomBrightness) do it for whole batches, in the pipeline"
 FITS = frozenset({".fit", ".fit_generator"})
 
 

@@ -192,7 +192,8 @@ def filled(source: Source) -> Iterator[Staged]:
             if {"cache", "snapshot"} & set(one.names) or (held is not None and held <= FEW):
                 continue
             does = next((w for s in _since_rows(before) if (w := _works(s, shuffling.LONG)) is not None), None)
-            repeated = any(s.name == "repeat" for s in before)  # the buffer is filled once, and goes on
+            names = [s.name for s in before]
+            repeated = "repeat" in names[names.index("map") :] if "map" in names else False  # as in shuffling
             if does is not None and not repeated and taken.batched(before) is not True:
                 says = f"each epoch begins with {does} for every element of this buffer, before its first step"
                 yield Staged(call, says, early=True)
