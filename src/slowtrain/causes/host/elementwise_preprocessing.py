@@ -142,9 +142,7 @@ class ElementwisePreprocessing(Cause):
             columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
             yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))
         for call in dict.fromkeys(images.one_by_one(source)):
-            yield Spot(
-                *index.operation(call), images.SAYS, Prescription("edit", Effect.CHANGES_TRAINING, images.LAYERS)
-            )
+            yield Spot(*index.operation(call), images.SAYS, images.CURE)
         for grown in reached.grown(source):
             says = "each turn of a long loop copies all rows of this array to add some"
             once = "collect the rows in a list or an array of the whole size, and join them once"

@@ -153,15 +153,10 @@ class PythonInput(Cause):
             else:
                 cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
-        for call, does in images.unhelped(source):
-            says = f"Python {does} every picture of this iterator, in one thread beside the training"
-            read = "read the pictures with tf.data (keras.utils.image_dataset_from_directory) and augment by layers"
-            cure = Prescription("edit", Effect.CHANGES_TRAINING, f"{read}, or give fit more workers")
-            yield Spot(*index.operation(call), says, cure)
+        for call, says in images.unhelped(source):
+            yield Spot(*index.operation(call), says, images.READ)
         for one in eagerinput.calls(source):
-            ops = "write it in TensorFlow ops in a parallel map, or use worker processes"
-            cure = Prescription("edit", Effect.EQUIVALENT, ops)
-            yield Spot(edits.start(one.node), edits.end(one.node), one.says, cure)
+            yield Spot(edits.start(one.node), edits.end(one.node), one.says, eagerinput.CURE)
 
     fixes = (
         (

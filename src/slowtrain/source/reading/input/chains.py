@@ -13,13 +13,10 @@ from collections.abc import Iterable, Sequence
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, kept, trees
 from slowtrain.source.reading import elsewhere, finding, index, scopes, settings, values
+from slowtrain.source.reading.input import branches
 from slowtrain.values import dataclass
 
-OPERATIONS = frozenset(
-    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
-    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
-    "sparse_batch take take_while unbatch unique window with_options".split()
-)
+OPERATIONS, operates = branches.OPERATIONS, branches.operates
 MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
@@ -70,11 +67,6 @@ def makes(source: Source, call: ast.Call) -> bool:
 def may_make(source: Source) -> bool:
     """Whether ``makes`` may find anything, by the text alone."""
     return "Dataset" in source.plain and _MAKING.search(source.plain) is not None
-
-
-def operates(call: ast.Call) -> bool:
-    """Whether ``call`` may be an operation on a data set: a method of that name, not of a class or a module."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in OPERATIONS
 
 
 def at(source: Source, line: int) -> ast.Call | None:
@@ -290,7 +282,7 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
             if name.id in scopes.bound(earlier):
                 return _value(_within(earlier, name.id), name.id)
         again = isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent)
-        if again and isinstance(parent, ast.stmt) and _once_more(parent, name.id) is not statement:
+        if again and isinstance(parent, ast.stmt) and branches.once_more(parent, name.id) is not statement:
             return None
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
@@ -317,42 +309,12 @@ def _within(statement: ast.stmt, name: str) -> ast.stmt:
     """
     while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
         if isinstance(statement, (ast.For, ast.If)):
-            return _once_more(statement, name) or statement
+            return branches.once_more(statement, name) or statement
         inner = [s for s in statement.body if name in scopes.bound(s)]
         if not inner:
             break  # bound by the head itself
         statement = inner[-1]
     return statement
-
-
-def _once_more(block: ast.stmt, name: str) -> ast.Assign | None:
-    """The statement of a branch or a loop that binds ``name`` to itself, with operations on it; None if others do."""
-    if isinstance(block, ast.For) and name in scopes.bound(block.target):
-        return None
-    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
-    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
-    if len(body) > 1 or len(other) > 1:
-        return None
-    found = [_operating(one, name) for one in (*body, *other)]
-    known = [one for one in found if one is not None]
-    alike = len({_operations(one) for one in known}) == 1
-    return known[0] if alike and len(known) == len(found) else None
-
-
-def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
-    """``ds = ds.shuffle(n)``, in an ``if`` or a loop inside as well."""
-    if isinstance(statement, (ast.If, ast.For)):
-        return _once_more(statement, name)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    calls = list(finding.chain(statement.value))
-    root = calls[-1].func if calls and all(operates(c) for c in calls) else None
-    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
-    return statement if itself and isinstance(statement.targets[0], ast.Name) else None
-
-
-def _operations(statement: ast.Assign) -> tuple[str, ...]:
-    return tuple(finding.called(c) for c in finding.chain(statement.value))
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:

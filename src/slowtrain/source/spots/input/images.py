@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from slowtrain.model import Effect, Prescription
 from slowtrain.source import Source
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.values import Value
@@ -16,7 +17,17 @@ ONE_BY_ONE = frozenset({".apply_transform", ".random_transform"})
 # Each of them moves all pixels of a picture, by SciPy: a millisecond for one of 64 x 64.
 MOVING = frozenset("rotation_range width_shift_range height_shift_range shear_range zoom_range".split())
 SAYS = "a Python loop has SciPy transform one picture after the other"
-LAYERS = "let layers (RandomRotation, RandomBrightness) do it for whole batches, in the pipeline"
+READ = Prescription(
+    "edit",
+    Effect.CHANGES_TRAINING,
+    "read the pictures with tf.data (keras.utils.image_dataset_from_directory) and augment by layers, or give fit more "
+    "workers",
+)
+CURE = Prescription(
+    "edit",
+    Effect.CHANGES_TRAINING,
+    "let layers (RandomRotation, RandomBrightness) do it for whole batches, in the pipeline",
+)
 FITS = frozenset({".fit", ".fit_generator"})
 
 
@@ -30,9 +41,13 @@ def unhelped(source: Source) -> Iterator[tuple[ast.Call, str]]:
         if event.name in FLOWS and _reader(event.on) and isinstance(event.node, ast.Call) and event.node in taken:
             moving = event.on is not None and not MOVING.isdisjoint(event.on.items)
             if event.name in FILES:
-                yield event.node, "decodes and augments" if moving else "decodes"
+                yield event.node, _says("decodes and augments" if moving else "decodes")
             elif moving:
-                yield event.node, "augments"
+                yield event.node, _says("augments")
+
+
+def _says(does: str) -> str:
+    return f"Python {does} every picture of this iterator, in one thread beside the training"
 
 
 def one_by_one(source: Source) -> Iterator[ast.Call]:
