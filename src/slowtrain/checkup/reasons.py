@@ -14,7 +14,7 @@ CLAIMED = WORTH["run"]  # times as fast: what is foretold to give less is no cla
 
 def claims(diagnosis: Diagnosis) -> bool:
     """Whether it is said that its cure makes something faster."""
-    return diagnosis.saving.speedup >= CLAIMED
+    return diagnosis.saving.speedup >= WORTH[diagnosis.saving.scope]
 
 
 def without_claim(findings: Findings) -> Diagnosis | None:
