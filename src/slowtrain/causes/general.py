@@ -15,7 +15,7 @@ from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescr
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading.ownpython import python_lines
-from slowtrain.trace import Trace, loop
+from slowtrain.trace import Trace, bound, loop
 from slowtrain.trace.host import ALONE_MS, distinct, pace, step_places
 from slowtrain.trace.stalled import crowd
 from slowtrain.values import dataclass
@@ -52,11 +52,11 @@ def unexplained_parts(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Re
 
     None where computing is nearly all of it.
     """
-    computing = sum(trace.mean(c) for c in trace.categories if str(c) in COMPUTING)
+    others = _others(trace)
+    computing = sum(trace.mean(c) for c in trace.categories if c not in others)
     if not trace.step_ms or computing >= BUSY * trace.step_ms:
         return []
     most = largest_part(trace)
-    others = [c for c in trace.categories if str(c) not in COMPUTING]
     large = [c for c in others if trace.mean(c) >= (LEAST if c is most else ALSO) * trace.step_ms]
     large.sort(key=trace.mean, reverse=True)
     return [c for c in large if not any(_covers(trace, c, one, remedies) for one, remedies in found)]
@@ -64,7 +64,13 @@ def unexplained_parts(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Re
 
 def largest_part(trace: Trace) -> Category | None:
     """Of what is no computing."""
-    return max((c for c in trace.categories if str(c) not in COMPUTING), key=trace.mean, default=None)
+    return max(_others(trace), key=trace.mean, default=None)
+
+
+def _others(trace: Trace) -> list[Category]:
+    """What is no computing; on a processor the overhead of ops is a part of their computing (trace/bound.py)."""
+    overhead = Category.DISPATCH if bound.overhead_of_ops(trace) else None
+    return [c for c in trace.categories if str(c) not in COMPUTING and c is not overhead]
 
 
 def _covers(trace: Trace, part: Category, one: Diagnosis, remedies: Iterable[Remedy]) -> bool:

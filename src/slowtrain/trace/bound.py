@@ -25,11 +25,16 @@ LAUNCH_SHARE = 2 / 3
 OVERHEAD_OF_OPS = 0.5
 
 
+def overhead_of_ops(trace: Trace) -> bool:
+    """Whether the framework's overhead is the price of the ops: a processor, which does both, mostly computes."""
+    return not trace.on_accelerator and trace.mean(Category.DEVICE) > OVERHEAD_OF_OPS * trace.mean(Category.DISPATCH)
+
+
 def by_group(trace: Trace) -> dict[VerdictKind, float]:
     """Ms of a step by what it would be bound by. On a processor the overhead of ops counts as their computing."""
     spent = {kind: sum(map(trace.mean, categories)) for kind, categories in GROUPS.items()}
     dispatch = trace.mean(Category.DISPATCH)
-    if not trace.on_accelerator and trace.mean(Category.DEVICE) > OVERHEAD_OF_OPS * dispatch:
+    if overhead_of_ops(trace):
         spent[VerdictKind.COMPUTE] += dispatch
         spent[VerdictKind.HOST] -= dispatch
     return spent
