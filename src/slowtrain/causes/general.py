@@ -26,6 +26,8 @@ LEAST = 0.1  # of a step: a smaller part cannot give the tenth from which a cure
 ALSO = 0.2  # of a step is another part, beside the largest, that is told of as well
 COVERS = 0.5  # of a part is what a specific diagnosis takes away: then it is the reason for that part
 EXPECTED = 0.5  # of a part of which only its length is known: the middle of all that a cure may give
+# Of what calls cost a processor that mostly computes: three healthy scripts of clinic/ gained nothing by fewer calls.
+BESIDE_OPS = 0.25
 STAYS = 0.25  # with the executor, of what calls cost, however many steps a call runs (host/launch-bound)
 MANY_OPS = 100  # in a step: fusing them spares more than running several steps in a call
 MOST_PLACES = 3
@@ -68,9 +70,8 @@ def largest_part(trace: Trace) -> Category | None:
 
 
 def _others(trace: Trace) -> list[Category]:
-    """What is no computing; on a processor the overhead of ops is a part of their computing (trace/bound.py)."""
-    overhead = Category.DISPATCH if bound.overhead_of_ops(trace) else None
-    return [c for c in trace.categories if str(c) not in COMPUTING and c is not overhead]
+    """What is no computing."""
+    return [c for c in trace.categories if str(c) not in COMPUTING]
 
 
 def _covers(trace: Trace, part: Category, one: Diagnosis, remedies: Iterable[Remedy]) -> bool:
@@ -138,7 +139,9 @@ def _starting(trace: Trace, part: Category) -> Reason:
     calls = max(loop.per_step(trace, "function"), 1.0)
     spared = min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))
     # Where operations compute for longer than that, a part of it goes on beside them.
-    gone = {part: spared * (EXPECTED if trace.mean(Category.DEVICE) >= trace.mean(part) else 1.0)}
+    beside = trace.mean(Category.DEVICE) >= trace.mean(part)
+    expected = (BESIDE_OPS if bound.overhead_of_ops(trace) else EXPECTED) if beside else 1.0
+    gone = {part: spared * expected}
     deep = trace.kernels
     counted = f"{deep.count:,.0f} operations" if deep is not None and deep.count else "its operations"
     starts = f"what it takes to call a step and to start {counted}"
