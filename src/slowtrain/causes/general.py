@@ -26,7 +26,7 @@ LEAST = 0.1  # of a step: a smaller part cannot give the tenth from which a cure
 ALSO = 0.2  # of a step is another part, beside the largest, that is told of as well
 COVERS = 0.5  # of a part is what a specific diagnosis takes away: then it is the reason for that part
 EXPECTED = 0.5  # of a part of which only its length is known: the middle of all that a cure may give
-# Of what calls cost a processor that mostly computes: three healthy scripts of clinic/ gained nothing by fewer calls.
+# Assumed of what calls cost a processor that mostly computes: most of it goes on beside the computing.
 BESIDE_OPS = 0.25
 STAYS = 0.25  # with the executor, of what calls cost, however many steps a call runs (host/launch-bound)
 MANY_OPS = 100  # in a step: fusing them spares more than running several steps in a call
