@@ -54,10 +54,14 @@ class Failures:
 
     def finish(self, rank: Rank) -> None:
         """What the whole log of a rank says of the failures of libraries, and of kills."""
+        named = {d.allocator for key, d in self.dumps.items() if key[0] == rank.name and "bfc" in d.allocator}
         for key, dump in self.dumps.items():
             if key[0] != rank.name:
                 continue
-            if dump.kind is Kind.LIBRARY:
+            if not dump.allocator and dump.kind is Kind.REQUEST and dump.in_use_bytes is not None and len(named) == 1:
+                # The head of its dump is cut off, and the log has one allocator.
+                self.dumps[key] = replace(dump, allocator=next(iter(named)))
+            elif dump.kind is Kind.LIBRARY:
                 self.dumps[key] = _library(dump, rank)
             elif dump.kind is Kind.KILL:
                 limit = dump.limit_bytes if dump.limit_bytes is not None else rank.kill_limit_bytes

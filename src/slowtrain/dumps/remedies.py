@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
 from slowtrain.dumps.shrinking import FIXED, share
+from slowtrain.dumps.tpu import SPARSE_CORE
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, HeldBy, Kind, Outcome, Pool, Purpose
 
@@ -205,13 +206,15 @@ def tpu(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         return
     needed, limit = dump.request.needed or 0, dump.limit_bytes or 1
     arguments = next((h.bytes for h in dump.by_part if h.name == "the program's arguments"), 0)
+    if next((h.bytes for h in dump.by_part if h.name == SPARSE_CORE), 0) > needed / 2:
+        yield Advice("most of it is the SparseCore's: tables of embeddings over more chips, fewer rows, or shorter "
+                     "vectors; the batch does not change them")  # fmt: skip
+        return
     yield Advice("recompute instead of keeping: jax.checkpoint around blocks of the model (keras.RematScope, "
                  "tf.recompute_grad)")  # fmt: skip
     if arguments < limit and needed > arguments:
-        parts = math.ceil((needed - arguments) / max(limit - arguments, 1))
-        yield Advice(
-            f"as far as temporaries grow with the batch, {share(max(parts, 2))} of it for each core is the most that "
-            "fits"
-        )
+        fits = (limit - arguments) / (needed - arguments)
+        most = f"{math.floor(fits * 100)}%" if fits > 1 / 2 else share(math.ceil(1 / fits))
+        yield Advice(f"as far as temporaries grow with the batch, {most} of it for each core is the most that fits")
     yield Advice("bfloat16 for activations halves those that are float32")
     yield Advice("spread weights and the optimizer's state over more chips (jax.sharding, keras.distribution)")

@@ -17,6 +17,7 @@ ASKED = re.compile(
     rb"(?:Out of memory (?:while trying to allocate|allocating) " + SIZE + rb"|[Ff]ailed to allocate request for "
     rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant)"
 )
+OF_JAX = b'op_name="jit('  # the program's name, as JAX writes it
 BACKEND = b"XLA backend"
 # jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
 ERROR = re.compile(rb"\b(?:Xla|Jax)RuntimeError\b|\bjax\.errors\.")
@@ -104,5 +105,5 @@ def part(builder: Builder, line: bytes) -> bool:
     found = ASSIGNED.match(line)
     bytes_ = size(found[2], found[3] or b"") if found else None
     if found and bytes_:
-        builder.made(PARTS[found[1]], bytes_)
+        builder.parts[PARTS[found[1]]] = bytes_
     return found is not None or b" fragmentation: " in line or b"total allocation: " in line
