@@ -159,6 +159,7 @@ class Rank:
     name: str
     open: dict[str, Builder] = field(default_factory=dict)
     told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
+    begun: bytes = b""  # a line that the next one goes on with
     wrapped: list[bytes] = field(default_factory=list)  # lines of one sentence
     listing: str = ""  # of what: stats, usage, buffers, histogram
     trail: Trail = field(default_factory=Trail)

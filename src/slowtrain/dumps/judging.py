@@ -46,8 +46,8 @@ def _unexplained(dump: Dump, what: Purpose) -> bool:
     """Whether nothing of the request says why it was refused."""
     if questions.small(dump) or (dump.request.needed is None and dump.in_use_bytes is None):
         return True
-    # Before the first step little is in use, and any card has room for this much.
-    begins = dump.kind is Kind.COPY or what is Purpose.VARIABLE
+    # Any card has room for this much; before the first step, or beside XLA's pool, others held it.
+    begins = dump.kind is Kind.COPY or what is Purpose.VARIABLE or dump.allocator == "XLA"
     return begins and dump.in_use_bytes is None and questions.alone(dump) is False
 
 

@@ -46,7 +46,7 @@ _ARRAY = re.compile(
     rb"Unable to allocate " + SIZE + rb" for an array with shape \(([\d,\s]{0,300})\) and data type (\w{1,30})"
 )
 _ARRAY_UNSIZED = re.compile(
-    rb"Unable to allocate array with shape \(([\d,\s]{0,300})\) and data type (?:<class ')?(?:numpy\.)?(\w{1,30})"
+    rb"[Uu]nable to allocate array with shape ?\(([\d,\s]{0,300})\) and data type (?:<class ')?(?:numpy\.)?(\w{1,30})"
 )
 _TORCH_CPU = re.compile(rb"(?:can't allocate memory|not enough memory): you tried to allocate (\d{1,19}) bytes")
 _BARE = re.compile(

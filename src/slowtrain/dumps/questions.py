@@ -72,7 +72,9 @@ def others_bytes(dump: Dump) -> int | None:
         return dump.others_bytes
     if dump.free_at_start_bytes is not None and dump.device_bytes is not None:
         return max(dump.device_bytes - dump.free_at_start_bytes, 0)
-    if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes and dump.in_use_bytes:
+    if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes:
+        if dump.in_use_bytes is None:
+            return None
         taken = max(dump.pool_bytes or 0, dump.in_use_bytes) + max(dump.outside_bytes or 0, CONTEXT_BYTES)
         return max(dump.limit_bytes - dump.driver_free_bytes - taken, 0)
     return None

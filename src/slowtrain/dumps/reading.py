@@ -282,6 +282,10 @@ class Reader(Underway):
             self._copied(rank, name(copied["dtype"]), dimensions(copied["shape"]))
         place = tracebacks.inline(line) if b"defined at" in line else None
         dump = self.newest(rank)
+        if dump is not None and dump.request.shape and (typed := saying.TYPE.search(line)):
+            dtype = name(typed[1]).lower()
+            self.learn(rank, dtype=dtype, bytes=bytes_of(dump.request.shape, dtype))
+            dump = self.newest(rank)
         if dump is not None and not same_op(dump.request.op, op):
             return  # a node that waits for the failed one
         if place is not None and dump is not None and rank.last is not None:
@@ -309,8 +313,10 @@ class Reader(Underway):
 
     def _single(self, rank: Rank, line: bytes, *, python: bool) -> None:
         """A failure that one line tells of."""
+        line, rank.begun = (rank.begun.rstrip() + b" " + line if rank.begun else line), b""
         builder = singles.read(line, self.lines, rank.name)
         if builder is None:
+            rank.begun = line if saying.BEGUN.search(line) else b""
             return
         self.busy = 2
         if b"XlaRuntimeError" in line or b"JaxRuntimeError" in line or b"jax.errors." in line:
@@ -326,6 +332,8 @@ class Reader(Underway):
             builder.request = replace(builder.request, **about)
         for thread in list(rank.open):
             self.end(rank, thread)
+        if builder.request.needed is None and builder.allocator.startswith("TPU "):
+            self.corrected(rank, builder)
         if not self.told_before(rank, builder):
             self.keep(rank, builder.dump())
         if builder.allocator.startswith("TPU"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
+from slowtrain.dumps import killing, libraries, outcomes, purpose, questions, torch
 from slowtrain.dumps.shrinking import FIXED, share
 from slowtrain.dumps.tpu import SPARSE_CORE
 from slowtrain.dumps.wording import size
@@ -143,6 +143,10 @@ def held(dump: Dump) -> Iterator[Advice]:
 
 
 def outside(dump: Dump) -> Iterator[Advice]:
+    if dump.allocator == torch.MPS:
+        yield Advice("the rest is Metal's, of this process: its graphs and their temporaries; compute in parts, and "
+                     "torch.mps.empty_cache() between them", dump.outside_bytes)  # fmt: skip
+        return
     yield Advice(
         "another framework of this process holds it: tf.config.set_visible_devices([], 'GPU') keeps TensorFlow off the "
         "card, XLA_PYTHON_CLIENT_PREALLOCATE=false keeps JAX from taking three quarters",

@@ -43,8 +43,14 @@ COPY = b"Dst tensor is not initialized"
 # Errors of TensorFlow that name neither size nor shape.
 UNSIZED = re.compile(
     rb"(?:Error|xhausted|XHAUSTED).{0,200}(?:failed to allocate memory|unable to allocate output tensor)"
+    rb"|failed to allocate memory \[Op:"
+)
+# The beginning of an error that a terminal or a page broke into two lines.
+BEGUN = re.compile(
+    rb"(?:xhausted|XHAUSTED).{0,300}(?:Attempting to (?:allocate|reserve) [\d.]{1,20}[KMGT]?i?B?\.?|\bOut(?: of)?)\s*\Z"
 )
 COPIED = re.compile(rb" = Const\[.{0,200}?value=Tensor<type: (?P<dtype>\w{1,30}) shape: \[(?P<shape>[\d,\s]{1,300})\]")
+TYPE = re.compile(rb"\[T=DT_(\w{1,20})")  # of an op of TensorFlow 1, and as a rule of its result
 COPIED_FOR = re.compile(rb"in order to run ([\w./:-]{1,200}?):")
 DUMP = re.compile(rb" *BFCAllocator dump for (\S{1,100})")
 INSIDE = re.compile(
@@ -72,7 +78,7 @@ DRIVER_FREE = re.compile(rb"Free memory/Total memory: ?(\d{1,19})/(\d{1,19})")
 HISTOGRAM = re.compile(rb"(\d{1,19}), (\d{1,15})\s*$")
 
 OOM = re.compile(
-    rb"OOM when allocating tensor(?: with shape ?\[?(?P<shape>[\d,\s]{0,300})\]?)?"
+    rb"OOM when allocating tensor(?: (?:with|of) shape ?\[?(?P<shape>[\d,\s]{0,300})\]?)?"
     rb"(?: and type (?P<dtype>\w{1,30}))?(?: on (?P<device>/job\S{1,200}|/device\S{1,100}))?"
     rb"(?: by allocator (?P<allocator>[\w./:-]{1,100}))?"
 )

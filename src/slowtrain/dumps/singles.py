@@ -9,7 +9,7 @@ from slowtrain.dumps.building import Builder
 
 # Most specific first. A line needs one of these words to be looked at.
 _READERS = (
-    ((b"ut of memory",), torch.read),
+    ((b"ut of memory", b"Tried to allocate"), torch.read),
     ((b"memory space", b"not possible", b"would exceed memory", b"SparseCore"), tpu.read),
     ((b"ut of memory", b"ailed to allocate"), xla.read),
     (
