@@ -405,7 +405,7 @@ def test_what_a_program_of_xla_needs_by_its_own_sums() -> None:
         "Epoch 2/9",
     ]
     (one,) = read(lines).findings
-    assert [h.name for h in one.dump.by_op] == ["its results", "its temporaries", "the program's arguments"]
+    assert [h.name for h in one.dump.by_part] == ["its results", "its temporaries", "the program's arguments"]
     (one,) = read([*lines[:9], "Peak buffers:", "\tBuffer 1:", "\t\tSize: 6.00MiB", "\t\tXLA Label: fusion"]).findings
     assert [(h.name, h.bytes) for h in one.dump.by_op] == [("fusion", 6 * MIB)]
 

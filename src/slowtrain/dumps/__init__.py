@@ -78,7 +78,18 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
         )
     if found.refusals:
         requests = "1 request" if found.refusals == 1 else f"{found.refusals} requests"
-        notes.append(f"the driver refused {requests} of a pool that wanted to grow")
+        most = f", up to {size(found.most_refused_bytes)} at once" if found.most_refused_bytes else ""
+        notes.append(f"the driver refused {requests} of a pool that wanted to grow{most}")
+    if found.unified_refusals:
+        notes.append(
+            "some of these were for unified memory (TF_FORCE_UNIFIED_MEMORY), which the host's memory backs: device "
+            "and host together had no more"
+        )
+    if found.host_refusals and not judged:
+        notes.append(
+            "the pool goes on with pieces that are a tenth smaller each time, and with ordinary memory in the end: "
+            "see what else holds the host's memory, or the container's limit; a smaller model on the GPU is no cure"
+        )
     if len(judged) > MOST_FINDINGS:
         notes.append(f"{len(judged) - MOST_FINDINGS} more kinds of dumps are left out")
     return Exhaustion(

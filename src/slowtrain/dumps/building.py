@@ -17,6 +17,8 @@ KERNEL = "the kernel"  # kills for a container's limit and Slurm's, too
 MOST_ALSO = 4  # lines of the script beside the first
 CLOSE = 0.01  # of a figure that the log gives with three digits
 OTHERS = "all others"
+# Of what the bins hold: of less, nobody should think that it is what held the memory.
+SEEN_SHARE = 0.5
 Key = tuple[str, str, int | None, str]  # of a kind of dump: rank, allocator, bytes asked for, op
 
 
@@ -48,6 +50,8 @@ class Builder:
     driver_free_bytes: int | None = None
     told_free_bytes: int | None = None  # as one line sums it up, with three digits
     told_pool_bytes: int | None = None
+    in_last_bin: bool = False  # the pieces that follow are all that are free and large
+    largest_told_bytes: int | None = None  # of those
     usable_bytes: int | None = None  # the largest free piece that this request could have had
     map: bytes = b""  # a hundredth of the pool in each letter, _ where nothing is in use
     listed: bool = False  # the log has a list of chunks or buffers of this dump
@@ -107,6 +111,8 @@ class Builder:
         free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.told_free_bytes, self.usable_bytes)
         if self.usable_bytes is not None and largest is not None and self.usable_bytes < largest * (1 - CLOSE):
             largest = self.usable_bytes  # the largest piece lies at the end that is kept for others
+        if largest is None and not whole:
+            largest = self.largest_told_bytes
         if free is None and pool is not None and in_use is not None:
             free = max(pool - in_use, 0)
         return Dump(
@@ -129,6 +135,8 @@ class Builder:
 
     def _by_size(self, whole: bool) -> tuple[Holder, ...]:
         sizes = self.sizes if whole or not self.sums else self.sums
+        if sizes is self.sizes and not whole and self.used_bytes + self.free_bytes < SEEN_SHARE * self.bins_bytes:
+            return ()  # the list is cut behind its first lines
         found = [Holder(each * count, count, each) for each, count in sizes.items() if each]
         return tuple(sorted(found, key=lambda h: (-h.bytes, -(h.each_bytes or 0)))[:MOST_HOLDERS])
 
@@ -151,6 +159,8 @@ class Rank:
     name: str
     open: dict[str, Builder] = field(default_factory=dict)
     told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
+    begun: bytes = b""  # a line that the next one goes on with
+    wrapped: list[bytes] = field(default_factory=list)  # lines of one sentence
     listing: str = ""  # of what: stats, usage, buffers, histogram
     trail: Trail = field(default_factory=Trail)
     last: Key | None = None  # key of the dump that ended last
@@ -183,6 +193,11 @@ def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -
     return next(named, keys[0])
 
 
+def same_op(one: str, other: str) -> bool:
+    """Whether both are names of one op; an allocator may leave out the outer scopes."""
+    return not one or not other or f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
+
+
 def known(dump: Dump, **more: object) -> Dump:
     """``dump`` with what was learned of its request later; what is known already stays."""
     request = dump.request
@@ -206,6 +221,7 @@ def merged(old: Dump, new: Dump) -> Dump:
     best, other = (new, old) if (new.sure and not old.sure) or more_exact else (old, new)
     place = best.request.place or other.request.place
     request = replace(best.request, place=place, within=best.request.within or other.request.within)
-    in_use = best.in_use_bytes if best.in_use_bytes is not None else other.in_use_bytes
-    allocator = best.allocator or other.allocator
+    # Until Linux 4.19 the kernel names a process first, and then the one that it killed: maybe a child of it.
+    held = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
+    in_use, allocator = held.in_use_bytes, held.allocator or best.allocator or other.allocator
     return replace(best, line=old.line, request=request, in_use_bytes=in_use, allocator=allocator)

@@ -8,6 +8,7 @@ from slowtrain.dumps import card, killing, libraries
 from slowtrain.dumps.building import Builder, Key, Rank, known, merged
 from slowtrain.model.exhaustion import Dump, Kind, Pool
 
+NEXT_LINES = 3  # belong to one error of a TPU
 MOST_DUMPS = 200  # of different kinds
 
 
@@ -54,14 +55,27 @@ class Failures:
 
     def finish(self, rank: Rank) -> None:
         """What the whole log of a rank says of the failures of libraries, and of kills."""
+        named = {d.allocator for key, d in self.dumps.items() if key[0] == rank.name and "bfc" in d.allocator}
         for key, dump in self.dumps.items():
             if key[0] != rank.name:
                 continue
-            if dump.kind is Kind.LIBRARY:
+            if not dump.allocator and dump.kind is Kind.REQUEST and dump.in_use_bytes is not None and len(named) == 1:
+                # The head of its dump is cut off, and the log has one allocator.
+                self.dumps[key] = replace(dump, allocator=next(iter(named)))
+            elif dump.kind is Kind.LIBRARY:
                 self.dumps[key] = _library(dump, rank)
             elif dump.kind is Kind.KILL:
                 limit = dump.limit_bytes if dump.limit_bytes is not None else rank.kill_limit_bytes
                 self.dumps[key] = replace(dump, limit_bytes=limit, refused_bytes=rank.host_bytes or None)
+
+    def corrected(self, rank: Rank, builder: Builder) -> None:
+        """A TPU's runtime tells the size first, and in the next lines which memory it was: it need not be hbm."""
+        dump = self.newest(rank)
+        if dump is None or rank.last is None or dump.allocator != "TPU hbm" or dump.line < builder.line - NEXT_LINES:
+            return
+        builder.request, builder.limit_bytes = dump.request, dump.free_bytes
+        del self.dumps[rank.last]
+        self.count -= 1
 
     def told_before(self, rank: Rank, builder: Builder) -> bool:
         """Whether the newest dump of the rank is the same failure, without a line of the script; then it gets one.

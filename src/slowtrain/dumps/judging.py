@@ -34,7 +34,7 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from remedies.tpu(dump, outcome)
     elif outcome is Outcome.TAKEN and not dump.jax:
         yield from remedies.taken(dump)
-    elif outcome is Outcome.UNKNOWN and dump.pool is Pool.DEVICE and _unexplained(dump):
+    elif outcome is Outcome.UNKNOWN and dump.pool is Pool.DEVICE and _unexplained(dump, what):
         yield from remedies.held(dump)
     elif dump.jax and dump.pool is Pool.DEVICE:
         yield from advising.jax(dump, outcome, tuple(shrinking.smaller(dump, outcome)))
@@ -42,14 +42,20 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from _of_the_pool(dump, outcome, what)
 
 
-def _unexplained(dump: Dump) -> bool:
+def _unexplained(dump: Dump, what: Purpose) -> bool:
     """Whether nothing of the request says why it was refused."""
-    return questions.small(dump) or (dump.request.needed is None and dump.in_use_bytes is None)
+    if questions.small(dump) or (dump.request.needed is None and dump.in_use_bytes is None):
+        return True
+    # Any card has room for this much; before the first step, or beside XLA's pool, others held it.
+    begins = dump.kind is Kind.COPY or what is Purpose.VARIABLE or dump.allocator == "XLA"
+    return begins and dump.in_use_bytes is None and questions.alone(dump) is False
 
 
 def _of_the_pool(dump: Dump, outcome: Outcome, what: Purpose) -> Iterator[Advice]:
     if outcome is Outcome.FRAGMENTED:
         yield from remedies.fragments(dump)
+        if questions.others_enough(dump):
+            yield Advice("end the other processes on this card (nvidia-smi lists them)", dump.others_bytes, True)
     if outcome is Outcome.FULL and questions.outside_bytes(dump):
         yield from remedies.outside(dump)
     if questions.part_of_a_card(dump) and outcome is not Outcome.FRAGMENTED:

@@ -13,11 +13,12 @@ from slowtrain.model.exhaustion import Kind, Pool
 
 # TensorFlow warns so of a large allocation on the host, and goes on.
 LARGE = re.compile(rb"Allocation of (\d{1,19}) exceeds \d{1,3}% of (?:free )?system memory")
+LEAST_PYTHON_BYTES = 4 << 20  # an interpreter without a module has twice as much
 CONTAINER, SLURM = "the container's limit", "Slurm's limit"
 SHARED = "the shared memory of the data loader's workers"
 _KERNEL = re.compile(
     rb"(Memory cgroup out of memory|[Oo]ut of memory|oom-kill|\bKilled process)[.:]? ?(?:Kill(?:ed)? process )?"
-    rb"\d{1,10} \(([^)]{1,100})\)"
+    rb"\d{1,10}(?:, UID \d{1,10},)? \(([^)]{1,100})\)"
     rb"(?:.{0,300}?anon-rss:(\d{1,15})kB)?"
 )
 _CGROUP_LIMIT = re.compile(rb"memory: usage \d{1,15}kB, limit (\d{1,15})kB")
@@ -45,7 +46,7 @@ _ARRAY = re.compile(
     rb"Unable to allocate " + SIZE + rb" for an array with shape \(([\d,\s]{0,300})\) and data type (\w{1,30})"
 )
 _ARRAY_UNSIZED = re.compile(
-    rb"Unable to allocate array with shape \(([\d,\s]{0,300})\) and data type (?:<class ')?(?:numpy\.)?(\w{1,30})"
+    rb"[Uu]nable to allocate array with shape ?\(([\d,\s]{0,300})\) and data type (?:<class ')?(?:numpy\.)?(\w{1,30})"
 )
 _TORCH_CPU = re.compile(rb"(?:can't allocate memory|not enough memory): you tried to allocate (\d{1,19}) bytes")
 _BARE = re.compile(

@@ -12,7 +12,8 @@ from slowtrain.model.exhaustion import Kind
 LIBRARY_NEEDS_BYTES = 1 << 30
 CONTEXT_OF_CUDA = "CUDA's context"
 REFUSED = re.compile(
-    rb"failed to alloc(?:ate)? (?:[\d.]{1,20}[KMGT]?i?B? \()?(\d{1,19}) ?(?:bytes|B)\)? (from device|on host)"
+    rb"failed to alloc(?:ate)? (?:[\d.]{1,20}[KMGT]?i?B? \()?(\d{1,19}) ?(?:bytes|B)\)? "
+    rb"(from device|on host|unified memory)"
 )
 CONTEXT = re.compile(
     rb"CUDA runtime implicit initialization on GPU:\d{1,3} failed\. Status: out of memory"

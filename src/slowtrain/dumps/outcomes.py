@@ -19,7 +19,7 @@ def of(dump: Dump) -> Outcome:
         return Outcome.UNKNOWN
     if questions.without_pool(dump):
         return Outcome.FULL  # the system itself refused it
-    if questions.alone(dump):
+    if questions.alone(dump) or (dump.kind is Kind.PROGRAM and dump.limit_bytes is not None):
         return Outcome.TOO_LARGE
     if _held_by_others(dump, needed):
         return Outcome.TAKEN

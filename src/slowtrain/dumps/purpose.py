@@ -40,7 +40,7 @@ def of(request: Request) -> Purpose:
     parts = request.op.split("/")
     last = _NUMBER.sub("", parts[-1])
     gradient = any(part in ("gradient_tape", "gradients") for part in parts)
-    if "Initializer" in parts or (len(parts) == 1 and last == "AssignVariableOp"):
+    if "Initializer" in parts or last == "initial_value" or (len(parts) == 1 and last == "AssignVariableOp"):
         return Purpose.VARIABLE
     updates = _UPDATE.match(last) is not None or any(_optimizer(part) for part in parts[:-1])
     if updates and not gradient:

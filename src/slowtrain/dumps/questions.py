@@ -36,6 +36,8 @@ def alone(dump: Dump) -> bool | None:
     if needed is None or dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.HOST):
         return None
     capacity = capacity_bytes(dump)
+    if capacity is not None and dump.kind is Kind.PROGRAM:
+        return True  # by the compiler's own words
     if capacity is not None:
         return needed > capacity * (1 + CLOSE)
     if dump.pool is not Pool.DEVICE:
@@ -70,7 +72,9 @@ def others_bytes(dump: Dump) -> int | None:
         return dump.others_bytes
     if dump.free_at_start_bytes is not None and dump.device_bytes is not None:
         return max(dump.device_bytes - dump.free_at_start_bytes, 0)
-    if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes and dump.in_use_bytes:
+    if dump.kind is Kind.REQUEST and dump.driver_free_bytes is not None and dump.limit_bytes:
+        if dump.in_use_bytes is None:
+            return None
         taken = max(dump.pool_bytes or 0, dump.in_use_bytes) + max(dump.outside_bytes or 0, CONTEXT_BYTES)
         return max(dump.limit_bytes - dump.driver_free_bytes - taken, 0)
     return None
@@ -87,6 +91,13 @@ def others_too(dump: Dump) -> int:
     told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
     others = (others_bytes(dump) or 0) if told else 0
     return others if others >= (dump.request.needed or 0) > 0 else 0
+
+
+def others_enough(dump: Dump) -> bool:
+    """Whether the request would fit with what other processes hold, by the log's own words, and what is left."""
+    if not dump.others_bytes or dump.driver_free_bytes is None:
+        return False
+    return dump.others_bytes + dump.driver_free_bytes >= (dump.request.needed or 0)
 
 
 def without_pool(dump: Dump) -> bool:

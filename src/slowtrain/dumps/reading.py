@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.dumps import card, killing, libraries, lines, saying, singles, tpu, tracebacks, xla
-from slowtrain.dumps.building import Builder, Rank, known, made_at, owner
+from slowtrain.dumps import card, killing, libraries, lines, saying, singles, torch, tpu, tracebacks, xla
+from slowtrain.dumps.building import Builder, Rank, known, made_at, owner, same_op
 from slowtrain.dumps.underway import Underway
 from slowtrain.dumps.units import bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Request
 
 MOST_RANKS = 4096
+MOST_WRAPPED = 8  # lines that PyTorch's sentence is broken into
 # One of these a block must hold to be looked at line by line, while nothing is under way. Looking for each by itself is
 # several times as fast as for all with one pattern.
 WORDS = (
@@ -35,6 +36,8 @@ class Reader(Underway):
         self.programs: dict[str, tuple[int, int]] = {}  # by rank: bytes that a program needs, and that it may have
         self.refusals = 0
         self.host_refusals = 0
+        self.unified_refusals = 0
+        self.most_refused_bytes = 0  # of the device, of the host or of both
         self.bytes = 0
         self._ranks: dict[str, Rank] = {}
         self._rest = b""
@@ -130,8 +133,11 @@ class Reader(Underway):
             self.jax.add(rank.name)
         elif (b"OUT_OF_MEMORY" in text or b"hipError" in text) and (refused := libraries.REFUSED.search(text)):
             self.refusals += 1
+            self.most_refused_bytes = max(self.most_refused_bytes, size(refused[1]) or 0)
             if refused[2] == b"on host":
                 self.host_refusals += 1
+            elif refused[2] == b"unified memory":
+                self.unified_refusals += 1
             else:
                 rank.refused_bytes = max(rank.refused_bytes, size(refused[1]) or 0)
         elif b"OUT_OF_MEMORY" in text and b"lloc" in text:
@@ -167,7 +173,11 @@ class Reader(Underway):
         elif rank.listing == "usage" and (left := saying.REMAINING.match(line)):
             builder.made("all others", size(left[2], left[3]) or 0, int(left[1]))
             return
+        elif rank.listing == "wrapped" and self._rejoined(rank, line):
+            return
         elif rank.listing in _BUFFERS and _BUFFERS[rank.listing](builder, line):
+            if xla.OF_JAX in line:
+                self.jax.add(rank.name)
             return
         if line.strip():
             rank.listing = ""
@@ -266,11 +276,26 @@ class Reader(Underway):
         found = saying.NODE.search(line)
         if found is None:
             return
-        self.learn(rank, op=name(found[1] or found[2]))
+        op = name(found[1] or found[2])
+        self.learn(rank, op=op)
+        if copied := saying.COPIED.search(line):
+            self._copied(rank, name(copied["dtype"]), dimensions(copied["shape"]))
         place = tracebacks.inline(line) if b"defined at" in line else None
         dump = self.newest(rank)
+        if dump is not None and dump.request.shape and (typed := saying.TYPE.search(line)):
+            dtype = name(typed[1]).lower()
+            self.learn(rank, dtype=dtype, bytes=bytes_of(dump.request.shape, dtype))
+            dump = self.newest(rank)
+        if dump is not None and not same_op(dump.request.op, op):
+            return  # a node that waits for the failed one
         if place is not None and dump is not None and rank.last is not None:
             self.dumps[rank.last] = made_at(dump, place)
+
+    def _copied(self, rank: Rank, dtype: str, shape: tuple[int, ...] | None) -> None:
+        """The constant whose copy failed: the graph's own text tells its size."""
+        dump = self.newest(rank)
+        if dump is not None and dump.kind is Kind.COPY and dump.request.shape is None:
+            self.learn(rank, shape=shape, dtype=dtype, bytes=bytes_of(shape, dtype))
 
     def _usage(self, rank: Rank, line: bytes) -> None:
         found = saying.USAGE.search(line)
@@ -281,15 +306,17 @@ class Reader(Underway):
         rank.open["usage"] = builder
 
     def _buffers(self, rank: Rank, listing: str) -> None:
-        builder = Builder("", self.lines, rank.name)
+        builder = rank.open.get("buffers") or Builder("", self.lines, rank.name)
         rank.told, rank.listing = builder, listing
         rank.open["buffers"] = builder
         self.busy = 2
 
     def _single(self, rank: Rank, line: bytes, *, python: bool) -> None:
         """A failure that one line tells of."""
+        line, rank.begun = (rank.begun.rstrip() + b" " + line if rank.begun else line), b""
         builder = singles.read(line, self.lines, rank.name)
         if builder is None:
+            rank.begun = line if saying.BEGUN.search(line) else b""
             return
         self.busy = 2
         if b"XlaRuntimeError" in line or b"JaxRuntimeError" in line or b"jax.errors." in line:
@@ -305,7 +332,24 @@ class Reader(Underway):
             builder.request = replace(builder.request, **about)
         for thread in list(rank.open):
             self.end(rank, thread)
+        if builder.request.needed is None and builder.allocator.startswith("TPU "):
+            self.corrected(rank, builder)
         if not self.told_before(rank, builder):
             self.keep(rank, builder.dump())
         if builder.allocator.startswith("TPU"):
             self._buffers(rank, "hbm")
+        elif builder.allocator == torch.ALLOCATOR and builder.limit_bytes is None:
+            rank.told, rank.listing, rank.wrapped = builder, "wrapped", [line]
+
+    def _rejoined(self, rank: Rank, line: bytes) -> bool:
+        """PyTorch's one line, which an editor or a page broke into several; whether ``line`` is a part of it."""
+        if len(rank.wrapped) >= MOST_WRAPPED or torch.FIGURE.search(line) is None:
+            return False
+        rank.wrapped.append(line)
+        builder = Builder("", self.lines, rank.name)
+        old = self.newest(rank)
+        if old is not None and torch.read(b" ".join(rank.wrapped), builder) and rank.last is not None:
+            new = builder.dump()
+            request = replace(old.request, bytes=new.request.bytes)
+            self.dumps[rank.last] = replace(new, line=old.line, request=request, repeats=old.repeats)
+        return True

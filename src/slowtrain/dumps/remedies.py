@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
+from slowtrain.dumps import killing, libraries, outcomes, purpose, questions, torch
 from slowtrain.dumps.shrinking import FIXED, share
+from slowtrain.dumps.tpu import SPARSE_CORE
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, HeldBy, Kind, Outcome, Pool, Purpose
 
@@ -142,6 +143,10 @@ def held(dump: Dump) -> Iterator[Advice]:
 
 
 def outside(dump: Dump) -> Iterator[Advice]:
+    if dump.allocator == torch.MPS:
+        yield Advice("the rest is Metal's, of this process: its graphs and their temporaries; compute in parts, and "
+                     "torch.mps.empty_cache() between them", dump.outside_bytes)  # fmt: skip
+        return
     yield Advice(
         "another framework of this process holds it: tf.config.set_visible_devices([], 'GPU') keeps TensorFlow off the "
         "card, XLA_PYTHON_CLIENT_PREALLOCATE=false keeps JAX from taking three quarters",
@@ -205,13 +210,15 @@ def tpu(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         return
     needed, limit = dump.request.needed or 0, dump.limit_bytes or 1
     arguments = next((h.bytes for h in dump.by_part if h.name == "the program's arguments"), 0)
+    if next((h.bytes for h in dump.by_part if h.name == SPARSE_CORE), 0) > needed / 2:
+        yield Advice("most of it is the SparseCore's: tables of embeddings over more chips, fewer rows, or shorter "
+                     "vectors; the batch does not change them")  # fmt: skip
+        return
     yield Advice("recompute instead of keeping: jax.checkpoint around blocks of the model (keras.RematScope, "
                  "tf.recompute_grad)")  # fmt: skip
     if arguments < limit and needed > arguments:
-        parts = math.ceil((needed - arguments) / max(limit - arguments, 1))
-        yield Advice(
-            f"as far as temporaries grow with the batch, {share(max(parts, 2))} of it for each core is the most that "
-            "fits"
-        )
+        fits = (limit - arguments) / (needed - arguments)
+        most = f"{math.floor(fits * 100)}%" if fits > 1 / 2 else share(math.ceil(1 / fits))
+        yield Advice(f"as far as temporaries grow with the batch, {most} of it for each core is the most that fits")
     yield Advice("bfloat16 for activations halves those that are float32")
     yield Advice("spread weights and the optimizer's state over more chips (jax.sharding, keras.distribution)")

@@ -35,13 +35,22 @@ ASKED = re.compile(
 )
 MOST_SUMS = 20_000  # distinct sizes in a dump's sums
 RETRIED = b"not a failure"
+# Until 1.0 without the allocator's name.
+RETRIED_FOR = re.compile(rb"(?:Allocator \(([^)]{1,100})\) r|R)an out of memory trying to allocate " + SIZE)
 # Until 1.0 the size stands behind the dump, by itself.
 ASKED_BEHIND = re.compile(rb"Ran out of memory trying to allocate " + SIZE)
 COPY = b"Dst tensor is not initialized"
 # Errors of TensorFlow that name neither size nor shape.
 UNSIZED = re.compile(
     rb"(?:Error|xhausted|XHAUSTED).{0,200}(?:failed to allocate memory|unable to allocate output tensor)"
+    rb"|failed to allocate memory \[Op:"
 )
+# The beginning of an error that a terminal or a page broke into two lines.
+BEGUN = re.compile(
+    rb"(?:xhausted|XHAUSTED).{0,300}(?:Attempting to (?:allocate|reserve) [\d.]{1,20}[KMGT]?i?B?\.?|\bOut(?: of)?)\s*\Z"
+)
+COPIED = re.compile(rb" = Const\[.{0,200}?value=Tensor<type: (?P<dtype>\w{1,30}) shape: \[(?P<shape>[\d,\s]{1,300})\]")
+TYPE = re.compile(rb"\[T=DT_(\w{1,20})")  # of an op of TensorFlow 1, and as a rule of its result
 COPIED_FOR = re.compile(rb"in order to run ([\w./:-]{1,200}?):")
 DUMP = re.compile(rb" *BFCAllocator dump for (\S{1,100})")
 INSIDE = re.compile(
@@ -51,6 +60,9 @@ BIN = re.compile(
     rb"Bin \(\d+\):\s+Total Chunks: \d+, Chunks in use: \d+\.? (?P<number>[\d.]{1,20})(?P<unit>[KMGT]?i?B) allocated"
 )
 BIN_FOR = re.compile(rb" *Bin for " + SIZE + rb" was ")
+LAST_BIN = b"was 256.00MiB"  # all pieces of this size and more are in it
+# Of the bin that the request belongs to, the free pieces.
+PIECE = re.compile(rb" *Size: " + SIZE + rb" \| Requested Size: [\d.]{1,20}[KMGT]?i?B \| in_use: 0")
 REGION = re.compile(rb" *Next region of size (\d{1,19})")
 SUMMED = re.compile(rb" *(\d{1,15}) Chunks of size (\d{1,19}) totalling")
 TOTAL = re.compile(rb" *Sum Total of in-use chunks: " + SIZE)
@@ -66,7 +78,7 @@ DRIVER_FREE = re.compile(rb"Free memory/Total memory: ?(\d{1,19})/(\d{1,19})")
 HISTOGRAM = re.compile(rb"(\d{1,19}), (\d{1,15})\s*$")
 
 OOM = re.compile(
-    rb"OOM when allocating tensor(?: with shape ?\[?(?P<shape>[\d,\s]{0,300})\]?)?"
+    rb"OOM when allocating tensor(?: (?:with|of) shape ?\[?(?P<shape>[\d,\s]{0,300})\]?)?"
     rb"(?: and type (?P<dtype>\w{1,30}))?(?: on (?P<device>/job\S{1,200}|/device\S{1,100}))?"
     rb"(?: by allocator (?P<allocator>[\w./:-]{1,100}))?"
 )
@@ -87,6 +99,9 @@ def part(builder: Builder, text: bytes) -> None:
     elif wanted := BIN_FOR.match(text):
         if builder.request.bytes is None:
             builder.request = replace(builder.request, bytes=size(wanted[1], wanted[2]))
+        builder.in_last_bin = LAST_BIN in text
+    elif builder.in_last_bin and (piece := PIECE.match(text)):
+        builder.largest_told_bytes = max(builder.largest_told_bytes or 0, size(piece[1], piece[2]) or 0)
     elif summed := SUMMED.match(text):
         each = size(summed[2])
         if each and len(builder.sums) < MOST_SUMS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slowtrain.dumps import killing, libraries, outcomes, purpose, questions
+from slowtrain.dumps.building import CLOSE
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Dump, Kind, Outcome, Pool, Purpose
 
@@ -63,6 +64,8 @@ def _full(dump: Dump) -> str:
 
 def _in_use(dump: Dump) -> str:
     whole = dump.device_bytes or dump.limit_bytes
+    if whole and dump.in_use_bytes and dump.in_use_bytes > whole * (1 + CLOSE):
+        return f"{size(dump.in_use_bytes)}, more than the card's {size(whole)} (the driver keeps the rest on the host),"
     return size(dump.in_use_bytes) + (f" of {size(whole)}" if whole else "")
 
 
@@ -112,7 +115,7 @@ def _too_large(dump: Dump) -> str:
     needed, limit = dump.request.needed, dump.limit_bytes or dump.device_bytes
     if dump.kind is Kind.PROGRAM:
         space = dump.allocator.removeprefix("TPU").strip() or "device memory"
-        over = _exact((needed or 0) - (limit or 0))
+        over = _exact((needed or 0) - (limit or 0), (needed or 0) >= 1 << 30)
         return f"the compiled program needs {_exact(needed)} of {_exact(limit)} of {space}: {over} too much"
     if purpose.of(dump.request) is Purpose.ARRAY:
         return (
@@ -125,17 +128,19 @@ def _too_large(dump: Dump) -> str:
     return f"{_asked(dump)} in one piece, more than {whole} of {size(limit)}: it can never fit"
 
 
-def _exact(value: int | None) -> str:
-    """With the digits of the compiler's own sentence."""
+def _exact(value: int | None, large: bool = False) -> str:
+    """With the digits of the compiler's own sentence, and the unit of a ``large`` figure."""
     if value is None:
         return size(value)
-    return f"{value / 2**30:.2f} GiB" if value >= 1 << 30 else f"{value / 2**20:.2f} MiB"
+    return f"{value / 2**30:.2f} GiB" if large or value >= 1 << 30 else f"{value / 2**20:.2f} MiB"
 
 
 def _killed(dump: Dump) -> str:
     if dump.who == killing.SHARED:
         return "the shared memory (/dev/shm) of the data loader's workers ran out"
     held = f"; it held {size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
+    if dump.in_use_bytes and dump.in_use_bytes < killing.LEAST_PYTHON_BYTES:
+        held += ", less than any Python: another process of it filled the memory"
     held += f" of a limit of {size(dump.limit_bytes)}" if dump.limit_bytes else ""
     large = f"; it had allocated {size(dump.refused_bytes)} at once" if dump.refused_bytes and not held else ""
     if dump.sure or dump.refused_bytes:
@@ -172,6 +177,8 @@ def _unknown(dump: Dump) -> str:
     if dump.kind is Kind.COPY:
         what = "a whole array was copied to it as a constant"
         what = what if purpose.of(request) is Purpose.ARRAY else "a tensor was copied to it"
+        if request.needed is not None:
+            return f"{where} ran out when {what.replace('was', f'of {size(request.needed)} was', 1)}"
         return f"{where} ran out when {what}; the log does not say how large it is"
     if request.needed is None:
         if request.shape is not None:
@@ -179,7 +186,8 @@ def _unknown(dump: Dump) -> str:
         if not dump.by_size and dump.in_use_bytes is None:
             return f"{where} ran out; the error names no size"
         return f"{where} ran out; the log is cut before it says how much was asked for"
-    part = dump.by_size or dump.in_use_bytes is not None or dump.free_bytes is not None
+    figures = (dump.in_use_bytes, dump.free_bytes, dump.largest_free_bytes)
+    part = dump.by_size or any(figure is not None for figure in figures)
     holds = "has a part of the allocator's dump alone" if part else "does not hold the allocator's dump"
     says = f"{_asked(dump)}; the log {holds}, so whether it was full or fragmented is not known"
     if questions.small(dump) and dump.pool is Pool.DEVICE and not part:

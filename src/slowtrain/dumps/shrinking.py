@@ -11,6 +11,7 @@ from slowtrain.model.exhaustion import Advice, Dump, Outcome, Pool, Purpose
 
 FLOATS = ("float", "float32")
 FIXED = (Purpose.UPDATE, Purpose.VARIABLE)  # no batch makes these smaller
+MATRIX_AXES = 2  # weights of dense layers and tables of embeddings have no more; kernels of convolutions are small
 # A request this many times too large is no batch's: who wants a batch of 256 does not mean one of 31.
 MOST_PARTS = 8
 
@@ -27,7 +28,7 @@ def smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from _what_is_in_use(dump)
         return
     parts = _parts(dump, outcome, needed)
-    if parts > MOST_PARTS:
+    if parts > MOST_PARTS or _exceeds_any_card(dump, outcome):
         yield from _another_shape(dump, needed)
         return
     if what is Purpose.UNKNOWN:
@@ -61,6 +62,11 @@ def _parts(dump: Dump, outcome: Outcome, needed: int) -> int:
             # What a smaller batch frees among the pieces in use is not in the log; of this tensor alone it is known.
             room = max(room, needed // MOST_PARTS)
     return max(2, math.ceil(needed / room)) if room else 2
+
+
+def _exceeds_any_card(dump: Dump, outcome: Outcome) -> bool:
+    """Whether it is too large for every device, and this one's memory is not known: nobody knows what would fit."""
+    return outcome is Outcome.TOO_LARGE and dump.limit_bytes is None and dump.device_bytes is None
 
 
 def divide_batch(parts: int) -> str:
@@ -124,6 +130,8 @@ def _smaller_model(dump: Dump, what: Purpose) -> Iterator[Advice]:
 def _maybe_smaller(dump: Dump, needed: int, parts: int) -> Iterator[Advice]:
     """Of what may be a batch's or a weight's."""
     request = dump.request
+    if request.shape and len(request.shape) <= MATRIX_AXES:
+        yield Advice("where it is a weight or a table: fewer units or rows; bfloat16 halves it")
     first = f" and its first axis, {request.shape[0]} here, the batch" if request.shape else ""
     yield Advice(
         f"where this is made of a batch{first}: {divide_batch(parts)}, and it needs {share(parts)}. A weight, its "

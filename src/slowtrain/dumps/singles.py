@@ -9,8 +9,8 @@ from slowtrain.dumps.building import Builder
 
 # Most specific first. A line needs one of these words to be looked at.
 _READERS = (
-    ((b"ut of memory",), torch.read),
-    ((b"memory space", b"not possible", b"would exceed memory"), tpu.read),
+    ((b"ut of memory", b"Tried to allocate"), torch.read),
+    ((b"memory space", b"not possible", b"would exceed memory", b"SparseCore"), tpu.read),
     ((b"ut of memory", b"ailed to allocate"), xla.read),
     (
         (b"PrimaryCtxRetain", b"implicit initialization", b"etting context", b"cuInit", b"cuCtxCreate",
@@ -34,7 +34,7 @@ _READERS = (
 
 # Most lines hold none of these.
 _ANY = re.compile(
-    rb"emory|alloc|STATUS_|MEMORY|handle|library|algorithm|ailed|failure|support|ill|oom|xit|SIG|RAM|paging"
+    rb"emory|SparseCore|alloc|STATUS_|MEMORY|handle|library|algorithm|ailed|failure|support|ill|oom|xit|SIG|RAM|paging"
 )
 
 

@@ -8,12 +8,14 @@ from slowtrain.dumps.building import CLOSE, Builder
 from slowtrain.dumps.units import SIZE, size
 
 ALLOCATOR = "PyTorch's caching allocator"
-_RAN_OUT = re.compile(rb"\b(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\b|\b(?:CUDA|HIP) error: out of memory")
+MPS = "PyTorch's allocator of MPS"
+_RAN_OUT = re.compile(rb"\b(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\b|\b(?:CUDA|HIP) error: out of memory"
+                      rb"|\ATried to allocate " + SIZE + rb" \([GNX]PU \d")  # fmt: skip
 _ASKED = re.compile(rb"Tried to allocate " + SIZE)
 # From 0.4 on "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)", where
 # later versions say "reserved in total by PyTorch"; from 2.1 on in sentences.
 _FIGURES = {
-    "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capacity of " + SIZE),
+    "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capaci?ty of " + SIZE),
               re.compile(rb"max allowed: " + SIZE)),
     "free": (re.compile(SIZE + rb" free;"), re.compile(rb"of which " + SIZE + rb" is free")),
     "in_use": (
@@ -29,6 +31,9 @@ _FIGURES = {
     "own": (re.compile(rb"this process has " + SIZE + rb" memory in use"),),
     "outside": (re.compile(rb"other allocations: " + SIZE),),
 }  # fmt: skip
+# In a part of the sentence behind its first line.
+FIGURE = re.compile(rb"\d [KMG]iB (?:total capacity|already|free|reserved|cached|is free|memory in use|is allocated)"
+                    rb"|total capaci?ty of|by PyTorch")  # fmt: skip
 _PROCESS = re.compile(rb"Process \d{1,10} has " + SIZE + rb" memory in use")
 
 
@@ -49,6 +54,9 @@ def read(line: bytes, builder: Builder) -> bool:
     if "idle" in found and "in_use" in found:
         builder.pool_bytes = found["in_use"] + found["idle"]
     builder.outside_bytes = found.get("outside")
+    if b"MPS" in line and {"limit", "in_use", "outside"} <= found.keys():
+        builder.allocator = MPS
+        builder.driver_free_bytes = max(found["limit"] - found["in_use"] - found["outside"], 0)
     _processes(line, builder, found.get("own"))
     return True
 

@@ -28,6 +28,12 @@ _DETAIL = re.compile(
 _EXPANSION = re.compile(rb"\s+Extra memory due to padding: [\d.]{1,20}[KMGT]?B? \((\d{1,9}(?:\.\d{1,3})?)x expansion\)")
 
 
+_CORES = re.compile(
+    rb"TensorCore Hbm usage: " + SIZE + rb", SparseCore Hbm usage:? " + SIZE + rb", exceeding available bytes: " + SIZE
+)
+SPARSE_CORE = "the SparseCore's, with the tables of embeddings"
+
+
 def read(line: bytes, builder: Builder) -> bool:
     """Takes the figures of one such sentence; whether the line holds one."""
     if space := _SPACE.search(line):
@@ -44,6 +50,13 @@ def read(line: bytes, builder: Builder) -> bool:
         builder.ask(size(reserve[1], reserve[2]))
         builder.told_free_bytes = size(free[1], free[2]) if free else None
         builder.usable_bytes = size(reservable[1], reservable[2]) if reservable else None
+        return True
+    if cores := _CORES.search(line):
+        dense, sparse = size(cores[1], cores[2]) or 0, size(cores[3], cores[4]) or 0
+        builder.kind, builder.allocator = Kind.PROGRAM, "TPU hbm"
+        builder.ask(dense + sparse)
+        builder.limit_bytes = size(cores[5], cores[6])
+        builder.parts = {"the TensorCore's": dense, SPARSE_CORE: sparse}
         return True
     if exceeds := _EXCEEDS.search(line):
         builder.kind, builder.allocator = Kind.PROGRAM, "TPU"

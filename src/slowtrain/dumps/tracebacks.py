@@ -23,7 +23,7 @@ _HEADING = re.compile(rb"(<ipython-input-[\w-]{1,60}>|[~/A-Za-z][^\s:\"]{0,500}\
 _ARROW = re.compile(rb"\s{0,8}-{1,8}> {0,4}(\d{1,8})\b")
 _RICH = re.compile(rb"(?:\xe2\x94\x82|\|) (\S{1,500}\.py):(\d{1,8}) in (\S{1,200})")
 _LIBRARY = re.compile(
-    rb"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<(?!ipython-input|stdin)|[/\\]Lib[/\\]\w+\.py\Z"
+    rb"site-packages|\.egg[/\\]|build[/\\]bdist\.|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<(?!ipython-input|stdin)|[/\\]Lib[/\\]\w+\.py\Z"
     rb"|[/\\]\.?(?:bazel-out|runfiles)[/\\]|\Atensorflow[/\\]python[/\\]"
 )
 # What follows are the frames that made an op, and not those that ran it.

@@ -41,18 +41,12 @@ class Underway(Failures):
             if bytes_ is not None:
                 builder.chunk(chunk["kind"] != b"Free", bytes_, made)
             return
+        if saying.RETRIED in text and (retried := saying.RETRIED_FOR.search(text)):
+            self._retried(rank, name(retried[1]) or "the allocator", size(retried[2], retried[3]) or 0)
+            return
         asked = saying.ASKED.search(text)
         if asked is not None:
             allocator = name(asked["allocator"])
-            if saying.RETRIED in text:
-                self.retries[allocator] = self.retries.get(allocator, 0) + 1
-                asked_bytes = size(asked["number"], asked["unit"]) or 0
-                self.retried_bytes[allocator] = max(self.retried_bytes.get(allocator, 0), asked_bytes)
-                known_card = card.of(rank.cards, allocator)
-                if known_card is not None and known_card.pool_bytes is not None:
-                    self.pool_bytes[allocator] = known_card.pool_bytes
-                    self.oversized[allocator] = self.oversized.get(allocator, 0) + (asked_bytes > known_card.pool_bytes)
-                return
             builder = self.begin(rank, thread, allocator)
             rounded = size(asked["rounded"]) if asked["rounded"] else None
             builder.request = Request(size(asked["number"], asked["unit"]), rounded, op=name(asked["op"] or b""))
@@ -67,6 +61,15 @@ class Underway(Failures):
             self._part(rank, thread, builder, text)
         elif saying.INSIDE.match(text):  # the log begins in the midst of a dump
             self._part(rank, thread, self.begin(rank, thread, ""), text)
+
+    def _retried(self, rank: Rank, allocator: str, asked_bytes: int) -> None:
+        """A request that the op can do without."""
+        self.retries[allocator] = self.retries.get(allocator, 0) + 1
+        self.retried_bytes[allocator] = max(self.retried_bytes.get(allocator, 0), asked_bytes)
+        known_card = card.of(rank.cards, allocator)
+        if known_card is not None and known_card.pool_bytes is not None:
+            self.pool_bytes[allocator] = known_card.pool_bytes
+            self.oversized[allocator] = self.oversized.get(allocator, 0) + (asked_bytes > known_card.pool_bytes)
 
     def _behind(self, rank: Rank, thread: str, asked_bytes: int | None) -> None:
         """The size that stands behind its dump, of which the head may be cut."""

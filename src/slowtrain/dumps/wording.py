@@ -9,7 +9,7 @@ def size(value: int | None) -> str:
     if value is None:
         return "an unknown amount"
     scaled = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if scaled < 1023.5:
             return (
                 f"{scaled:.0f} B"
@@ -19,4 +19,4 @@ def size(value: int | None) -> str:
                 else f"{scaled:.0f} {unit}"
             )
         scaled /= 1024
-    return f"{plain(scaled)} TiB"
+    return f"{plain(scaled)} EiB"

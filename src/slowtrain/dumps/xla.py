@@ -15,8 +15,10 @@ from slowtrain.model import Place
 # "Out of memory allocating N bytes".
 ASKED = re.compile(
     rb"(?:Out of memory (?:while trying to allocate|allocating) " + SIZE + rb"|[Ff]ailed to allocate request for "
-    rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant)"
+    rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant"
+    rb"|[Ff]ailed to allocate request for " + SIZE + rb" on device)"
 )
+OF_JAX = b'op_name="jit('  # the program's name, as JAX writes it
 BACKEND = b"XLA backend"
 # jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
 ERROR = re.compile(rb"\b(?:Xla|Jax)RuntimeError\b|\bjax\.errors\.")
@@ -58,7 +60,8 @@ def read(line: bytes, builder: Builder) -> bool:
     if found is None:
         return False
     builder.allocator = "XLA"
-    builder.ask(size(found[1], found[2]) if found[1] else size(found[3] or found[4]))
+    told = next((found[i], found[i + 1]) for i in (1, 5) if found[i]) if found[1] or found[5] else None
+    builder.ask(size(*told) if told else size(found[3] or found[4]))
     if found[4]:
         builder.request = replace(builder.request, constant=True)
     return True
@@ -104,5 +107,5 @@ def part(builder: Builder, line: bytes) -> bool:
     found = ASSIGNED.match(line)
     bytes_ = size(found[2], found[3] or b"") if found else None
     if found and bytes_:
-        builder.made(PARTS[found[1]], bytes_)
+        builder.parts[PARTS[found[1]]] = bytes_
     return found is not None or b" fragmentation: " in line or b"total allocation: " in line

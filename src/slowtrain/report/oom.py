@@ -90,7 +90,7 @@ def _first(one: Finding, paper: Paper) -> Iterator[str]:
         if holders:
             yield ""
             yield paper.style(title, "bold")
-            yield from _holders(holders, one.dump, paper)
+            yield from _holders(holders, None if holders is one.dump.by_part else one.dump.in_use_bytes, paper)
     if one.advice:
         yield ""
         yield paper.style("What to do", "bold")
@@ -98,15 +98,15 @@ def _first(one: Finding, paper: Paper) -> Iterator[str]:
             yield from _wrapped(paper, f"  {number}. ", told(advice))
 
 
-def _holders(holders: tuple[Holder, ...], dump: Dump, paper: Paper) -> Iterator[str]:
-    whole = dump.in_use_bytes or sum(h.bytes for h in holders) or 1
+def _holders(holders: tuple[Holder, ...], in_use_bytes: int | None, paper: Paper) -> Iterator[str]:
+    whole = in_use_bytes or sum(h.bytes for h in holders) or 1
     room = max(paper.width - BAR - 15, 10)
     for one in holders[:HOLDERS]:
         said = paper.pad(paper.fit(holder(one), room), room)
         bar = paper.style(paper.bar(one.bytes / whole, BAR), "magenta")
         yield f"  {paper.pad(wording.size(one.bytes), 9, right=True)}  {said}  {bar}"
     left = whole - sum(h.bytes for h in holders[:HOLDERS])
-    if dump.in_use_bytes and left > 0.005 * whole:
+    if in_use_bytes and left > 0.005 * whole:
         yield f"  {paper.pad(wording.size(left), 9, right=True)}  all others"
 
 

@@ -39,7 +39,7 @@ def _finding(one: Finding, *, first: bool) -> Markup:
     title = "What was asked, and what there was" if first else one.says
     parts: list[Markup | None] = [_pool(dump), el("table", el("tbody", rows))]
     held = ((oom.maker(dump), dump.by_op), ("size", dump.by_size), ("part", dump.by_part))
-    parts += [_holders(name, holders, dump) for name, holders in held]
+    parts += [_holders(by, holders, None if by == "part" else dump.in_use_bytes) for by, holders in held]
     if one.advice:
         parts.append(el("h3", "What to do"))
         parts.append(el("ol", [el("li", oom.told(advice)) for advice in one.advice]))
@@ -69,10 +69,10 @@ def _pool(dump: Dump) -> Markup | None:
     return el("div", bar, el("p", cells, class_="soft"))
 
 
-def _holders(by: str, holders: tuple[Holder, ...], dump: Dump) -> Markup | None:
+def _holders(by: str, holders: tuple[Holder, ...], in_use_bytes: int | None) -> Markup | None:
     if not holders:
         return None
-    whole = dump.in_use_bytes or sum(h.bytes for h in holders) or 1
+    whole = in_use_bytes or sum(h.bytes for h in holders) or 1
     head = el("tr", el("th", f"what held it, by {by}"), el("th", "bytes", class_="n"), el("th", "share", class_="n"))
     rows = [
         el("tr", el("td", oom.holder(h)), figure(wording.size(h.bytes)), figure(wording.share(h.bytes / whole)))
