@@ -186,7 +186,7 @@ def _shown(parts: Sequence[Part], most: int) -> list[Part]:
 
 def _bars(title: str, attribution: Attribution, paper: Paper, limits: _Limits, named: wording.Named) -> Iterator[str]:
     parts = _largest(attribution)
-    seen = [p for p in parts if not p.share < VISIBLE or p.name == "unattributed"] or parts[:1]  # NaN is seen
+    seen = [p for p in parts if not p.share < VISIBLE] or parts[:1]  # NaN is seen
     shown = _shown(seen, limits.parts)
     total = wording.duration(attribution.total_ms)
     yield ""
