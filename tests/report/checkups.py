@@ -364,6 +364,7 @@ def startup() -> Checkup:
     return dataclasses.replace(
         input_bound(),
         verdict=VerdictKind.STARTUP,
+        step_verdict=VerdictKind.INPUT,
         headline="Tracing takes 11.6 of the run's 22.9 s.",
         diagnoses=(UNCACHED,),
         run=parts(**{str(Phase.IMPORT): 3100.0, str(Phase.COMPILE): 11562.0, str(Phase.STEPS): 2650.0}),

@@ -88,7 +88,7 @@ def test_without_a_verdict_says_so_first_and_what_to_do(make: object) -> None:
 def test_startup_shows_the_run() -> None:
     report = text.render(checkups.startup())
     assert "Where the run goes" in report
-    assert "A step 12.3 ms: input 66%" in report
+    assert "A step (input-bound) 12.3 ms: input 66%" in report
 
 
 def test_long_lists_are_cut_with_a_sign() -> None:
