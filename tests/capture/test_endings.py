@@ -33,6 +33,7 @@ BUSY = """
 """
 
 
+@pytest.mark.alone  # it says what the last second holds
 @pytest.mark.parametrize(
     ("last_words", "code"),
     [

@@ -17,7 +17,7 @@ from slowtrain.trace import build, stopped
 
 from . import running
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]  # steps and stops have the length that they are given
 
 LOOP = """
 import os, sys, time

@@ -69,6 +69,7 @@ STRESS = """
 """
 
 
+@pytest.mark.alone  # it counts samples in six seconds
 def test_frames_of_a_running_thread_stay_frames(tmp_path: Path) -> None:
     script = tmp_path / "stress.py"
     script.write_text(textwrap.dedent(STRESS))

@@ -171,6 +171,7 @@ build().fit(x, y, epochs=10_000, verbose=0, callbacks=[Dies()])
 )
 
 
+@pytest.mark.alone  # it says what the last second holds
 def test_steps_up_to_the_last_second_before_a_kill(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED))
     assert done.code == 137

@@ -92,6 +92,7 @@ def _plain(path: str) -> str:
     return os.fsdecode(_bytes(path)) if path.startswith("\\x") else path
 
 
+@pytest.mark.alone  # it says what the last second holds
 def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
     script, folder, noted = running.write(tmp_path, SCRIPT), tmp_path / "run", tmp_path / "calls.txt"
     traced = ["strace", "-f", "-ttt", "-y", "-xx", "-s", "100000", "-o", str(noted)]

@@ -37,6 +37,7 @@ SAVING = """
 """
 
 
+@pytest.mark.alone  # it measures the saves twice
 @pytest.mark.tensorflow
 def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")

@@ -82,6 +82,7 @@ def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.alone  # shares of the time of a step are what it is about
 @pytest.mark.tensorflow
 def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")

@@ -112,6 +112,7 @@ KILLED = """
 """
 
 
+@pytest.mark.alone  # it says how long the call went on
 def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED), windows=False)
     assert done.code == 137, done.err

@@ -162,6 +162,7 @@ def test_beside_other_threads_of_the_script_nothing_is_changed(
     assert seen == [as_before]
 
 
+@pytest.mark.alone  # it has 0.3 s until it asks
 def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> None:
     script = tmp_path / "forks.py"
     script.write_text(

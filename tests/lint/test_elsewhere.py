@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.source.reading import elsewhere
+
 from .linting import Folder
 
 DATA = """\
@@ -62,7 +64,6 @@ def test_a_pipeline_that_another_file_makes_whole(folder: Folder) -> None:
     "data",
     [
         DATA.replace(".shuffle(9)", ".map(load, 4).cache()"),
-        DATA.replace("    return tf.data", "    if names:\n        return None\n    return tf.data"),
         DATA.replace("def images", "@wrapped\ndef images"),
         "x = 1\n",
     ],
@@ -70,6 +71,12 @@ def test_a_pipeline_that_another_file_makes_whole(folder: Folder) -> None:
 def test_what_is_cached_or_not_certain_there_is_left_alone(folder: Folder, data: str) -> None:
     folder.put(data__py=data, train__py=TRAIN.format("from data import images, load", "images(names)", "load"))
     assert folder.found("train.py") == []
+
+
+def test_of_two_returns_the_data_set(folder: Folder) -> None:
+    data = DATA.replace("    return tf.data", "    if not names:\n        return None\n    return tf.data")
+    folder.put(data__py=data, train__py=TRAIN.format("from data import images, load", "images(names)", "load"))
+    assert folder.found("train.py") == [("train.py", MAP, 4)]
 
 
 def test_no_file_no_answer(folder: Folder) -> None:
@@ -92,3 +99,101 @@ def test_inside_the_scope_of_a_strategy(folder: Folder) -> None:
     folder.put(train__py=text)
     assert ("train.py", MAP, 17) in folder.found("train.py")
     assert "input/unprefetched-input" in {cause for _, cause, _ in folder.found("train.py")}
+
+
+AGENT = """\
+import numpy as np
+import tensorflow as tf
+
+
+class Agent:
+    def __init__(self):
+        self.model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+        self.optimizer = tf.keras.optimizers.Adam()
+
+    def act(self, state):
+        return np.argmax(self.model.predict(state[None])[0])
+
+    def learn(self, x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self.model(x) - y) ** 2)
+        gradients = tape.gradient(loss, self.model.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))
+"""
+RUN = """\
+import numpy as np
+from agent import Agent
+
+agent = Agent()
+for step in range(10_000):
+    agent.act(np.random.rand(4))
+    agent.learn(np.random.rand(64, 4), np.random.rand(64, 2))
+"""
+CALLED = [("agent.py", "host/predict-in-loop", 11), ("agent.py", "host/eager-step", 13)]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        RUN.replace("from agent import Agent", "import agent as agents").replace("= Agent()", "= agents.Agent()"),
+        RUN.replace("from agent import Agent", "from agent import *"),
+        RUN.replace("for step", "def main():\n  for step").replace("    agent.", "      agent.") + "main()\n",
+    ],
+)
+def test_what_a_loop_of_another_file_calls(folder: Folder, run: str) -> None:
+    folder.put(agent__py=AGENT, run__py=run)
+    assert folder.found("agent.py") == CALLED
+    assert folder.found("run.py") == []
+
+
+def test_what_a_script_above_a_package_calls(folder: Folder) -> None:
+    folder.put_bytes("agents/__init__.py", b"from .agent import Agent\n")
+    folder.put_bytes("agents/agent.py", AGENT.encode())
+    folder.put(run__py=RUN.replace("from agent", "from agents"))
+    assert folder.found("agents/agent.py") == [(f"agents/{file}", cause, line) for file, cause, line in CALLED]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN.replace("for step in range(10_000):", "if True:"),
+        RUN.replace("from agent import Agent", "from other import Agent"),
+        RUN.replace("agent = Agent()", "agent = Agent()\nagent.act = agent.learn = print"),
+    ],
+)
+def test_what_no_loop_of_another_file_calls(folder: Folder, run: str) -> None:
+    folder.put(agent__py=AGENT, run__py=run)
+    assert folder.found(".") == []
+
+
+def test_a_step_that_the_other_file_compiles(folder: Folder) -> None:
+    run = RUN.replace("agent = Agent()", "agent = Agent()\nlearn = tf.function(agent.learn)").replace(
+        "agent.learn(n", "learn(n"
+    )
+    folder.put(agent__py=AGENT, run__py=run.replace("import numpy", "import tensorflow as tf\nimport numpy"))
+    assert folder.found("agent.py") == CALLED[:1]
+
+
+def test_a_test_that_calls_it_is_no_training(folder: Folder) -> None:
+    folder.put(agent__py=AGENT, test_run__py=RUN)
+    assert folder.found("agent.py") == []
+
+
+def test_a_shuffle_of_what_another_file_decodes(folder: Folder) -> None:
+    data = DATA + "\n\ndef decoded(names):\n    return images(names).map(load, num_parallel_calls=4)\n"
+    train = (
+        "import tensorflow as tf\nimport data\n\nds = data.decoded(tf.io.gfile.glob('*.jpg'))\nds = ds.shuffle(5000)\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+        "model.fit(ds.batch(8).prefetch(2), epochs=3)\n"
+    )
+    folder.put(data__py=data, train__py=train)
+    assert folder.found("train.py") == [("train.py", "input/shuffle-fill", 5)]
+    folder.put(data__py=data.replace("calls=4)\n", "calls=4).cache()\n"))
+    elsewhere.read.cache_clear()
+    assert folder.found("train.py") == []
+
+
+def test_files_that_import_each_other_are_gone_through_once(folder: Folder) -> None:
+    folder.put(agent__py="from run import nothing\n" + AGENT, run__py=RUN)
+    assert [(cause, line) for _, cause, line in folder.found("agent.py")] == [(c, n + 1) for _, c, n in CALLED]

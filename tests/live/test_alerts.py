@@ -44,7 +44,7 @@ def test_a_stall_says_where_the_script_is(tmp_path: Path) -> None:
     made.seen_at(made.at_ns + 40_000 * MS)
     found = only(looks(made.folder, 1), "stall")
     assert found.urgent
-    assert found.numbers["quiet_ms"] == pytest.approx(49_000, abs=2000)
+    assert found.numbers["quiet_ms"] >= 48_500  # and as much more as it took to get here
     assert "/home/me/train.py:31, in read" in found.says
     made.until_now()
     assert looks(made.folder, 1) == ()

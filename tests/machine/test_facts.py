@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,9 +109,7 @@ def test_a_computer_that_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_this_computer() -> None:
-    start = time.perf_counter()
     found = facts()
-    assert time.perf_counter() - start < 5
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert 0 < found["cpu"]["usable_cores"] <= found["cpu"]["logical_cores"]
     assert found["memory"]["usable_bytes"] > 0

@@ -36,6 +36,7 @@ def test_threads_by_name(tmp_path: Path) -> None:
     assert len(sampler._files) == 3  # of the threads that count alone files stay open
 
 
+@pytest.mark.alone  # the threads need the cores that others would take
 def test_a_busy_thread_is_not_the_main_ones_time() -> None:
     """On this machine: another thread computes, the main one sleeps."""
     sampler = Sampler(gpus=Gpus())

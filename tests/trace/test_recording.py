@@ -152,6 +152,7 @@ CHANGES: dict[str, Callable[[sqlite3.Connection], object]] = {
 }
 
 
+@pytest.mark.alone  # it has seconds for each
 @pytest.mark.parametrize("name", CHANGES)
 def test_hostile_content(name: str, tmp_path: Path) -> None:
     make(tmp_path)

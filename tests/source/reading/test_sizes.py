@@ -128,7 +128,7 @@ def test_which_number_it_is(name: str) -> None:
         ("def make(n):\n    x = np.zeros((n, 8))\n    return x, x[:, 0]\nx, y = make(50)\nask(y)", (50,)),
         ("def make(n):\n    return np.zeros((n, 8))\nask(make(50)[:20])", (20, 8)),
         ("(x, y), (t, u) = keras.datasets.mnist.load_data()\nask(t)", None),  # of what keras is, the file says nothing
-        ("import keras\n(x, y), (t, u) = keras.datasets.mnist.load_data()\nask(t)", (10_000,)),
+        ("import keras\n(x, y), (t, u) = keras.datasets.mnist.load_data()\nask(t)", (10_000, 28, 28)),
         ("import keras\nx, y = keras.datasets.mnist.load_data()\nask(x)", None),
         ("x = np.zeros((50, 8))\nx = x / 255.0\nask(x)", (50, 8)),
         ("x = np.zeros((50, 8))\nif given:\n    x = x[:5]\nask(x)", None),

@@ -151,6 +151,10 @@ class EagerStep(Cause):
             made = tuple(functions.compiled_step(source, tape.lineno))
             cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=made)
             yield Spot(edits.start(named), edits.end(named), says, cure)
+        for call in outside.augmented(source):
+            says = "each batch is augmented op by op from Python, in front of the compiled step"
+            put = "augment in a map of the data set, or inside the step's tf.function"
+            yield Spot(edits.start(call), edits.end(call), says, Prescription("advice", Effect.EQUIVALENT, put))
         for over in outside.over_weights(source):
             says = "after each compiled step this goes through all weights op by op, from Python"
             put = "do it at the end of the step's tf.function, or in one of its own (numbers that change as tensors)"

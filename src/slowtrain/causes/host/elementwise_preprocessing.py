@@ -13,10 +13,11 @@ from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal,
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
-from slowtrain.source.reading import belonging, turning
+from slowtrain.source.reading import belonging, index, turning
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, insteps, loops
+from slowtrain.source.spots.input import images
 from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
 from slowtrain.trace.lines import called, calls_at, function_around, loops_around
@@ -132,17 +133,19 @@ class ElementwisePreprocessing(Cause):
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
             yield Spot(*loops.head(loop), says, cure)
         for call, says in loops.singly(source):
-            once = "call the layer once for all samples, outside the loop"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EXACT, once))
+            cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
+            yield Spot(edits.start(call), edits.end(call), says, cure)
         for each, says in loops.vectorized(source):
             whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
             yield Spot(edits.start(each), edits.end(each), says, Prescription("edit", Effect.EQUIVALENT, whole))
         for place, says in frames.by_rows(source):
             columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
             yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))
+        for call in dict.fromkeys(images.one_by_one(source)):
+            yield Spot(*index.operation(call), images.SAYS, images.CURE)
         for grown in reached.grown(source):
             says = "each turn of a long loop copies all rows of this array to add some"
-            once = "collect the rows in a list, or in an array of the whole size, and join them once behind the loop"
+            once = "collect the rows in a list or an array of the whole size, and join them once"
             yield Spot(edits.start(grown), edits.end(grown), says, Prescription("edit", Effect.EXACT, once))
 
     fixes = (

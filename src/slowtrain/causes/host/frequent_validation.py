@@ -114,7 +114,7 @@ class FrequentValidation(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Validation on more than was trained on since the last one, by sizes that the text tells."""
-        known = (*spotted.validated(source), *spotted.evaluated(source))
+        known = (*spotted.validated(source), *spotted.counted(source), *spotted.evaluated(source))
         others = () if known else (*every.validations(source), *every.fitted(source))
         for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
             rarer = "validate less often (validation_freq), or on a part of the data"

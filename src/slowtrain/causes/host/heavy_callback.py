@@ -62,7 +62,17 @@ class HeavyCallback(Cause):
 
     title = "a callback takes much of the training time"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
-    words = (*spotted.HOOKS, "save_freq", "write_images", "histogram", "savefig", "save", "save_weights", "svd")
+    words = (
+        *spotted.HOOKS,
+        "save_freq",
+        "update_freq",
+        "write_images",
+        "histogram",
+        "savefig",
+        "save",
+        "save_weights",
+        "svd",
+    )
 
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = trace.once(_heavy)

@@ -139,7 +139,8 @@ class PredictInLoop(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """``predict`` of a few rows, or ``fit`` of one step, many times over."""
         known = list(fits.little(source))
-        for call in () if known else dict.fromkeys(reached.little_predicts(source)):
+        seen = {call for call, _, _ in known}
+        for call in dict.fromkeys(one for one in reached.little_predicts(source) if one not in seen):
             says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
             whole = tuple(batched.of_call(source, call))
             cure = AT_ONCE if whole else CALLED

@@ -12,11 +12,11 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import again, chunks, generators, quicker
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.input import eagerinput, slowpython
+from slowtrain.source.spots.input import eagerinput, images, slowpython
 from slowtrain.trace import Trace, caching, feeding, host, stalled
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.values import dataclass
@@ -153,10 +153,10 @@ class PythonInput(Cause):
             else:
                 cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
+        for call, says in images.unhelped(source):
+            yield Spot(*index.operation(call), says, images.READ)
         for one in eagerinput.calls(source):
-            ops = "write it in TensorFlow ops in a parallel map, or use worker processes"
-            cure = Prescription("edit", Effect.EQUIVALENT, ops)
-            yield Spot(edits.start(one.node), edits.end(one.node), one.says, cure)
+            yield Spot(edits.start(one.node), edits.end(one.node), one.says, eagerinput.CURE)
 
     fixes = (
         (

@@ -37,6 +37,11 @@ OVER = frozenset("sum mean max min std var any all median prod argmax argmin red
 SETS = {"mnist": (60_000, 10_000), "fashion_mnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
         "cifar100": (50_000, 10_000), "imdb": (25_000, 25_000), "reuters": (8_982, 2_246),
         "boston_housing": (404, 102), "california_housing": (16_512, 4_128)}  # fmt: skip
+# The shape of one sample of those whose samples are alike.
+ROWS = {
+    "mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3),
+    "boston_housing": (13,), "california_housing": (8,),
+}  # fmt: skip
 ON = frozenset("cache shuffle prefetch map with_options repeat skip take".split())  # of data sets
 TEXTS = {"loads": "json.loads", "literal_eval": "ast.literal_eval"}  # of settings that stand in the script as a text
 PLAIN: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -287,8 +292,10 @@ def loads(source: Source, call: ast.Call) -> bool:
 
 
 def loaded(source: Source, call: ast.Call, path: Sequence[int]) -> Array | None:
-    known = SETS.get(values.qualified(source, call.func).split(".")[2])
-    return Array((known[path[0]],)) if known and len(path) == 2 and path[0] < 2 else None
+    name = values.qualified(source, call.func).split(".")[2]
+    known = SETS.get(name)
+    row = ROWS.get(name, (None,)) if list(path[1:]) == [0] else ()
+    return Array((known[path[0]], *row)) if known and len(path) == 2 and path[0] < 2 else None
 
 
 def whole(found: Any) -> TypeGuard[int]:

@@ -36,6 +36,23 @@ def function(source: Source, node: ast.AST) -> Found | None:
     return _named(os.path.dirname(os.path.abspath(source.file)), level, full, DEEPEST)
 
 
+def origin(source: Source, written: str) -> tuple[Source, str] | None:
+    """The file of the project that binds what is written ``images``, ``data.images``, and the name that it has there.
+
+    Of names that ``from data import *`` brings as well.
+    """
+    first, _, rest = written.partition(".")
+    imported = _imported(source).get(first) if first else None
+    if imported is None and not _starred(source):
+        return None
+    folder = os.path.dirname(os.path.abspath(source.file))
+    if imported is not None:
+        level, module = imported
+        return _bound(folder, level, f"{module}.{rest}" if rest and module else module or rest, DEEPEST)
+    several = (_bound(folder, level, f"{module}.{first}", DEEPEST) for level, module in _starred(source))
+    return next((found for found in several if found is not None), None) if first and not rest else None
+
+
 def leads(source: Source) -> bool:
     """Whether ``function`` may find anything, by the text alone."""
     folder = os.path.dirname(os.path.abspath(source.file))
@@ -69,6 +86,34 @@ def _imported(source: Source) -> dict[str, tuple[int, str]]:
     return {k: v for k, v in found.items() if v[0] or v[1].partition(".")[0] not in FRAMEWORKS}
 
 
+@kept(16)
+def _starred(source: Source) -> list[tuple[int, str]]:
+    """Modules all of whose names a file imports, by how many dots and dotted name."""
+    found = [(n.level, n.module or "") for n in index.nodes(source, ast.ImportFrom)
+             if isinstance(n, ast.ImportFrom) and any(one.name == "*" for one in n.names)]  # fmt: skip
+    return [one for one in found if one[0] or one[1].partition(".")[0] not in FRAMEWORKS]
+
+
+def _bound(folder: str, level: int, full: str, depth: int) -> tuple[Source, str] | None:
+    """The file that binds ``full`` (``package.data.images``) as seen from ``folder``, and its name there."""
+    module, _, name = full.rpartition(".")
+    if not name or depth <= 0 or (not module and not level):
+        return None
+    for _ in range(level - 1):
+        folder = os.path.dirname(folder)
+    file = _file(folder, module, level > 0)
+    source = read(file) if file is not None else None
+    if file is None or source is None or name not in source.text:
+        return None
+    try:
+        again = _imported(source).get(name)
+        if again is not None:
+            return _bound(os.path.dirname(file), again[0], again[1], depth - 1)
+        return (source, name) if name in scopes.bound(scopes.body(source.tree)) else None
+    except SyntaxError:
+        return None
+
+
 def _named(folder: str, level: int, full: str, depth: int) -> Found | None:
     """The function ``full`` (``package.data.images``) as seen from a file in ``folder``."""
     module, _, name = full.rpartition(".")
@@ -77,7 +122,7 @@ def _named(folder: str, level: int, full: str, depth: int) -> Found | None:
     for _ in range(level - 1):
         folder = os.path.dirname(folder)
     file = _file(folder, module, level > 0)
-    source = _read(file) if file is not None else None
+    source = read(file) if file is not None else None
     if file is None or source is None:
         return None
     own = [n for n in source.tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
@@ -103,7 +148,7 @@ def _file(folder: str, module: str, relative: bool) -> str | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _read(file: str) -> Source | None:
+def read(file: str) -> Source | None:
     try:
         if os.path.getsize(file) > MOST_BYTES:
             return None

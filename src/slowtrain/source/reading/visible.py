@@ -178,7 +178,9 @@ def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
         name = values.qualified(source, outer.value.func)
         first = holder.elts[0]
         if name.startswith("keras.datasets.") and store in trees.walk(first):
-            return (arrays.SETS.get(name.split(".")[2], (None,))[0],)
+            last = name.split(".")[2]
+            row = arrays.ROWS.get(last, (None,)) if isinstance(first, ast.Tuple) and store is first.elts[0] else ()
+            return (arrays.SETS.get(last, (None,))[0], *row)
     if isinstance(outer, ast.For) and holder is outer.target:
         over = outer.iter
         counted = isinstance(over, ast.Call) and finding.called(over) == "enumerate"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, scopes, visible
+from slowtrain.source.reading import finding, learned, scopes, visible
 from slowtrain.source.reading.abstract import machine, training
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
@@ -134,6 +134,9 @@ def eager(source: Source) -> Iterator[ast.With]:
     for event in every:
         if event.name != "tensorflow.GradientTape" or event.graph or event.producer:
             continue
+        way = zip((*event.path, event.node), (*event.files, source), strict=True)
+        if any(learned.taped(file, node) for node, file in list(way)[:-1]):
+            continue  # a gradient inside a gradient, of a residual: no step
         tape = finding.statement(source, event.node)
         if isinstance(tape, ast.With) and any(one in updated for one in event.often(FEW)[-1:]):
             yield tape
@@ -333,6 +336,7 @@ def little_predicts(source: Source) -> Iterator[ast.Call]:
             continue
         rows = event.given.get("x", 0).shape
         many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
+        many |= training.turn(source, event) is not None  # as often as there are steps
         if rows and rows[0] is not None:
             few = rows[0] <= FEW_ROWS
         else:  # a batch that was chosen larger than Keras's own is of more rows than that

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TENSORS = ("tensor", "variable")
 _GRAPHS = re.compile(r"\.function\b|import function\b|\bSession\(")
 _OUTERMOST = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
+USUAL = "usual"  # in ``data`` of a truth that holds in most turns
 OFTEN = 10  # one turn in so many: what steps do, not what reports do
 
 
@@ -64,6 +65,8 @@ def usual(machine: Machine, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition holds in many turns: behind a warm-up, or in one of a few (``step % 4 == 0``)."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(usual(machine, one, scope) for one in test.values)
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        return bool(machine.value(test, scope).data == USUAL)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     op, left = test.ops[0], test.left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from slowtrain.source import Source
 from slowtrain.source.reading.abstract.values import Given, Value
 from slowtrain.values import dataclass
 
@@ -12,19 +13,24 @@ from slowtrain.values import dataclass
 class Loop:
     """A loop while it runs, or a comprehension. ``turns``: how many it takes, where the text says so.
 
-    ``items``: what it goes through.
+    ``items``: what it goes through. ``source``: the file in which it is written.
     """
 
     number: int
     node: ast.AST
     turns: int | None
     items: Value
+    source: Source | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operation of a data set. ``before`` and ``after``: its elements; ``does``: calls that its function makes."""
+    """One operation of a data set. ``before`` and ``after``: its elements; ``does``: calls that its function makes.
 
+    ``source``: the file in which it is written.
+    """
+
+    source: Source
     name: str
     given: Given
     before: Value
@@ -41,8 +47,10 @@ class Event:
     ``rare``: the numbers of those in some of whose turns only it is made. ``graph``: inside a tf.function, where
     Python's part runs once. ``producer``: what makes the input, as which it runs: "generator", "py_function",
     "sequence" or "". ``path``: the calls of the script's functions on the way, the outermost first.
+    ``source``: the file in which it is written; ``files``: those of the calls on the way.
     """
 
+    source: Source
     node: ast.expr
     name: str
     on: Value | None
@@ -52,6 +60,7 @@ class Event:
     graph: bool
     producer: str
     path: tuple[ast.Call, ...]
+    files: tuple[Source, ...]
     result: Value
 
     @property

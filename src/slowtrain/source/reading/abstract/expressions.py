@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.reading import finding, scopes, values
-from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, tables, things
+from slowtrain.source.reading.abstract import calls, conditions, drawing, library, modules, shapes, tables, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
     EACH,
@@ -39,9 +39,14 @@ def value(machine: Machine, node: ast.expr, scope: Scope) -> Value:
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
-    full = values.qualified(machine.source, node)
-    if full and scope.find(scopes.dotted(node).partition(".")[0]) is None:
-        return Value("library", name=full)
+    written = scopes.dotted(node)
+    if written and scope.find(written.partition(".")[0]) is None:
+        own = modules.imported(machine, written)
+        if own is not None:
+            return own
+        full = values.qualified(machine.source, node)
+        if full and modules.imported(machine, scopes.dotted(node.value)) is None:
+            return Value("library", name=full)
     on = machine.value(node.value, scope)
     if on.kind == "library":
         return Value("library", name=f"{on.name}.{node.attr}")
@@ -60,6 +65,9 @@ def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     found = scope.find(node.id)
     if found is not None:
         return found
+    own = modules.imported(machine, node.id) if node.id not in library.BUILTINS else None
+    if own is not None:
+        return own
     full = values.qualified(machine.source, node)
     if full:
         return Value("library", name=full)
@@ -283,7 +291,10 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     known = NOTHING
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOTHING not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
-    return Value("number", known, varies, name="bool")
+    # What a method says of a buffer: ``return len(self.rows) > 64`` holds in most turns once it does.
+    more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
+    usual = conditions.USUAL if more and sides[0].name == "int" else None
+    return Value("number", known, varies, name="bool", data=usual)
 
 
 def _either_of(machine: Machine, node: Any, scope: Scope) -> Value:

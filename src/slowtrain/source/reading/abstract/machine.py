@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index
-from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, things
+from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, modules, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.standing import Spent, Standing
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 
-# Calls of which a file has at least one that trains, or makes what is trained on.
-TRAINING = (
-    "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
-    "compile",
-)  # fmt: skip
 DEEPEST = 20  # calls inside calls
 AGAIN = 2  # times that a function may be on the way to itself
 
 
 def events(source: Source) -> tuple[Event, ...]:
-    """The calls that running ``source`` as a script would make, in their order; those up to where it is too much."""
-    return tuple(_gone_through(source).events)
+    """The calls in this file that running it as a script would make, in their order; those up to where it is too much.
+
+    What others of the project import from it and no part of it calls, as they call it.
+    """
+    return _gone_through(source).own
+
+
+def everywhere(source: Source) -> tuple[Event, ...]:
+    """The same with the calls that other files of the project make on the way."""
+    return _gone_through(source).every
 
 
 def value(source: Source, node: ast.expr) -> Value:
@@ -46,10 +48,12 @@ def written(source: Source, held: Value) -> ast.expr | None:
 @kept(4, ended=lambda machine: machine.end())
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
-    if not index.of(source).called(*TRAINING) and not conditions.begins(source):
-        return machine  # a library's file, of which most are: nothing in it is a training script's
+    if not modules.matters(source):
+        return machine
     with suppress(Spent, RecursionError):
-        machine.module(source.tree)
+        modules.whole(machine)
+    machine.every = tuple(machine.events)
+    machine.own = tuple(one for one in machine.events if one.source is source)
     return machine
 
 
@@ -57,29 +61,14 @@ class Machine(Standing):
     """Goes through statements."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__()
-        self.source = source
+        super().__init__(source)
+        self.modules: dict[str, Scope] = {}  # of the project's files, by their paths
+        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # of what is imported, as it is written
         self.values: dict[ast.expr, Value] = {}
-        self._ran: set[ast.AST] = set()
-        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
-
-    def module(self, tree: ast.Module) -> None:
-        """The whole script; then the functions and methods that it does not call itself, with nothing known."""
-        scope = self.opened(Scope())
-        self.block(tree.body, scope)
-        for one in list(scope.names.values()):
-            me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
-            for function in list(one.items.values()) if me else [one]:
-                made = function.of if function.kind == "graph" else function
-                if (
-                    made is None
-                    or made.kind != "function"
-                    or made.node in self._ran
-                    or not conditions.goes_through(made.node)
-                ):
-                    continue
-                with self.tracing() if things.called_by_keras(one, made) else nullcontext():
-                    self.call(function, Given(made.node or tree, me))
+        self.every: tuple[Event, ...] = ()  # once all is gone through, and those of the file itself
+        self.own: tuple[Event, ...] = ()
+        self.ran: set[ast.AST] = set()
+        self.unmade: dict[Value, Value] = {}  # an object of each class that the file makes none of
 
     # Statements.
 
@@ -108,7 +97,7 @@ class Machine(Standing):
         if node is None:
             return UNKNOWN
         found = expressions.value(self, node, scope)
-        if not self.silent:
+        if not self.silent and self.source is self.main:
             before = self.values.get(node)
             self.values[node] = found if before is None else either(before, found)
         return found
@@ -205,7 +194,8 @@ class Machine(Standing):
         if sure is not None:
             return self.block(node.body if sure else node.orelse, scope)
         before = dict(scope.names)
-        with self.sometimes(test if not conditions.usual(self, node.test, scope) else None):
+        usual = test.data == conditions.USUAL or conditions.usual(self, node.test, scope)
+        with self.sometimes(test if not usual else None):
             ended = self.block(node.body, scope)
             after, scope.names = scope.names, before
             ended_too = self.block(node.orelse, scope)
@@ -310,13 +300,19 @@ class Machine(Standing):
         if len(self.running) >= DEEPEST or self.running.count(node) >= AGAIN:
             return UNKNOWN
         scope = self.opened(Scope(function.data, kind=function.of))
-        self._bind(node, scope, given)
-        if isinstance(node, ast.Lambda):
-            return self._inside(node, given.node, lambda: self.value(node.body, scope))
-        if functional.yields(node):
-            return Value("generator", node=node, name=node.name, data=scope, born=self.born())
+        caller = self.source
+        with self.reading(scope), suppress(*self._bounds(scope)):
+            self._bind(node, scope, given)
+            if isinstance(node, ast.Lambda):
+                return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
+            if functional.yields(node):
+                return Value("generator", node=node, name=node.name, data=scope, born=self.born())
+            return self._inside(node, given.node, caller, lambda: self._whole(node, scope))
+        return UNKNOWN
 
-        return self._inside(node, given.node, lambda: self._whole(node, scope))
+    def _bounds(self, scope: Scope) -> tuple[type[BaseException], ...]:
+        """What ends where a call leads from the file that is looked at into another one: there is too much there."""
+        return (Spent,) if self.left >= 0 and scope.top().source is not self.main else ()
 
     def _whole(self, node: Any, scope: Scope) -> Value:
         self.block(node.body, scope)
@@ -328,20 +324,22 @@ class Machine(Standing):
         if not isinstance(node, FUNCTIONS) or not isinstance(made_in, Scope) or self.running.count(node) >= AGAIN:
             return UNKNOWN
         scope = self.opened(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
-        self._inside(node, node, lambda: self._whole(node, scope))
+        with self.reading(scope), suppress(*self._bounds(scope)):
+            self._inside(node, node, self.source, lambda: self._whole(node, scope))
         return joined(scope.yielded)
 
-    def _inside(self, node: ast.AST, at: ast.AST, body: Callable[[], Value]) -> Value:
+    def _inside(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
         self.running.append(node)
-        self._ran.add(node)
+        self.ran.add(node)
         before = len(self.path)
         if isinstance(at, ast.Call):
             self.path.append(at)
+            self.files.append(caller)
         try:
             return body()
         finally:
             self.running.pop()
-            del self.path[before:]
+            del self.path[before:], self.files[before:]
 
     def _bind(self, node: Any, scope: Scope, handed: Given) -> None:
         given: ast.arguments = node.args

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slowtrain.source import Source
 from slowtrain.source.reading.abstract.values import Value
 
 
@@ -18,6 +19,7 @@ class Scope:
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     kind: Value | None = None  # the class whose method runs
+    source: Source | None = None  # of a module's names: its file
 
     def find(self, name: str) -> Value | None:
         at: Scope | None = self.elsewhere.get(name, self)

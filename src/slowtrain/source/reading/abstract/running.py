@@ -64,8 +64,9 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = things.length(first) if last == "range" else _rows(first) if last == "from_tensor_slices" else None
-    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(last, given, UNKNOWN, held),),
-                 data={"rows": rows, "turns": rows})  # fmt: skip
+    stages = (Stage(machine.source, last, given, UNKNOWN, held),)
+    counts = {"rows": rows, "turns": rows}
+    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=stages, data=counts)
 
 
 def _rows(given: Value) -> int | None:
@@ -129,7 +130,7 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if name in ("batch", "padded_batch", "unbatch"):
         size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
         held = _reshaped(held, name, size if isinstance(size, int) else None)
-    stages = (*on.stages, Stage(name, given, before, held, tuple(machine.events[place:])))
+    stages = (*on.stages, Stage(machine.source, name, given, before, held, tuple(machine.events[place:])))
     return on.with_(of=held, node=given.node, stages=stages, data=_counted(on, name, given))
 
 
@@ -171,7 +172,7 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if name == "compile":
         on.items["run_eagerly"] = given.get("run_eagerly")
         on.items["loss"] = given.get("loss", 1)
-    if name in ("fit", "evaluate", "predict"):
+    if name in ("fit", "evaluate", "predict", "fit_generator"):
         _fed(machine, on, name, given)
     if name == "fit":
         return Value(name="History", of=on)
@@ -179,6 +180,8 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
         return number("float", loops)
+    if name.startswith("flow"):  # of an ImageDataGenerator
+        return Value("rows", node=given.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
     if name == "add_weight":
         shape = given.get("shape", 0)
         named = given.get("dtype").known

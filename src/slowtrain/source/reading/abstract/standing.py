@@ -6,13 +6,16 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import Any
 
+from slowtrain.source import Source
 from slowtrain.source.reading.abstract import things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
 
 MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
+MOST_ELSEWHERE = 30_000  # the same, of other files of the project
 BUCKETS = 8  # shapes
 
 
@@ -25,22 +28,38 @@ class Standing:
 
     ``graph``: tf.functions around; ``producer``: what makes the input, as which it runs. ``silent``: turns in advance,
     of which nothing is written down, and ``advance`` the loops around the outermost of them. ``left`` to go through.
+    ``main``: the file that is looked at, ``source`` the one whose code runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source) -> None:
+        self.main = self.source = source
         self.events: list[Event] = []
         self.loops: list[Loop] = []
         self.rare: list[frozenset[int]] = []
         self.path: list[ast.Call] = []
+        self.files: list[Source] = []  # of the calls in ``path``
         self.running: list[ast.AST] = []
         self.graph = 0
         self.producer = ""
         self.silent = 0
         self.advance = 0
         self.left = MOST
+        self.left_elsewhere = MOST_ELSEWHERE
         self._numbers = 0
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
         self._scopes: list[Scope] = []
         self.turned: dict[int, int | None] = {}  # how many turns each loop took, at least, by its number
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is gone through to know what it gives, and leaves nothing else."""
+        self.silent += 1
+        try:
+            yield
+        finally:
+            self.silent -= 1
+            if not self.silent:
+                self._stored = []
 
     def opened(self, scope: Scope) -> Scope:
         self._scopes.append(scope)
@@ -72,7 +91,7 @@ class Standing:
     @contextmanager
     def looping(self, node: ast.AST, turns: int | None, items: Value = UNKNOWN) -> Iterator[Loop]:
         self._numbers += 1
-        loop = Loop(self._numbers, node, turns, items)
+        loop = Loop(self._numbers, node, turns, items, self.source)
         self.turned[loop.number] = turns or things.least(items)
         self.loops.append(loop)
         try:
@@ -112,14 +131,37 @@ class Standing:
         if self.silent or not isinstance(given.node, ast.expr):
             return
         rare = frozenset[int]().union(*self.rare)
-        event = Event(given.node, name, on, given, tuple(self.loops), rare, bool(self.graph), self.producer,
-                      tuple(self.path), result)  # fmt: skip
+        way = tuple(self.path), tuple(self.files)
+        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
+                      self.producer, *way, result)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 
     def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+        if self.source is self.main:
+            self.left -= 1
+        else:
+            self.left_elsewhere -= 1
+        if (self.left if self.source is self.main else self.left_elsewhere) < 0:
             raise Spent
+
+    @contextmanager
+    def reading(self, scope: Scope) -> Iterator[None]:
+        """While code of the file runs to which a scope belongs."""
+        before, self.source = self.source, scope.top().source or self.source
+        try:
+            yield
+        finally:
+            self.source = before
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What runs as a module does when it is first imported: whatever is around the import."""
+        before = self.loops, self.rare, self.graph, self.producer
+        self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
+        try:
+            yield
+        finally:
+            self.loops, self.rare, self.graph, self.producer = before
 
     @contextmanager
     def sometimes(self, test: Value | None) -> Iterator[None]:

@@ -31,8 +31,10 @@ IN_GRAPHS = frozenset({"call", "train_step", "test_step", "predict_step"})
 
 def length(items: Value) -> int | None:
     """How many turns a loop over it takes."""
-    if items.kind == "range" and isinstance(items.known, int):
+    if items.kind in ("range", "rows") and isinstance(items.known, int):
         return items.known
+    if isinstance(items.known, str) and not items.varies:
+        return len(items.known)
     if items.kind in ("list", "tuple", "dict") and None not in items.items and items.data != "open":
         return len(items.items) or None
     if items.kind in ("array", "tensor", "list") and items.shape:
@@ -40,8 +42,6 @@ def length(items: Value) -> int | None:
     if items.kind == "dataset" and isinstance(items.data, dict):
         turns: int | None = items.data.get("turns")
         return turns
-    if items.kind == "rows":
-        return items.known if isinstance(items.known, int) else None
     return None
 
 

@@ -20,15 +20,17 @@ BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # wher
 
 @kept(4)
 def steps(source: Source) -> tuple[Event, ...]:
-    """The calls that move a model's weights, and later ones of the tf.functions around them."""
-    every = machine.events(source)
-    taped = {finding.function(source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
+    """The calls that move a model's weights, and later ones of the tf.functions around them, in whatever file."""
+    every = machine.everywhere(source)
+    taped = {finding.function(e.source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
     moving = [
         e
         for e in every
-        if e.name in UPDATES or (e.name in BY_HAND and taped and finding.function(source, e.node) in taped)
+        if e.name in UPDATES or (e.name in BY_HAND and taped and finding.function(e.source, e.node) in taped)
     ]
-    around = {finding.function(source, n) for e in moving if e.graph for n in (e.node, *e.path)} - {None}
+    graphs = [e for e in moving if e.graph]
+    around = {finding.function(e.source, e.node) for e in graphs} - {None}
+    around |= {finding.function(file, n) for e in graphs for n, file in zip(e.path, e.files, strict=True)} - {None}
     again = [e for e in every if e.on is not None and e.on.kind == "graph" and e.on.of and e.on.of.node in around]
     return (*moving, *again)
 
@@ -43,7 +45,8 @@ def loops(source: Source) -> dict[int, Loop]:
 def written(source: Source) -> frozenset[ast.AST]:
     """Of these loops the nodes of those that stand in the script, of more than a few turns of a single step each."""
     # A graph with a loop of steps in it is an epoch.
-    epochs = {finding.function(source, e.loops[-1].node) for e in steps(source) if e.graph and e.loops}
+    epochs = {finding.function(e.loops[-1].source or source, e.loops[-1].node)
+              for e in steps(source) if e.graph and e.loops}  # fmt: skip
     single = [e for e in steps(source) if e.on is None or e.on.of is None or e.on.of.node not in epochs]
     found = {e.loops[-1] for e in single if e.loops and e.loops[-1].number not in e.rare}
     mine = (one for one in found if isinstance(one.node, (ast.For, ast.While, ast.comprehension)))
@@ -81,8 +84,9 @@ def around(source: Source, event: Event) -> tuple[Loop, int] | None:
     if not inside:
         return None
     turns = 1
-    for node in (event.node, *reversed(event.path)):
-        at, above = finding.parents(source).get(node), finding.parents(source)
+    files = (event.source, *reversed(event.files))
+    for node, file in zip((event.node, *reversed(event.path)), files, strict=True):
+        at, above = finding.parents(file).get(node), finding.parents(file)
         while at is not None and at is not inside[-1].node and not isinstance(at, (*FUNCTIONS, ast.Lambda)):
             if isinstance(at, (ast.If, ast.IfExp)):
                 found = _period(source, at.test)
@@ -112,8 +116,21 @@ def goes_on(source: Source) -> bool:
 
 
 def _fits(source: Source) -> Iterator[Event]:
-    seen = machine.events(source)
-    return (e for e in seen if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
+    seen = machine.everywhere(source)
+    return (e for e in seen if e.name == ".fit" and _several_epochs(e))
+
+
+def _several_epochs(fit: Event) -> bool:
+    epochs = fit.given.get("epochs", 3)
+    said = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _spread(fit.node)
+    return said and epochs.known not in (None, 1)
+
+
+def _spread(node: ast.expr) -> bool:
+    """``fit(*given, **options)``"""
+    return isinstance(node, ast.Call) and (
+        any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args)
+    )
 
 
 def _of_hooks(event: Event, loop: Loop) -> bool:

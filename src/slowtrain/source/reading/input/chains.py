@@ -12,14 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, kept, trees
-from slowtrain.source.reading import elsewhere, finding, index, scopes, settings
+from slowtrain.source.reading import elsewhere, finding, index, scopes, settings, values
+from slowtrain.source.reading.input import branches
 from slowtrain.values import dataclass
 
-OPERATIONS = frozenset(
-    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
-    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
-    "sparse_batch take take_while unbatch unique window with_options".split()
-)
+OPERATIONS, operates = branches.OPERATIONS, branches.operates
 MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
@@ -70,11 +67,6 @@ def makes(source: Source, call: ast.Call) -> bool:
 def may_make(source: Source) -> bool:
     """Whether ``makes`` may find anything, by the text alone."""
     return "Dataset" in source.plain and _MAKING.search(source.plain) is not None
-
-
-def operates(call: ast.Call) -> bool:
-    """Whether ``call`` may be an operation on a data set: a method of that name, not of a class or a module."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in OPERATIONS
 
 
 def at(source: Source, line: int) -> ast.Call | None:
@@ -135,7 +127,9 @@ def upstream(source: Source, call: ast.Call) -> Flow:
             continue
         if not isinstance(node, ast.Name):
             break
-        value = assigned(source, node, place) or argument(source, node, entered)
+        value = assigned(source, node, place)
+        if value is None and not _bound_before(source, node, place):
+            value = argument(source, node, entered)
         if value is None:
             break
         node = place = value
@@ -288,7 +282,7 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
             if name.id in scopes.bound(earlier):
                 return _value(_within(earlier, name.id), name.id)
         again = isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent)
-        if again and isinstance(parent, ast.stmt) and _once_more(parent, name.id) is not statement:
+        if again and isinstance(parent, ast.stmt) and branches.once_more(parent, name.id) is not statement:
             return None
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
@@ -300,6 +294,14 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
     return _value(found[0], name.id) if len(found) == 1 else None
 
 
+def _bound_before(source: Source, name: ast.Name, place: ast.AST) -> bool:
+    """Whether the function around gives a name something else before ``place``: it is no argument as it came then."""
+    function = finding.function(source, place)
+    stores = values.stores(function, name.id) if function is not None else ()
+    at = finding.statement(source, place)
+    return any(isinstance(one, ast.Name) and at is not None and one.lineno < at.lineno for one in stores)
+
+
 def _within(statement: ast.stmt, name: str) -> ast.stmt:
     """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too.
 
@@ -307,26 +309,12 @@ def _within(statement: ast.stmt, name: str) -> ast.stmt:
     """
     while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
         if isinstance(statement, (ast.For, ast.If)):
-            return _once_more(statement, name) or statement
+            return branches.once_more(statement, name) or statement
         inner = [s for s in statement.body if name in scopes.bound(s)]
         if not inner:
             break  # bound by the head itself
         statement = inner[-1]
     return statement
-
-
-def _once_more(block: ast.stmt, name: str) -> ast.stmt | None:
-    """The one statement of a branch or a loop that binds ``name``: to itself with operations on it."""
-    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
-    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
-    if len(body) != 1 or other or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
-        return None
-    if isinstance(block, ast.For) and name in scopes.bound(block.target):
-        return None
-    calls = list(finding.chain(body[0].value))
-    root = calls[-1].func if calls and all(operates(c) for c in calls) else None
-    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
-    return body[0] if itself and isinstance(body[0].targets[0], ast.Name) else None
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:

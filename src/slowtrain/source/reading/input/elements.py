@@ -6,15 +6,11 @@ import ast
 from math import prod
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, scopes, settings, values, visible
+from slowtrain.source.reading import arrays, finding, index, scopes, settings, values, visible
 from slowtrain.source.reading.input import chains, pipelines
 from slowtrain.values import dataclass
 
 # One sample of Keras's own data sets.
-_SETS = {
-    "mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3),
-    "boston_housing": (13,), "california_housing": (8,),
-}  # fmt: skip
 DRAWN = frozenset("rand randn random random_sample normal uniform standard_normal linspace".split())
 _FILLED = {"zeros": 1, "ones": 1, "empty": 1}  # where dtype stands
 _CONVERTS = frozenset({"array", "asarray", "ascontiguousarray"})
@@ -241,7 +237,7 @@ def _of_set(source: Source, node: ast.expr, depth: int = DEPTH) -> tuple[int, ..
         whole = above.get(outer) if isinstance(outer, ast.Tuple) else None
         if isinstance(holder, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Call):
             name = values.qualified(source, whole.value.func).split(".")
-            shape = _SETS.get(name[2]) if name[:2] == ["keras", "datasets"] and len(name) > 2 else None
+            shape = arrays.ROWS.get(name[2]) if name[:2] == ["keras", "datasets"] and len(name) > 2 else None
             shapes.add((shape if holder.elts.index(store) == 0 else ()) if shape is not None else None)  # type: ignore[arg-type]
         elif isinstance(holder, ast.Assign) and _scaled(holder.value, node.id):
             continue

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.source import Source, kept
-from slowtrain.source.reading import finding, scopes, values, visible
+from slowtrain.source.reading import elsewhere, finding, scopes, values, visible
 from slowtrain.source.reading.abstract import shapes, training
 from slowtrain.source.reading.abstract.events import Event, Stage
-from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.machine import everywhere
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import chains
 from slowtrain.values import dataclass
@@ -43,12 +43,17 @@ class Taken:
 
 @kept(4)
 def of(source: Source) -> tuple[Taken, ...]:
-    """The data sets of every ``fit``, and of every loop of steps."""
-    return tuple(_of(source)) if chains.may_make(source) else ()
+    """The data sets of every ``fit``, and of every loop of steps, in whatever file of the project those stand."""
+    return tuple(_of(source)) if chains.may_make(source) or elsewhere.leads(source) else ()
+
+
+def written(source: Source, stage: Stage) -> ast.Call | None:
+    """The call that makes a stage, where it stands in this file."""
+    return stage.given.node if stage.source is source and isinstance(stage.given.node, ast.Call) else None
 
 
 def _of(source: Source) -> Iterator[Taken]:
-    for event in events(source):
+    for event in everywhere(source):
         if event.name == ".fit":
             held = event.given.get("x", 0)
             epochs = event.given.get("epochs").known
@@ -57,7 +62,7 @@ def _of(source: Source) -> Iterator[Taken]:
             most = None
         elif event.name == "taken" and event.on is not None and not event.graph:
             held, passes = event.on, _again(source, event)
-            begun, most = _broken_off(source, event, passes) if passes else (0, None)
+            begun, most = _broken_off(event.source, event, passes) if passes else (0, None)
         else:
             continue
         if held.kind == "dataset" and held.stages and passes:
@@ -71,7 +76,7 @@ def _again(source: Source, event: Event) -> int:
     if isinstance(node, ast.Call) and finding.called(node) == "next":
         around = [one for one in event.loops if isinstance(one.node, (ast.For, ast.While))]
         return int(bool(around) and around[-1].node in stepping)
-    loop = finding.around(source, event.node, ast.For)
+    loop = finding.around(event.source, event.node, ast.For)
     if loop not in stepping:
         return 0
     outer = [one for one in event.loops if one.node is not loop and isinstance(one.node, (ast.For, ast.While))]

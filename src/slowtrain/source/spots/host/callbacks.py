@@ -194,8 +194,20 @@ def _savers(source: Source) -> Iterator[Often]:
             yield Often(edits.start(freq), edits.end(freq), says, cure, tuple(callbacks.lighter(source, kind)))
 
 
+def _each_batch(source: Source, given: ast.expr) -> bool:
+    """``"batch"``, or a number of batches in which next to nothing is saved."""
+    known = settings.literal(source, given)
+    every = visible.number(source, given)
+    return (known is not None and known.value == "batch") or (every is not None and 1 <= every <= OFTEN)
+
+
 def _boards(source: Source) -> Iterator[Often]:
     for call in index.of(source).called("TensorBoard"):
+        each = finding.keyword(call, "update_freq")
+        if each is not None and _each_batch(source, each):
+            says = "TensorBoard writes the loss and each metric after every batch"
+            cure = 'TensorBoard(update_freq="epoch"), or a number of some hundred batches'
+            yield Often(edits.start(each), edits.end(each), says, cure, ())
         freq, images = finding.keyword(call, "histogram_freq"), finding.keyword(call, "write_images")
         every = visible.number(source, freq) if freq is not None else None
         if isinstance(images, ast.Constant) and images.value is True and every == 1:

@@ -14,7 +14,7 @@ _OPTION = re.compile("run_eagerly")
 
 
 def on(source: Source, given: ast.expr | None) -> bool:
-    return sizes.value(source, given) is True
+    return given is not None and (sizes.value(source, given) is True or machine.value(source, given).known is True)
 
 
 def handed(source: Source) -> Iterator[ast.expr]:

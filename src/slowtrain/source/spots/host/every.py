@@ -95,6 +95,8 @@ def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
         (loop, every), own = found, event.begun
         if own is not None and (loop is own or any(own in step.loops for step in moved)):
             continue  # it is what trains
+        if event.name == ".predict" and loop.number in event.given.deep:
+            continue  # of other data in each turn: what a generator gives is trained on
         if (every <= FEW if passed == 0 else passed > every) and training.in_parts(source, loop):
             seen.add(loop.number)
             how = f"{passed:,} batches of other data" if passed else "a pass over other data"

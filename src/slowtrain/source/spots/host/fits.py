@@ -111,6 +111,19 @@ def _owned(source: Source, call: ast.Call) -> bool:
 # -- validation
 
 
+def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
+    """``fit`` whose ``validation_steps`` are more than its ``steps_per_epoch``."""
+    for call in index.of(source).called("fit", "fit_generator"):
+        given = finding.keyword(call, "validation_steps")
+        steps = visible.number(source, finding.keyword(call, "steps_per_epoch"))
+        held, epochs = visible.number(source, given), visible.number(source, finding.keyword(call, "epochs"))
+        if given is None or not steps or not held or finding.keyword(call, "validation_freq") is not None:
+            continue
+        if held > steps and (epochs or LEAST_PASSES) >= LEAST_PASSES:
+            says = f"each epoch of {steps:,} steps is followed by a validation of {held:,} batches"
+            yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, 2))
+
+
 def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
     """``fit`` whose epochs are shorter than the validation after each."""
     for call in index.of(source).called("fit"):

@@ -44,7 +44,8 @@ def _making(source: Source) -> set[int]:
     """Lines that make the input of a step."""
     found: set[int] = set()
     for step in training.steps(source):
-        for call in (step.node, *step.path):
+        files = (step.source, *step.files)
+        for call in (n for n, file in zip((step.node, *step.path), files, strict=True) if file is source):
             fed = source.feeding(call.lineno)
             found |= set(fed.lines) if fed is not None else set()
     return found

@@ -6,14 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding
+from slowtrain.source.reading import elsewhere, finding, objects, values
 from slowtrain.source.reading.abstract import machine, training
 from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.values import NOTHING
+from slowtrain.source.reading.abstract.values import NOTHING, Value
+from slowtrain.source.spots.input import augmenting
 from slowtrain.source.spots.transfer.readbacks import VARIABLES
 
 WORDS = ("assign", "assign_add", "assign_sub")
 OFTEN = 2  # turns in one of which it happens: in fewer, what a step pays for it is no large part of one
+SEVERAL_OPS = 3  # on pictures: fewer start in a tenth of a millisecond
+FIXED = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")  # beside random layers
 PASSING = frozenset({"zip", "enumerate", "list", "tuple", "reversed", "range", "len", "zip_longest"})
 
 
@@ -42,6 +45,60 @@ def over_weights(source: Source) -> Iterator[ast.expr]:
             continue
         seen.add(over.node)
         yield over.node.iter  # type: ignore[attr-defined]
+
+
+def augmented(source: Source) -> Iterator[ast.Call]:
+    """Where a loop has each batch augmented op by op, in front of the step: by TensorFlow's ops or by random layers.
+
+    One place of each loop.
+    """
+    own = "image" in source.words or not source.words.isdisjoint(augmenting.LAYERS)
+    if not own and not elsewhere.leads(source):
+        return
+    ops: dict[tuple[int, ast.Call], set[ast.AST]] = {}
+    layers: list[tuple[int, ast.Call]] = []
+    for event in machine.everywhere(source):
+        loop = training.turn(source, event)
+        place = _called_in(source, event, loop) if loop is not None else None
+        if loop is None or place is None or event.often()[-1:] != (loop,):
+            continue
+        if event.name.startswith("tensorflow.image."):
+            ops.setdefault((loop.number, place), set()).add(event.node)
+        elif event.name == "__call__" and event.on is not None and _augments(source, event.on):
+            layers.append((loop.number, place))
+    seen: set[int] = set()
+    for number, place in (*layers, *(key for key, nodes in ops.items() if len(nodes) >= SEVERAL_OPS)):
+        if number not in seen:
+            seen.add(number)
+            yield place
+
+
+def _called_in(source: Source, event: Event, loop: Loop) -> ast.Call | None:
+    """The call in a loop of this file that leads to an event."""
+    above = finding.parents(source)
+    way = zip((*event.path, event.node), (*event.files, event.source), strict=True)
+    for node in (one for one, file in way if file is source and loop.source is source):
+        at = above.get(node)
+        while at is not None and at is not loop.node:
+            at = above.get(at)
+        if at is loop.node and isinstance(node, ast.Call):
+            return node
+    return None
+
+
+def _augments(source: Source, on: Value) -> bool:
+    """A random layer, or a model of nothing but such, or of functions in a file of TensorFlow's ops on pictures."""
+    made = on.node
+    names = [finding.called(n) for n in trees.walk(made) if isinstance(n, ast.Call)] if made is not None else []
+    names = [n for n in names if n[:1].isupper() and n != "Sequential"]
+    if on.kind != "keras" or not names or not isinstance(made, ast.Call):
+        return False
+    if any(n in augmenting.LAYERS for n in names):
+        return all(n in (*augmenting.LAYERS, *FIXED) for n in names)
+    own = {kind.name for kind in objects.classes(source)}
+    several = sum(values.qualified(source, n.func).startswith("tensorflow.image.")
+                  for n in trees.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
+    return "Lambda" in names and set(names) <= {"Lambda", *own} and several >= SEVERAL_OPS
 
 
 def _copied_in(event: Event) -> bool:

@@ -58,8 +58,8 @@ def of_batches(source: Source) -> Iterator[ast.Call]:
             parts = [n for node in called.values() if node is not None for n in trees.walk(node)]
             layers = [finding.called(n) for n in parts if isinstance(n, ast.Call)]
             many = sum(name in LAYERS for name in layers) >= SEVERAL
-            if many and sum(name in RESAMPLING for name in layers) > 1 and isinstance(stage.given.node, ast.Call):
-                yield stage.given.node
+            if many and sum(name in RESAMPLING for name in layers) > 1 and (call := taken.written(source, stage)):
+                yield call
 
 
 def _named(source: Source) -> dict[str, str]:

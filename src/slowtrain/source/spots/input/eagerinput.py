@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from slowtrain.model import Effect, Prescription
 from slowtrain.source import Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, pipelines
@@ -19,6 +20,8 @@ CONVERTING = (
     "tensorflow.io",
     "tensorflow.py",
 )
+INSTEAD = "write it in TensorFlow ops in a parallel map, or use worker processes"
+CURE = Prescription("edit", Effect.EQUIVALENT, INSTEAD)
 PRINTS = frozenset({"print", "numpy", "decode", "tolist", "item", "shape"})
 
 

@@ -41,8 +41,8 @@ def generators(source: Source) -> Iterator[Handed]:
     if "from_generator" not in source.text or any(word in source.text for word in MAPPED):
         return
     for one in taken.of(source):
-        made, call = one.stages[0], one.stages[0].given.node
-        if made.name != "from_generator" or not isinstance(call, ast.Call) or "cache" in one.names or not _single(one):
+        made, call = one.stages[0], taken.written(source, one.stages[0])
+        if made.name != "from_generator" or call is None or "cache" in one.names or not _single(one):
             continue
         inside = [e for e in events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
         if not inside or _few(inside, call) or not _small(one):

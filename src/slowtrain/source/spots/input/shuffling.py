@@ -45,7 +45,11 @@ def behind_maps(source: Source) -> Iterator[Buffer]:
             continue
         if held is not None and held <= FEW:
             continue
-        yield Buffer(call, _work(source, maps), _bytes(source, flow, maps, held))
+        # Repeated behind the maps, the buffer is filled once and goes on; repeated at the source it often holds more
+        # than a run takes.
+        behind = flow.before(call)[flow.calls.index(maps[0]) :]
+        filled_once = "repeat" in [finding.called(c) for c in behind]
+        yield Buffer(call, None if filled_once else _work(source, maps), _bytes(source, flow, maps, held))
 
 
 def _maps(flow: chains.Flow, call: ast.Call) -> list[ast.Call]:

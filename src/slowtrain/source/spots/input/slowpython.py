@@ -17,7 +17,7 @@ from slowtrain.values import dataclass
 
 WORDS = (
     "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
-    ", Sequence", "fit_generator", "yield", "__next__",
+    ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
 )  # fmt: skip
 PASSING = frozenset({"enumerate", "iter", "tqdm", "islice", "cycle"})  # they hand on what they go through
 SEQUENCES = frozenset({"PyDataset", "Sequence"})

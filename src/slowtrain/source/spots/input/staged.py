@@ -32,6 +32,10 @@ KEYS = 2  # times as many where they are only numbers, at 0.7 microseconds
 FILLING_READ = 20_000
 
 
+# They let go of the interpreter's lock while they decode.
+UNLOCKED = frozenset({"cv2.imread", "cv2.imdecode"})
+
+
 @dataclass(frozen=True)
 class Staged:
     """A call of an operation, and what of it is slow."""
@@ -63,8 +67,8 @@ def per_element(source: Source) -> Iterator[Staged]:
                 continue
             for each in maps:
                 row = _row(each.before) or ("line of text" if _does(each, "decode_csv") else None)
-                if row is not None and isinstance(each.given.node, ast.Call):
-                    yield Staged(each.given.node, row)
+                if row is not None and (call := taken.written(source, each)) is not None:
+                    yield Staged(call, row)
 
 
 def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
@@ -93,9 +97,9 @@ def large(source: Source) -> Iterator[tuple[Staged, int]]:
                 continue
             held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
             each = sum(taken.size(leaf, batched=False) or 0 for leaf in taken.leaves(stage.before) if leaf.dtype)
-            if each and isinstance(held, int) and held > 0 and isinstance(stage.given.node, ast.Call):
+            if each and isinstance(held, int) and held > 0 and (call := taken.written(source, stage)) is not None:
                 many = min(held, there) if there and "repeat" not in one.names else held
-                yield Staged(stage.given.node, "", early=True), many * each
+                yield Staged(call, "", early=True), many * each
 
 
 def _cheap(stage: Stage) -> bool:
@@ -137,14 +141,23 @@ def sequential(source: Source) -> Iterator[Staged]:
             if at and taken.batched(one.stages[:at]):
                 break  # of whole batches the step hides one
             node = stage.given.node
-            does = _works(stage, costly.WORKING) if stage.name == "map" and node not in parallel else None
-            if does is not None and isinstance(node, ast.Call):
-                yield Staged(node, f"map does {does} for one element at a time")
+            does = None
+            if stage.name == "map" and node not in parallel:
+                does = _works(stage, costly.WORKING) or _opens(stage)
+            if does is not None and (call := taken.written(source, stage)) is not None:
+                yield Staged(call, f"map does {does} for one element at a time")
 
 
 def _alone(stage: Stage) -> bool:
     asked = stage.given.get("num_parallel_calls", 1)
     return len(stage.given.every) == 1 or asked.kind == "none" or asked.known == 1
+
+
+def _opens(stage: Stage) -> str | None:
+    """What Python calls to decode a file in C, where nothing is drawn: several threads do that at once."""
+    names = [one.name for one in stage.does]
+    drawn = any(name.startswith(("numpy.random", "random.")) for name in names)
+    return next((name for name in names if name in UNLOCKED), None) if not drawn else None
 
 
 def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
@@ -162,16 +175,16 @@ def unprefetched(source: Source) -> Iterator[Staged]:
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
-        if (taken.rows(one.stages) or FEW) >= FEW and isinstance(last.given.node, ast.Call):
+        if (taken.rows(one.stages) or FEW) >= FEW and (call := taken.written(source, last)) is not None:
             says = f"the pipeline ends in {last.name}: nothing makes the next batch while the step runs"
-            yield Staged(last.given.node, says)
+            yield Staged(call, says)
 
 
 def filled(source: Source) -> Iterator[Staged]:
     """Buffers of what takes long to make, and such as hold many times of what is taken before they are filled anew."""
     for one in taken.of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
-            if stage.name != "shuffle" or not isinstance(stage.given.node, ast.Call):
+            if stage.name != "shuffle" or (call := taken.written(source, stage)) is None:
                 continue
             held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
             held = min(held, there or held) if isinstance(held, int) else there
@@ -179,15 +192,17 @@ def filled(source: Source) -> Iterator[Staged]:
             if {"cache", "snapshot"} & set(one.names) or (held is not None and held <= FEW):
                 continue
             does = next((w for s in _since_rows(before) if (w := _works(s, shuffling.LONG)) is not None), None)
-            if does is not None and taken.batched(before) is not True:
+            names = [s.name for s in before]
+            repeated = "repeat" in names[names.index("map") :] if "map" in names else False  # as in shuffling
+            if does is not None and not repeated and taken.batched(before) is not True:
                 says = f"each epoch begins with {does} for every element of this buffer, before its first step"
-                yield Staged(stage.given.node, says, early=True)
+                yield Staged(call, says, early=True)
             elif held is not None and one.begun > 1 and not taken.batched(before):
                 used = taken.rows(one.stages, one.most) if one.most or "take" in one.names[at:] else None
                 if used and held >= _wasteful(before, used):
                     most = "" if there else "up to "
                     says = f"each epoch fills this buffer with {most}{held} elements and takes {used} of them"
-                    yield Staged(stage.given.node, says)
+                    yield Staged(call, says)
 
 
 def _wasteful(stages: tuple[Stage, ...], used: int) -> int:
@@ -211,7 +226,7 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             continue
         found, kept = None, max((at for at, name in enumerate(one.names) if name == "cache"), default=-1)
         for at, stage in enumerate(one.stages):
-            if at <= kept or stage.name != "map" or not isinstance(stage.given.node, ast.Call):
+            if at <= kept or stage.name != "map" or (call := taken.written(source, stage)) is None:
                 continue
             if _random(stage):
                 break
@@ -226,7 +241,7 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             total = count or (max(MANY_FILES, _shuffled(one)) if read and wide is False else 0)
             size = total * each if each and wide is not None else 0
             if does is not None and 0 < size <= (repeating.MOST_BYTES if count else MOST_OF_FILES):
-                found = Staged(stage.given.node, does), size if count else None
+                found = Staged(call, does), size if count else None
         if found is not None:
             yield found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from slowtrain.source import Source, trees
@@ -13,6 +13,7 @@ from slowtrain.values import dataclass
 
 # Of an element: casting or scaling so many floats takes a few microseconds, less than the call itself (8 to 19).
 MOST_NUMBERS = 4096
+SMALL_PICTURE = 1024  # numbers, as 28 x 28: to cast and scale them takes a microsecond, less than the call
 FEW_WINDOWS = 1000  # at some 0.1 ms each, for the data set and its iterator
 LEAST_NUMBERS = 2  # of a single one nobody knows what it stands for: the name of a file, the number of a sample
 LINES = frozenset({"TextLineDataset"})
@@ -95,16 +96,23 @@ def _element(source: Source, flow: chains.Flow) -> str | None:
         return "line of text"
     if finding.called(maker) == "TFRecordDataset":
         return "record"
-    # A picture is work to touch, the row of a table is not. A part whose rows are not visible (labels, mostly) is no
-    # longer than the others, or nobody can say.
+    # A picture is work to touch unless it is tiny, a row of a table is not. A part whose rows are not visible (labels,
+    # mostly) is no longer than the others, or nobody can say.
     parts = elements.parts(source, maker)
-    if any(p.shape is not None and len(p.shape) > 1 for p in parts):
+    pictures = [p.shape for p in parts if p.shape is not None and len(p.shape) > 1]
+    if any(len(one) > 2 or prod(one) > SMALL_PICTURE for one in pictures):
         return None
     numbers = [p.numbers for p in parts[:1]] + [p.numbers for p in parts[1:] if p.numbers is not None]
     whole = [n for n in numbers if n is not None]
     if not whole or len(whole) < len(numbers) or not 1 <= sum(whole) <= MOST_NUMBERS:
         return None
+    if pictures:
+        return picture(pictures[0])
     return f"row of {sum(whole)} numbers" if sum(whole) >= LEAST_NUMBERS else None
+
+
+def picture(shape: Sequence[int]) -> str:
+    return f"image of {' x '.join(map(str, shape))}"
 
 
 def cheap(source: Source, function: ast.AST, element: str) -> bool:

@@ -28,7 +28,9 @@ def many(source: Source) -> Iterator[tuple[ast.Call, int]]:
 
 def _given(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
     for one in taken.of(source):
-        yield one.stages[0].given.node, one.stages[-1].after, bool(taken.batched(one.stages))
+        made = taken.written(source, one.stages[0])
+        if made is not None:
+            yield made, one.stages[-1].after, bool(taken.batched(one.stages))
     for event in events(source):
         if event.name == ".fit" and event.given.get("x", 0).kind in ("dict", "list"):
             yield event.node, event.given.get("x", 0), True

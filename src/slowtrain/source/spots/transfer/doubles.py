@@ -36,12 +36,12 @@ def handed(source: Source) -> Iterator[ast.expr]:
     if index.of(source).called("set_floatx", "set_dtype_policy"):
         return
     for one in taken.of(source):
-        first = one.stages[0]
-        if first.name != "from_tensor_slices" or not isinstance(first.given.node, ast.Call) or not first.given.args:
+        first, call = one.stages[0], taken.written(source, one.stages[0])
+        if first.name != "from_tensor_slices" or call is None or not call.args or not first.given.args:
             continue
         if not {"map", "apply", "interleave", "flat_map"}.isdisjoint(one.names):
             continue
-        written, held = first.given.node.args[0], first.given.args[0]
+        written, held = call.args[0], first.given.args[0]
         several = isinstance(written, (ast.Tuple, ast.List)) and held.kind == "tuple"
         parts = list(zip(written.elts, held.items.values(), strict=False)) if several else [(written, held)]  # type: ignore[attr-defined]
         for place, value in parts:

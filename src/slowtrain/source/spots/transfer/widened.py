@@ -25,10 +25,10 @@ def maps(source: Source) -> Iterator[ast.Call]:
     seen: set[ast.AST] = set()
     for one in taken.of(source):
         for at, stage in enumerate(one.stages):
-            node = stage.given.node
+            node = taken.written(source, stage)
             if stage.name != "map" or node in seen or not set(one.names[at + 1 :]) <= BEHIND:
                 continue
-            if isinstance(node, ast.Call) and _only_casts(stage) and _widens(one, at):
+            if node is not None and _only_casts(stage) and _widens(one, at):
                 seen.add(node)
                 yield node
 

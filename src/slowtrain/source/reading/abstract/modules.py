@@ -1,0 +1,125 @@
+"""Other files of the project while a script is gone through: what it imports from them, and who imports it.
+
+A file is gone through when a name of it is first asked for, so what a script does not reach is not parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from slowtrain.source import Source
+from slowtrain.source.reading import callers, elsewhere, index
+from slowtrain.source.reading.abstract import conditions, things
+from slowtrain.source.reading.abstract.names import Scope
+from slowtrain.source.reading.abstract.standing import Spent
+from slowtrain.source.reading.abstract.values import Given, Value, constant
+
+if TYPE_CHECKING:
+    from slowtrain.source.reading.abstract.machine import Machine
+
+# Calls of which a file has at least one that trains, or makes what is trained on.
+TRAINING = (
+    "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
+    "compile",
+)  # fmt: skip
+MAKING = ("Dataset", "ImageDataGenerator")  # of which a file has one that makes what others train on
+MOST_FILES = 12  # of a project that are gone through for one of them
+LIBRARIES = ("tensorflow", "keras", "numpy")  # one of which a file names that can matter
+
+
+def matters(source: Source) -> bool:
+    """Whether a file trains, or makes data sets that another one may train on; most are a library's and do neither."""
+    if index.of(source).called(*TRAINING) or conditions.begins(source):
+        return True
+    return any(word in source.text for word in MAKING) and bool(callers.of(source))
+
+
+def whole(machine: Machine) -> None:
+    """The whole script; then the functions and methods that it does not call itself.
+
+    Those run as other scripts of the project call them, or else with nothing known.
+    """
+    source, scope = machine.main, machine.opened(Scope(source=machine.main))
+    machine.modules[os.path.realpath(source.file)] = scope
+    machine.block(source.tree.body, scope)
+    every = (made.node for _, _, made in _functions(scope))
+    if _works(source, [node for node in every if node is not None and node not in machine.ran]):
+        for driver in callers.of(source):
+            _drive(machine, driver)
+    for kind, function, made in _functions(scope):
+        if made.node in machine.ran or not conditions.goes_through(made.node):
+            continue
+        known = kind is not None and _works(source, [made.node] if made.node is not None else [])
+        me = [_unmade(machine, kind) if known else Value("object", name=kind.name, of=kind)] if kind is not None else []
+        with machine.tracing() if kind is not None and things.called_by_keras(kind, made) else nullcontext():
+            machine.call(function, Given(made.node or source.tree, me))
+
+
+def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
+    """The functions and methods of a module: the class, what it holds under its name, and the function itself."""
+    found: list[tuple[Value | None, Value, Value]] = []
+    for one in list(scope.names.values()):
+        kind = one if one.kind == "class" else None
+        for function in list(one.items.values()) if kind is not None else [one]:
+            made = function.of if function.kind == "graph" else function
+            if made is not None and made.kind == "function":
+                found.append((kind, function, made))
+    return found
+
+
+def _works(source: Source, functions: Iterable[ast.AST]) -> bool:
+    """Whether the lines of one of these functions train, or make data sets: by the text alone."""
+    lines = source.plain.split("\n")
+    spans = ((getattr(one, "lineno", 1) - 1, getattr(one, "end_lineno", 0)) for one in functions)
+    texts = ("\n".join(lines[first:last]) for first, last in spans)
+    return any(word in text for text in texts for word in (*TRAINING, *MAKING))
+
+
+def _unmade(machine: Machine, kind: Value) -> Value:
+    """An object of a class that the script makes none of: what its constructor gives it, from nothing known."""
+    if kind not in machine.unmade:
+        with machine.unseen():
+            machine.unmade[kind] = machine.call(kind, Given(kind.node or machine.main.tree))
+    made = machine.unmade[kind]
+    return Value("object", name=kind.name, of=kind, items=dict(made.items) if made.kind == "object" else {})
+
+
+def imported(machine: Machine, written: str) -> Value | None:
+    """What ``Agent`` or ``agents.Agent`` is, where another file of the project binds it."""
+    key = machine.source, written
+    if key not in machine.origins:
+        found = elsewhere.origin(*key)
+        scope = _entered(machine, found[0]) if found is not None else None
+        machine.origins[key] = (scope, found[1]) if scope is not None and found is not None else None
+    origin = machine.origins[key]
+    return origin[0].names.get(origin[1]) if origin is not None else None
+
+
+def _drive(machine: Machine, driver: Source) -> None:
+    """Goes through a script of the project that uses the file that is looked at."""
+    file = os.path.realpath(driver.file)
+    if file not in machine.modules:
+        _run(machine, driver, machine.opened(Scope(source=driver)))
+
+
+def _entered(machine: Machine, source: Source) -> Scope | None:
+    file = os.path.realpath(source.file)
+    if file in machine.modules:
+        return machine.modules[file]
+    several = len(machine.modules) >= MOST_FILES
+    if several or not any(name in source.text for name in LIBRARIES):
+        return None
+    named = os.path.basename(file).partition(".")[0]
+    scope = machine.opened(Scope(names={"__name__": constant(named)}, source=source))
+    _run(machine, source, scope)
+    return scope
+
+
+def _run(machine: Machine, source: Source, scope: Scope) -> None:
+    machine.modules[os.path.realpath(source.file)] = scope
+    with machine.apart(), machine.reading(scope), suppress(Spent, SyntaxError):
+        machine.block(source.tree.body, scope)

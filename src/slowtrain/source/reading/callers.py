@@ -1,0 +1,104 @@
+"""Files of a project that import one of it: scripts beside it and in the folders above it, found by their text."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+from slowtrain.source import Source, words
+from slowtrain.source.reading import elsewhere
+from slowtrain.values import dataclass
+
+UPWARDS = 2  # folders above the file: a script in the project's root, the file in a package of it
+MOST_BESIDE = 40  # Python files in a folder that is searched; a folder of more is a library's
+MOST_BYTES = 200_000  # of a file that is searched; a script is smaller
+MOST_CALLERS = 3  # gone through for one file
+MOST_ON_THE_WAY = 8  # files that import it and only define: a class that derives from its own, a package
+ROOT = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})  # what lies in a project's uppermost folder
+_TEST = re.compile(r"(?:test_.*|.*_test|conftest|setup)\.py\Z")  # runs little, and is no training
+_STARTS = re.compile(rb"^(?:for\b|while\b|with\b|if\s+__name__\b|\w[\w.]*\()", re.MULTILINE)  # does something when run
+_IMPORTING = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
+
+
+def of(source: Source) -> list[Source]:
+    """Scripts that import ``source``, or what imports it; at most a few of them."""
+    file = os.path.realpath(source.file)
+    if not os.path.isfile(file):
+        return []
+    starting: list[str] = []
+    seen, todo = {file}, [file]
+    while todo and len(seen) <= MOST_ON_THE_WAY and len(starting) < MOST_CALLERS:
+        for one in _importers(todo.pop(0)):
+            if one.path not in seen:
+                seen.add(one.path)
+                (starting if one.starts else todo).append(one.path)
+    read = (elsewhere.read(path) for path in starting[:MOST_CALLERS])
+    return [one for one in read if one is not None]
+
+
+def _importers(file: str) -> list[_Beside]:
+    """The files that import one, whatever else they do."""
+    names = _imported_as(file)
+    several = (one for folder in _folders(os.path.dirname(file)) for one in _files(folder))
+    return [one for one in several if one.path != file and not names.isdisjoint(one.imports)]
+
+
+def _imported_as(file: str) -> frozenset[str]:
+    """A file's name in imports, and its package's where that hands its names on."""
+    folder, name = os.path.split(file)
+    stem = name.removesuffix(".py")
+    package = os.path.basename(folder)
+    if stem == "__init__":
+        return frozenset({package})
+    beginning = os.path.join(folder, "__init__.py")
+    handing = elsewhere.read(beginning) if os.path.isfile(beginning) else None
+    return frozenset({stem, package} if handing is not None and stem in handing.words else {stem})
+
+
+def _folders(folder: str) -> list[str]:
+    """A file's folder and those above it, as far as the project's uppermost one."""
+    found = [folder]
+    while len(found) <= UPWARDS and not any(os.path.exists(os.path.join(found[-1], one)) for one in ROOT):
+        above = os.path.dirname(found[-1])
+        if above == found[-1]:
+            break
+        found.append(above)
+    return found
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """A file, the words in its imports, and whether it does something when it is run."""
+
+    path: str
+    imports: frozenset[str]
+    starts: bool
+
+
+@functools.lru_cache(maxsize=64)
+def _files(folder: str) -> tuple[_Beside, ...]:
+    """The scripts of a folder; none where there are so many that it is a library's."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    except OSError:
+        return ()
+    if len(names) > MOST_BESIDE:
+        return ()
+    return tuple(_looked_at(os.path.join(folder, name)) for name in names if not _TEST.match(name))
+
+
+def _looked_at(path: str) -> _Beside:
+    text = _bytes(path)
+    imports = words(b"\n".join(_IMPORTING.findall(text))) if text else frozenset()
+    return _Beside(os.path.realpath(path), imports, _STARTS.search(text) is not None)
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        if os.path.getsize(path) > MOST_BYTES:
+            return b""
+        with open(path, "rb") as opened:
+            return opened.read()
+    except OSError:
+        return b""

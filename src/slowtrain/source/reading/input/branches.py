@@ -1,0 +1,48 @@
+"""Operations on a data set, and what a branch or a loop does to one."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.source.reading import finding, scopes
+
+OPERATIONS = frozenset(
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
+    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
+    "sparse_batch take take_while unbatch unique window with_options".split()
+)
+
+
+def operates(call: ast.Call) -> bool:
+    """Whether ``call`` may be an operation on a data set: a method of that name, not of a class or a module."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in OPERATIONS
+
+
+def once_more(block: ast.stmt, name: str) -> ast.Assign | None:
+    """The statement of a branch or a loop that binds ``name`` to itself, with operations on it; None if others do."""
+    if isinstance(block, ast.For) and name in scopes.bound(block.target):
+        return None
+    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
+    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
+    if len(body) > 1 or len(other) > 1:
+        return None
+    found = [_operating(one, name) for one in (*body, *other)]
+    known = [one for one in found if one is not None]
+    alike = len({_operations(one) for one in known}) == 1
+    return known[0] if alike and len(known) == len(found) else None
+
+
+def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
+    """``ds = ds.shuffle(n)``, in an ``if`` or a loop inside as well."""
+    if isinstance(statement, (ast.If, ast.For)):
+        return once_more(statement, name)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    calls = list(finding.chain(statement.value))
+    root = calls[-1].func if calls and all(operates(c) for c in calls) else None
+    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
+    return statement if itself and isinstance(statement.targets[0], ast.Name) else None
+
+
+def _operations(statement: ast.Assign) -> tuple[str, ...]:
+    return tuple(finding.called(c) for c in finding.chain(statement.value))
