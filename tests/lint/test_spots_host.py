@@ -24,6 +24,15 @@ UNSEEN |= {
 SCRIPTS = [s for s in spotted.scripts(FAMILIES) if s.name not in UNSEEN]
 
 MODEL = "model = keras.Sequential([layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+REPLAY = """
+class Agent:
+    def build(self):
+        {model}
+    def replay(self):
+        for s, t in random.sample(self.memory, 32):
+            best = np.max(self.model.predict(s){read})
+            self.model.fit(s, t, epochs=1)
+"""
 STEP = """
 @tf.function
 def step(x, y, rate):
@@ -91,6 +100,8 @@ FOUND = {
         ("def act(s):\n    return net.predict(s[np.newaxis, :], verbose=0)\n\nfor s in env:\n    act(s)\n", 2),
         ("out = [net.predict(x[i:i + 1], verbose=0) for i in range(len(x))]\n", 1),
         ("for k in range(500):\n    x = np.random.rand(16, 4)\n    model.fit(x, x)\n", 3),
+        (REPLAY.format(model=MODEL.replace("\n", "\n        "), read="[0]"), 8),
+        (REPLAY.format(model=MODEL.replace("\n", "\n        "), read="[0, :]"), 8),
     ],
     "host/heavy-callback": [
         (HOOK.format("on_train_batch_end", "self.model.save('x.keras')"), 2),
@@ -205,6 +216,11 @@ QUIET = {
         MODEL + "for k in range(3):\n    a = model.predict(x[None])\n",
         "for train in folds:\n    model = build()\n    x = np.random.rand(16, 4)\n    model.fit(x, x)\n",
         "for k in range(500):\n    x = np.random.rand(16, 4)\n    model.fit(x, x, epochs=50)\n",
+        REPLAY.format(model=MODEL.replace("\n", "\n        "), read=""),
+        REPLAY.format(model="model = keras.Model(x, [a, b])", read="[0]"),
+        REPLAY.format(model=MODEL.replace("\n", "\n        "), read="[0]").replace(
+            ".fit(s, t, epochs=1)", ".fit(s, t)"
+        ),
     ],
     "host/heavy-callback": [
         HOOK.format("on_epoch_end", "self.model.save('x.keras')"),

@@ -21,6 +21,11 @@ HIDDEN = {"microscope_stacks"}  # bytes on a file share: nothing of it stands in
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 LOAD = "def load(f):\n    return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(f)), (64, 64))\n"
+SIZED = """\
+import tensorflow_datasets as tfds
+def size(image, label):
+    return tf.image.resize(image, (64, 64)), label
+"""
 NAMES = "files = ['%d.jpg' % i for i in range(500)]\nds = tf.data.Dataset.from_tensor_slices(files)\n"
 SHOTS = "frames = np.zeros((4000, 256, 256, 3), dtype=np.uint8)\n"
 ROWS = "table = np.random.rand(5000, 12).astype('float32')\n"
@@ -32,6 +37,9 @@ RAW = "    return tf.reshape(tf.io.decode_raw(tf.io.read_file(f), tf.uint8), (%s
 
 FOUND = {
     "input/sequential-map": [
+        SIZED + "ds, test = tfds.load('x', split=['train', 'test'])\nds = ds.map(size)\n" + END,
+        SIZED + "(ds, test), info = tfds.load('x', split=['a', 'b'], with_info=True)\nds = ds.map(size)\n" + END,
+        SIZED + "ds = tfds.load('x', split='train').map(size)\n" + END,
         LOAD + NAMES + "ds = ds.map(load)\n" + END,
         (
             "from tensorflow import data as d, io\nds = (d.Dataset.list_files('*.png')\n"
@@ -191,6 +199,9 @@ FOUND = {
 }
 QUIET = {
     "input/sequential-map": [
+        SIZED + "ds = tfds.load('x', split='train').map(size, num_parallel_calls=8)\n" + END,
+        SIZED + "info, ds = tfds.load('x'), tfds.load('y')\nds = ds.map(size)\n" + END,
+        SIZED + "ds, names = settings.load('x')\nds = ds.map(size)\n" + END,
         LOAD + NAMES + "for f in (load, scale):\n    ds = ds.map(f, num_parallel_calls=4)\n" + END,
         LOAD + NAMES + "if keep:\n    ds = ds.cache()\nds = ds.map(load).cache()\n" + END,
         LOAD + "ds = tf.data.Dataset.from_tensor_slices(['a', 'b']).map(load)\n" + END,

@@ -23,6 +23,7 @@ MAKERS = frozenset(
 )
 # As it is written, or renamed where it is imported.
 _MAKING = re.compile(rf"Dataset{index.GAP}(?:\(|as\b|\.{index.GAP}(?:{'|'.join(sorted(MAKERS))})\b)")
+OF_TFDS = "tensorflow_datasets.load"
 DEEPEST = 40  # functions and variables followed: more is a loop of names
 
 
@@ -61,11 +62,15 @@ def makes(source: Source, call: ast.Call) -> bool:
     first, _, last = name.rpartition(".")
     if last.endswith("Dataset") and (".data." in name or name.startswith("data.")):
         return True
+    if name == OF_TFDS:
+        return finding.keyword(call, "split") is not None  # without it, a dictionary of data sets
     return last in MAKERS and first.rpartition(".")[2] == "Dataset"
 
 
 def may_make(source: Source) -> bool:
     """Whether ``makes`` may find anything, by the text alone."""
+    if "tensorflow_datasets" in source.plain:
+        return True
     return "Dataset" in source.plain and _MAKING.search(source.plain) is not None
 
 
@@ -328,6 +333,8 @@ def _value(statement: ast.AST, name: str) -> ast.expr | None:
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         pairs: Iterable[tuple[ast.expr, ast.expr]] = zip(target.elts, value.elts, strict=True)
         return next((v for t, v in pairs if isinstance(t, ast.Name) and t.id == name), None)
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Call) and finding.called(value) == "load":
+        return value if finding.keyword(value, "split") is not None else None  # one of several splits of tfds.load
     return None
 
 

@@ -19,6 +19,10 @@ from slowtrain.source.spots.compute import layered
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
 FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
 OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of other libraries does not take
+METHODS_OF_KERAS = frozenset(
+    {"train_on_batch", "get_weights", "set_weights", "load_weights", "save_weights", "reset_states"}
+)
+FIT_OF_KERAS = frozenset({"epochs", "batch_size", "validation_data"})  # which ``fit`` of other libraries does not take
 FEW_STEPS = 4  # of one call of fit: its own price is that of a dozen
 TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
 BALANCE = 16
@@ -41,7 +45,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
     for call in index.of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
-        found = _rows(source, finding.keyword(call, "x", 0))
+        found = _rows(source, finding.keyword(call, "x", 0)) or (1 if _first_row_read(source, call) else None)
         if found is None or found > FEW_ROWS or not _of_keras(source, call):
             continue
         says = f"predict() in a loop is given {found} row{'s' * (found > 1)} at a time"
@@ -76,6 +80,24 @@ def _rows(source: Source, data: ast.expr | None) -> int | None:
     return visible.rows(source, written.elts[0] if inputs else data)
 
 
+def _first_row_read(source: Source, call: ast.Call) -> bool:
+    """Whether nothing but row 0 of the result is read: ``predict(state)[0]``, so the call is given one row."""
+    read = finding.parents(source).get(call)
+    if not isinstance(read, ast.Subscript) or read.value is not call:
+        return False
+    row = read.slice.elts[0] if isinstance(read.slice, ast.Tuple) and read.slice.elts else read.slice
+    return isinstance(row, ast.Constant) and row.value == 0 and _one_output(source)
+
+
+def _one_output(source: Source) -> bool:
+    """Whether the models that the file builds have one output each: of several, ``predict(x)[0]`` is the first."""
+    built = index.of(source).called("Model")
+    outputs = (finding.keyword(call, "outputs", 1) for call in built)
+    if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
+        return False
+    return bool(built or index.of(source).called("Sequential"))
+
+
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
     """``len(x)`` of the same ``x``, or ``x.shape[0]``."""
     if isinstance(size, ast.Call) and finding.called(size) == "len" and len(size.args) == 1:
@@ -90,15 +112,24 @@ def _in_loop(source: Source, call: ast.Call) -> bool:
 
 
 def _of_keras(source: Source, call: ast.Call) -> bool:
-    """Whether ``predict`` is that of a Keras model: by its arguments, or as the name's value is one."""
+    """Whether ``predict`` is that of a Keras model: by its arguments, other calls of the owner, or the name's value."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if any(k.arg in OF_KERAS for k in call.keywords):
         return True
     owner = call.func.value
+    if any(_says_keras(other, owner) for other in index.of(source).called(*METHODS_OF_KERAS, "fit")):
+        return True
     made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
     name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
     return name.startswith("keras.") and name.endswith(("Sequential", "Model", "load_model"))
+
+
+def _says_keras(call: ast.Call, owner: ast.expr) -> bool:
+    """Whether ``call`` is of ``owner``, and of a method that only a Keras model has."""
+    if not isinstance(call.func, ast.Attribute) or ast.dump(call.func.value) != ast.dump(owner):
+        return False
+    return call.func.attr in METHODS_OF_KERAS or any(k.arg in FIT_OF_KERAS for k in call.keywords)
 
 
 def _owned(source: Source, call: ast.Call) -> bool:
