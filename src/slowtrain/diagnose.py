@@ -71,8 +71,12 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
 
     def group(one: Diagnosis) -> int:
-        """0: what gains whatever the run's length; 1: what hangs on it; 2: what gains nothing."""
-        return 1 if one.cause in last else 2 if last and one.saving.speedup <= 1.0 else 0
+        """0: what costs more the longer the run; 1: what gains whatever its length; 2: what hangs on it; 3: no gain."""
+        if one.cause in last:
+            return 2
+        if last and one.saving.speedup <= 1.0:
+            return 3
+        return 0 if named[one.cause].grows and one.saving.speedup >= WORTH[one.saving.scope] else 1
 
     found.sort(key=lambda f: (f[0].cause not in spoils, group(f[0]), *_rank(f[0])))
     found = _gentler_first(found)

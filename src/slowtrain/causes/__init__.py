@@ -52,6 +52,7 @@ class Cause(ABC):
     scope: ClassVar[str] = "step"
     matters: ClassVar[bool] = False
     spoils: ClassVar[bool] = False
+    grows: ClassVar[bool] = False  # what it costs grows with the run's length: it is told before what each step gains
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
     words: ClassVar[tuple[str, ...]] = ()

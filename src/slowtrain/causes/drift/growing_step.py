@@ -71,6 +71,7 @@ class GrowingStep(Cause):
     batches get larger on purpose grows as well.
     """
 
+    grows = True
     title = "steps get slower as the run goes on"
     needs = frozenset({Signal.STEPS, Signal.PHASES})
     matters = True  # what it will cost grows with the square of the steps that are still to come
