@@ -124,7 +124,8 @@ def test_the_device_keeps_its_milliseconds_and_the_host_has_the_rest(
     assert np.allclose(np.sum(list(found.columns.values()), axis=0), steps.ms)
     for category in (Category.DEVICE, Category.FEED, Category.HOST_OP):
         did = in_calls.get(category, 0.0) + (0.0 if eager else in_python.get(category, 0.0))
-        assert (found.columns[category] <= did + 1e-6).all(), "no step has more of it than the window's"
+        # Steps of one window's mean: what one step has no room for another one has.
+        assert found.columns[category].mean() <= did + 1e-6, "a mean step has no more of it than the window's"
     host = steps.ms - sum(found.columns[c] for c in (Category.DEVICE, Category.FEED, Category.COLLECTIVE))
     assert sum(found.idle.values()) <= host.mean() + 1e-6, "the device's waits are the step's, not the window's"
 
