@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slowtrain import diagnose
@@ -413,3 +414,13 @@ def test_why_steps_could_not_be_told_apart(window: str, said: str, following: st
     assert found.verdict is VerdictKind.INSUFFICIENT
     assert said in found.headline
     assert any(row.startswith(following) for row in found.next_steps)
+
+
+def test_a_card_that_vanished_during_the_run_is_told_of_once() -> None:
+    trace = drawn(COMPUTING)
+    at, gone = np.arange(20) * 250.0, np.where(np.arange(20) < 8, 1980.0, np.nan)
+    for column, told in ((gone, True), (np.full(20, 1980.0), False)):
+        samples = {"time_ms": at, "gpu_sm_mhz_0": column}
+        notes = checkup(replace(trace, samples=samples), diagnose.examine(trace), folder=FOLDER).notes
+        said = [note for note in notes if "told nothing of the card from 1.75 s of the run on" in note]
+        assert len(said) == told

@@ -37,6 +37,16 @@ def test_right_answers(folder: Folder, name: str) -> None:
     assert [(cause, line) for _, cause, line in folder.found(name)] == RIGHT[name]
 
 
+def test_an_element_is_an_image_and_its_label(folder: Folder) -> None:
+    if not FOUND.is_dir():
+        pytest.skip("the scripts of ../shared/found are not here")
+    shutil.copy(FOUND / "row_of_two.py", folder.path)
+    command = [sys.executable, "-m", "slowtrain", "lint", "--format", "json", "row_of_two.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder.path)
+    assert "row of 2 numbers" not in done.stdout
+    assert "28 x 28" in done.stdout
+
+
 IMAGES = """\
 from keras.models import Sequential
 from keras.preprocessing.image import ImageDataGenerator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slowtrain.checkup import begun, blind, reasons
+from slowtrain.checkup import begun, blind, lost_card, reasons
 from slowtrain.checkup.verdict import (
     failed,
     filling,
@@ -220,6 +220,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"the script {how}; this is what was recorded until then"
     if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
         yield "no deep window: what happens inside a function call could not be told apart"
+    yield from lost_card.notes(trace)
     yield from _of_window(trace)
     if len(trace.steps) and blind.find(trace) is blind.NO_GPU:
         yield f"what happens inside a function call could not be told apart{blind.NO_GPU.why}: {blind.NO_GPU.advice}"

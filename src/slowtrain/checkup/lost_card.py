@@ -1,0 +1,26 @@
+"""A card of which the driver told nothing any more before the run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from slowtrain.figures import plain
+from slowtrain.trace import Trace
+
+LEAST_SAMPLES = 5  # without a figure of any card, at the end of the run: fewer may be one slow answer of the driver
+
+
+def notes(trace: Trace) -> Iterator[str]:
+    """That samples of the machine go on without the card's figures, and since when."""
+    columns = [column for key, column in trace.samples.items() if key.startswith("gpu_")]
+    if not columns:
+        return
+    told = np.flatnonzero(np.isfinite(np.array(columns)).any(axis=0))
+    at = trace.samples["time_ms"]
+    if len(told) and len(at) - 1 - told[-1] >= LEAST_SAMPLES:
+        yield (
+            f"the GPU's driver told nothing of the card from {plain(at[told[-1]] / 1e3)} s of the run on: what is said "
+            "of the card is of the time before; `slowtrain doctor` and the kernel's log tell whether it was lost"
+        )
