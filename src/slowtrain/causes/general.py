@@ -152,8 +152,9 @@ def _starting(trace: Trace, part: Category) -> Reason:
     why = waits if waiting else f"that is {starts}"
     says = f"for {_of(trace, part)} no operation computes: {why}{_longest_op(trace)}"
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
-    title = "starting the step's operations takes a large part of it"
-    title = "the step's threads wait for a core" if waiting else title
+    title = (
+        "the step's threads wait for a core" if waiting else "starting the step's operations takes a large part of it"
+    )
     where = () if trace.fact("profile") else step_places(trace)
     return Reason("host/launch-bound", title, says, gone, where, numbers, _together(trace, where))
 

@@ -79,11 +79,6 @@ class WindowDivision:
     device: Table
     call_idle: Mapping[str, float]
 
-    @property
-    def device_ms(self) -> float:
-        """All that the device did, copies and the host's ops included."""
-        return sum(ms for parts in self.device.values() for ms in parts.values())
-
 
 def settled(found: Cadence) -> Cadence:
     """Steps without the first two, if enough are left."""

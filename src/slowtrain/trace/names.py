@@ -47,7 +47,6 @@ DERIVED_LINES = frozenset(
 # The process's name or the thread's; on macOS and Windows there may be the thread's id alone. [C V J T]
 PYTHON_THREAD = late(r"(?:i?python[\d.]*w?(?:\.exe)?|Python|main|MainThread)(?:/.*)?")
 FRAMEWORK_THREADS = ("tf_", "grpc", "pjrt_")  # pools of the frameworks, whatever they run [C V H]
-INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
 # Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
 POOL_THREADS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
 INPUT_THREADS = ("tf_data_",)  # tf_data_iterator_resource, tf_data_private_threadpool, … [C V]
