@@ -96,7 +96,7 @@ bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on t
 memory-table: $(VENV)/.wheel ## foretold against actual largest batch, 16 models, 3 limits (hours; goes on where it ended)
 	$(BIN)/python clinic/memory_table.py --markdown docs/memory.md
 
-gpu: $(VENV)/.wheel ## all that needs a card: pairs, cures, cost, memory (12 minutes; goes on where it ended; TENSORFLOW='tensorflow[and-cuda]')
+gpu: $(VENV)/.wheel ## all that needs a card: pairs, gains, cost, memory (12 minutes; goes on where it ended; TENSORFLOW='tensorflow[and-cuda]')
 	$(BIN)/python clinic/gpu.py --budget 12m --markdown docs/gpu.md
 
 gpu-recordings: $(VENV)/.wheel ## what is said of the recordings of TensorFlow on an H200, against the truth; needs no card

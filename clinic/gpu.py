@@ -1,16 +1,17 @@
 """TensorFlow on this machine's card: everything that needs one, the most important first.
 
     python clinic/gpu.py --budget 12m --markdown docs/gpu.md        on a machine with a card: make gpu
+    python clinic/gpu.py --constants --budget 4m                    the link, cures, command buffers, neighbours
     python clinic/gpu.py --small --only pair:sensor_dense           tries the same on a CPU, at small sizes
     python clinic/gpu.py --recordings FOLDER --markdown docs/gpu.md  the table of the recordings alone; needs no card
     python clinic/gpu.py --budget 0 --markdown docs/gpu.md          the tables of what is known, nothing measured
 
-In this order: ``doctor``; what the link gives; what cures give, variants in turns; XLA's command buffers under the
-profiler; neighbours on the card; what is said of the scripts of clinic/gpu_tensorflow; the gain of its pairs; what
-recording costs; the memory forecast against the largest batch that fits; the crossover. Each result is appended to
-``results.jsonl`` in the output folder as soon as it is there. The next call goes on with what is missing, so that a
-call can be cut at any moment. What no longer fits into the budget is left for the next call. Nothing else may use the
-card meanwhile.
+In this order: ``doctor``; what is said of the scripts of clinic/gpu_tensorflow; the gain of its pairs; what recording
+costs; the memory forecast against the largest batch that fits; the crossover. With ``--constants``, the measurements
+from which the program takes its constants: the link, cures with their variants in turns, XLA's command buffers under
+the profiler, neighbours on the card. Each result is appended to ``results.jsonl`` in the output folder as soon as it
+is there. The next call goes on with what is missing, so a call can be cut at any moment. What no longer fits into the
+budget is left for the next call. Nothing else may use the card meanwhile.
 """
 
 from __future__ import annotations
@@ -42,9 +43,15 @@ CURES = (
 BUFFERS = ("off", "on")
 TRAININGS = ("loops", "small dense", "residual")
 SHARED_WITH = ("nobody", "short", "long")
-CURES_MOST_S = 180  # of one call, so that twelve minutes reach the pairs, too
-OVERHEAD_PAIRS = 6  # the fewest whose range is an interval of 95 %
-MEMORY_MODELS = ("plain_cnn", "transformer")
+CURES_MOST_S = 180  # of one call, so that the other constants are reached, too
+# Seconds that each kind of job takes on a fast card. The twelve recorded runs of such scripts took 16 to 74 s, half of
+# them 24 s or less, of which 8 to 10 s are imports; these overlap with the job before. Nobody has measured the others.
+SECONDS = {
+    "doctor": 10, "pair": 15, "healthy": 15, "gain": 8, "overhead": 20, "memory": 50, "crossover": 45,
+    "link": 15, "cures": 90, "buffers": 40, "sharing": 50,
+}  # fmt: skip
+OVERHEAD_PAIRS = 2  # each takes many turns; from six pairs on the table gives an interval, below that the range
+MEMORY_MODELS = ("plain_cnn",)
 LIMIT_MB, SMALL_LIMIT_MB = 40_960, 512
 FITTING_TRIES = 9  # batches tried on the card for one model: the bracket, then halves of it down to 2 %
 LEAST_LEFT_S = 5.0  # with less than that left nothing is begun
@@ -64,30 +71,37 @@ class OutOfTimeError(Exception):
 
 
 def jobs(machine: Machine) -> list[Job]:
-    """All of it, the most important first."""
-    small = ["--small"] if machine.small else []
-    found = [
-        Job(("doctor",), 10, functools.partial(doctor, machine)),
-        Job(("link",), 15, functools.partial(bench, machine, ["link.py"])),
-    ]
-    found.append(Job(tuple(f"cures:{name}" for name in CURES), 60, functools.partial(cures, machine, small)))
-    for setting in BUFFERS:
-        items = tuple(f"buffers:{setting}:{training}" for training in TRAININGS)
-        found.append(Job(items, 40, functools.partial(buffers, machine, setting, small)))
-    items = tuple(f"sharing:{kind}" for kind in SHARED_WITH)
-    found.append(Job(items, 50, functools.partial(bench, machine, ["profiling.py", "sharing", *small])))
+    """What ``make gpu`` does, the most important first. The seconds add up to less than twelve minutes."""
+    found = [_job(("doctor",), functools.partial(doctor, machine))]
     for script in labelled():
         kind = "pair" if script.causes else "healthy"
-        found.append(Job((f"{kind}:{script.name}",), 20, functools.partial(judge, machine, script)))
+        found.append(_job((f"{kind}:{script.name}",), functools.partial(judge, machine, script)))
     pairs = [script for script in labelled() if script.fixed is not None]
-    found += [Job((f"gain:{s.name}",), 22, functools.partial(time_both, machine, s)) for s in pairs]
+    found += [_job((f"gain:{s.name}",), functools.partial(time_both, machine, s)) for s in pairs]
     for number in range(OVERHEAD_PAIRS):
         for loop in ("loop", "fit"):
             item = f"overhead:{loop}:{number}"
-            found.append(Job((item,), 40, functools.partial(recording_cost, machine, item, loop, number)))
-    found += [Job((f"memory:{m}",), 120, functools.partial(memory, machine, m)) for m in MEMORY_MODELS]
-    found.append(Job(("crossover:sensor_dense",), 70, functools.partial(crossover, machine, "sensor_dense")))
+            found.append(_job((item,), functools.partial(recording_cost, machine, item, loop, number)))
+    found += [_job((f"memory:{m}",), functools.partial(memory, machine, m)) for m in MEMORY_MODELS]
+    found.append(_job(("crossover:sensor_dense",), functools.partial(crossover, machine, "sensor_dense")))
     return found
+
+
+def constant_jobs(machine: Machine) -> list[Job]:
+    """The measurements from which the program takes its constants."""
+    small = ["--small"] if machine.small else []
+    found = [_job(("link",), functools.partial(bench, machine, ["link.py"]))]
+    found.append(_job(tuple(f"cures:{name}" for name in CURES), functools.partial(cures, machine, small)))
+    for setting in BUFFERS:
+        items = tuple(f"buffers:{setting}:{training}" for training in TRAININGS)
+        found.append(_job(items, functools.partial(buffers, machine, setting, small)))
+    items = tuple(f"sharing:{kind}" for kind in SHARED_WITH)
+    found.append(_job(items, functools.partial(bench, machine, ["profiling.py", "sharing", *small])))
+    return found
+
+
+def _job(items: tuple[str, ...], run: Callable[[float], Iterator[dict[str, Any]]]) -> Job:
+    return Job(items, SECONDS[items[0].partition(":")[0]], run)
 
 
 def bench(machine: Machine, command: list[str], left_s: float, **environment: str) -> Iterator[dict[str, Any]]:
@@ -160,7 +174,7 @@ def recording_cost(machine: Machine, item: str, loop: str, number: int, left_s: 
     import overhead
 
     os.environ.update({k: v for k, v in machine.environment.items() if k.startswith(("TF_", "XLA_"))})
-    seconds = 3.0 if machine.small else 8.0
+    seconds = 3.0 if machine.small else 5.0
     folder = machine.folder / "overhead"
     folder.mkdir(exist_ok=True)
     (folder / "steps.py").write_text(overhead.SCRIPT, encoding="utf-8")
@@ -311,6 +325,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=seconds_of, default=720.0, metavar="TIME", help="90s, 12m; default: 12m")
     parser.add_argument("--only", nargs="*", default=[], help="parts of items' names, such as pair: or cures:wide")
+    parser.add_argument("--constants", action="store_true", help="the measurements behind the program's constants")
     parser.add_argument("--small", action="store_true", help="sizes for a CPU; such results are in no table")
     parser.add_argument("--out", type=Path, help="default: build/gpu, with --small build/gpu-small")
     parser.add_argument("--recordings", type=Path, metavar="FOLDER", help="only the table of these recordings")
@@ -326,7 +341,8 @@ def main() -> int:
         return 0
     until = time.monotonic() + args.budget
     with Machine(folder.resolve(), args.small, look=args.budget > 0 and not args.list) as machine:
-        wanted = [j for j in jobs(machine) if not args.only or any(o in i for o in args.only for i in j.items)]
+        known = constant_jobs(machine) if args.constants else jobs(machine)
+        wanted = [j for j in known if not args.only or any(o in i for o in args.only for i in j.items)]
         if args.list:
             lines = gpu_results.read(machine.results)
             for item in (item for job in wanted for item in job.items):

@@ -56,6 +56,15 @@ def test_it_does_only_what_is_missing(gpu: Any, machine: Any) -> None:
     assert written(machine) == [("a", False), ("b", False)]
 
 
+def test_all_of_it_is_planned_for_twelve_minutes(gpu: Any, machine: Any) -> None:
+    planned = gpu.jobs(machine)
+    assert sum(one.seconds for one in planned) <= 720
+    items = [item for one in planned for item in one.items]
+    assert len([item for item in items if item.startswith("pair:")]) >= 16
+    assert len([item for item in items if item.startswith("healthy:")]) == 3
+    assert {"doctor", "crossover:sensor_dense"} < set(items)
+
+
 def test_what_fails_keeps_its_results_and_is_tried_once_more(gpu: Any, machine: Any) -> None:
     failing = [job(gpu, "a", "b", ends=ValueError("broken")), job(gpu, "c")]
     for _ in range(3):
