@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -107,6 +107,9 @@ corpus: $(VENV)/.wheel ## slowtrain lint on well-known packages (fetched), each 
 
 docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
 	$(BIN)/python docs/generate.py
+
+shape: ## size, import cycles, what a cause reaches, names: today, limit and target
+	@$(PYTHON) tests/shape.py
 
 fuzz: $(VENV)/.wheel ## property-based tests with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m fuzz $(TESTS) $(PYTEST)
