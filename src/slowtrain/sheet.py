@@ -35,9 +35,7 @@ WORST_FIRST = (
 
 
 def sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
-    """Judges facts; ``given`` is the name of the facts file, if there is one. Damaged facts may raise any
-    exception.
-    """
+    """Judges facts. ``given`` is the name of the facts file, if any. Damaged facts may raise any exception."""
     trace = bare(facts)
     checks = judge(facts_of(trace))
     found = diagnose.examine(trace, causes())

@@ -1,4 +1,4 @@
-"""What XLA says of a TPU's memory: a program that does not fit, a reservation that the runtime could not make."""
+"""XLA's messages about a TPU's memory: a program that does not fit, a reservation that failed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPARSE_CORE = "the SparseCore's, with the tables of embeddings"
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes the figures of one such sentence; whether the line holds one."""
+    """Reads the figures of such a message; returns whether the line is one."""
     if space := _SPACE.search(line):
         used = _USED.search(line)
         builder.kind = Kind.PROGRAM
@@ -67,7 +67,7 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def detail(builder: Builder, line: bytes) -> bool:
-    """A line of what follows: sums, and the largest allocations."""
+    """Reads a line that follows: sums, and the largest allocations."""
     if capacity := _CAPACITY.match(line):
         builder.stats["Limit"] = size(capacity[1], capacity[2]) or 0
     elif allocated := _ALLOCATED.match(line):

@@ -55,9 +55,7 @@ def wanted(cuda: str | None, cudnn: str | None) -> tuple[str, ...]:
 
 
 def beside(cuda: str | None) -> tuple[str, ...]:
-    """Libraries that it loads later, for a profile or several GPUs. If one is missing, the GPU is seen
-    nevertheless.
-    """
+    """Libraries that it loads later, for a profile or several GPUs. The GPU is seen without them."""
     return BESIDE.get(major(cuda) or 0, ())
 
 
