@@ -16,8 +16,7 @@ ALONE = "alone"
 ONE_CORE = "on one core"
 BUSY = "beside busy cores"
 ALL = (ALONE, ONE_CORE, BUSY)
-# Ends with its parent, however the parent ends.
-# Also if the parent ended before this process could ask to be notified.
+# Ends with its parent, however the parent ends, and also if that happened before the process began to watch it.
 _SPIN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent: sum(range(10**6))"
 
 
