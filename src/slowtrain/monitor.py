@@ -259,7 +259,7 @@ def _stem() -> str:
 
 
 class Monitoring:
-    """The part of ``slowtrain.Monitor`` that is independent of Keras: records from its creation to the end of ``fit``.
+    """A Keras callback that records training, from its creation to the end of ``fit``.
 
     A second ``fit`` makes another recording. ``run`` is the newest.
     """

@@ -340,10 +340,7 @@ BESIDE: Mapping[int, tuple[str, ...]] = {
     12: ("libcupti.so.12", "libnvJitLink.so.12", "libnccl.so.2"),
     13: ("libcupti.so.13", "libnvJitLink.so.13", "libnccl.so.2"),
 }
-"""CUDA major version -> libraries of its profiler, its linker and several GPUs (cuda-sonames).
-
-The GPU is seen without.
-"""
+"""CUDA major version -> libraries for profiles, linking and several GPUs; optional (cuda-sonames)."""
 
 WHEELS: Mapping[str, str] = {
     "libcudart": "nvidia-cuda-runtime",
