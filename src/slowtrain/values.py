@@ -28,7 +28,7 @@ def _dataclass(**options: bool) -> Callable[[type[Any]], type[Any]]:
 
 
 def _completed(cls: type[Any], *, eq: bool) -> type[Any]:
-    # else the standard library builds it from the signature of an __init__ that does not exist yet
+    # Else the standard library builds it from the signature of an __init__ that does not exist yet.
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     fields = dataclasses.fields(cls)

@@ -33,7 +33,7 @@ BETWEEN = {
     **dict.fromkeys((Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
     **dict.fromkeys((Category.COMPILE, Category.GC), 0.0),
 }
-# of the function calls for a batch: if fewer are left, the rest no longer depends on the cost of starting calls
+# Of the function calls for a batch: if fewer are left, the rest no longer depends on the cost of starting calls.
 FEWER = 0.5
 # If Python made the input in another thread, or very many calls did, the rest of a step gets shorter without the GIL,
 # its place in the executors' queues and its cache misses. The gain exceeds what any step shows, because no step runs

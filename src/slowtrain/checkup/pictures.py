@@ -15,7 +15,7 @@ from slowtrain.trace.pipeline import Node, Pipeline, Written
 NEAR = 0.02  # of the run: windows closer than this are drawn as one
 MOST_POINTS = 4000  # of a chart; longer series keep the minimum and maximum of each stretch
 LANES = ("next", "feed", "function", "readback", "callback", "trace", "gc", "gradient")
-# windows of other kinds than the profiler's
+# Windows of other kinds than the profiler's.
 OTHERS = {"objects": "objects counted", "allocations": "allocations recorded"}
 SERIES = (
     ("memory of the process", "rss_bytes", "bytes"),

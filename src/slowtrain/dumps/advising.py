@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, Outcome
 
-# newer versions name it XLA_CLIENT_MEM_FRACTION, and still accept this name
+# Newer versions name it XLA_CLIENT_MEM_FRACTION, and still accept this name.
 FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 USUAL, MOST = 0.75, 0.95  # of the GPU's memory: JAX's default, and the most that leaves enough for the driver
 ALIKE = 32  # pieces of one size from one op: normally more than a model has layers of one shape

@@ -10,7 +10,7 @@ import re
 from slowtrain.model.exhaustion import Purpose, Request
 
 _OPTIMIZER = re.compile(rb"[/\\]optim(?:izers?)?[/\\]|[/\\](?:base_)?optimizer(?:_v2)?\.py|[/\\]optax[/\\]")
-# these compute the gradients first
+# These compute the gradients first.
 _NOT_YET = {b"minimize", b"compute_gradients", b"_compute_gradients", b"get_gradients"}
 _INITIALIZER = re.compile(rb"[/\\]initializers?(?:[/\\]|_v\d)|[/\\]init_ops(?:_v2)?\.py")
 _MAKES = {

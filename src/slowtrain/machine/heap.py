@@ -40,7 +40,7 @@ class Heap:
         self._due = begun + (self._clock() - begun) / COST_SHARE
         if not told.uordblks:
             return None
-        # the end of the heap is returned to the system
+        # The end of the heap is returned to the system.
         return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))
 
 

@@ -25,7 +25,7 @@ from slowtrain.values import dataclass
 
 Floats = NDArray[np.float64]
 _NUMBERED = re.compile(r"(__(?:inference|forward|backward)_\w*?)_\d+\b")
-# the largest deviation from the ratio of batches at which a ratio of counts still follows it: warm-up adds some
+# The largest deviation from the ratio of batches at which a ratio of counts still follows it: warm-up adds some.
 PER_SAMPLE = 0.25
 
 

@@ -13,7 +13,7 @@ NO_LIMIT_BYTES = 1 << 50
 # Share of the limit that is always kept free, because ops of several threads come in another order in each run. Without
 # it a transformer under 256 MiB was promised 204 samples: 203 fitted, 204 did not.
 LEAST_MARGIN = 0.01
-# batches down to this share below the answer are tried as well, because pieces fall differently at every size
+# Batches down to this share below the answer are tried as well, because pieces fall differently at every size.
 NEAR = 1 / 64
 
 

@@ -28,7 +28,7 @@ def under(circumstance: str) -> Iterator[None]:
     """
     if circumstance == ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = os.sched_getaffinity(0)
-        # so that several probes do not all use the same core
+        # So that several probes do not all use the same core.
         os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
         try:
             yield

@@ -26,7 +26,7 @@ from slowtrain.verify.proving import STEADY_S, STEPS, differing, foretold, judge
 from slowtrain.verify.seen import Seen, least_s
 
 DIAGNOSED_S = 60.0  # of training in a diagnosis: two windows, and a few hundred steps of most scripts
-# of the time left may go into a diagnosis; only the first may take the larger part if time is short
+# Of the time left may go into a diagnosis; only the first may take the larger part if time is short.
 PART, MOST_PART = 0.3, 0.4
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 ONCE_FULL = "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"

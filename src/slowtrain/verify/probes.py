@@ -329,7 +329,7 @@ class _Told(BaseException):
 
 @contextlib.contextmanager
 def _input(content: bytes | None) -> Iterator[Any]:
-    # also for empty input: in some containers /dev/null is a plain file with text
+    # Also for empty input: in some containers /dev/null is a plain file with text.
     with tempfile.TemporaryFile() as file:
         file.write(content or b"")
         file.seek(0)

@@ -24,7 +24,7 @@ BRACKET = 0.01
 # but does with 604 and with 624 to 664; with 612 it fits beside busy cores.
 BELOW = 0.99  # of the largest batch that fitted once: it has to fit in every circumstance
 ANSWER = 0.985  # of that batch: the answer, which has to fit itself
-# repetitions of all circumstances in which the answer has to fit; with one, three of 37 answers failed in a later run
+# Repetitions of all circumstances in which the answer has to fit; with one, three of 37 answers failed in a later run.
 ROUNDS = 3
 CLEAR = 0.99  # of the smallest batch that failed
 LOWER = 0.98  # times the batch that did not fit

@@ -36,7 +36,7 @@ class Metrics:
             raise InputError(f"cannot listen at {ADDRESS}:{port} ({error.strerror}); choose another port") from error
         self.port = int(self._server.server_port)
         if hasattr(os, "register_at_fork"):
-            # else a forked process would keep the port without answering
+            # Else a forked process would keep the port without answering.
             os.register_at_fork(after_in_child=self._server.socket.close)
 
     def __call__(self, frame: Frame) -> None:
