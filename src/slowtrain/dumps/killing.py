@@ -30,6 +30,12 @@ _SLURM = re.compile(
 _CONTAINER = re.compile(rb"low on resource: memory|\bOOMKilled\b(?!\"?[:=] ?(?:false|False))")
 _NOTEBOOK = re.compile(rb"tried to allocate more memory than is available|after using all available RAM")
 _RAY = re.compile(rb"killed due to the node running low on memory")
+_LIMITS = (
+    (_SLURM, SLURM),
+    (_CONTAINER, CONTAINER),
+    (_NOTEBOOK, "the notebook's limit"),
+    (_RAY, "Ray's memory monitor"),
+)
 _SHELL = re.compile(
     rb"(?:\S{1,300}: line \d{1,9}: +\d{1,10} |\[\d{1,4}\]\s{1,4}[+-]?\s{1,4}(?:\d{1,10} )?|zsh: |\(?\d{1,10}\)? )?"
     rb"[Kk]illed(?:: 9)?(?:\s{2,}.{0,2000}|\s+python.{0,2000}|\s*)\Z"
@@ -66,17 +72,9 @@ def read(line: bytes, builder: Builder) -> bool:
     if oom := _OOM_KILL.search(line):
         builder.who = CONTAINER if oom[1] == b"CONSTRAINT_MEMCG" else KERNEL
         return True
-    if _SLURM.search(line):
-        builder.who = SLURM
-        return True
-    if _CONTAINER.search(line):
-        builder.who = CONTAINER
-        return True
-    if _NOTEBOOK.search(line):
-        builder.who = "the notebook's limit"
-        return True
-    if _RAY.search(line):
-        builder.who = "Ray's memory monitor"
+    who = next((who for pattern, who in _LIMITS if pattern.search(line)), None)
+    if who is not None:
+        builder.who = who
         return True
     if _BUS.search(line):
         builder.who, builder.allocator = SHARED, SHARED

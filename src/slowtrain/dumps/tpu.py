@@ -18,8 +18,6 @@ _EXCEEDS = re.compile(rb"Allocation \(size=(\d{1,19})\) would exceed memory \(si
 _CAPACITY = re.compile(rb"\s*HBM capacity " + SIZE)
 _ALLOCATED = re.compile(rb"\s*Currently allocated:\s+" + SIZE)
 _PART = re.compile(rb"\s+(arguments|global|HLO temp|output|heap allocations[^\d]{0,40}?)\s+" + SIZE)
-_PARTS = {b"arguments": "the program's arguments", b"global": "its constants", b"HLO temp": "its temporaries",
-          b"output": "its results"}  # fmt: skip
 _DETAIL = re.compile(
     rb"\s*(?:\Z|;|Total hbm usage|Output size|Program \w+ requirement|Largest program allocations|Heap allocator|"
     rb"Persistent allocations|reserved|program\b|scoped|overlays|stack|Max free chunk|Top-of-Memory|Available after|"
@@ -74,8 +72,8 @@ def detail(builder: Builder, line: bytes) -> bool:
         builder.stats["InUse"] = size(allocated[1], allocated[2]) or 0
     elif part := _PART.match(line):
         bytes_ = size(part[2], part[3])
-        if part[1] in _PARTS and bytes_:
-            builder.parts[_PARTS[part[1]]] = bytes_
+        if part[1] in xla.PARTS and bytes_:
+            builder.parts[xla.PARTS[part[1]]] = bytes_
     elif expansion := _EXPANSION.match(line):
         builder.expansions[builder.newest_op] = float(expansion[1])
     else:

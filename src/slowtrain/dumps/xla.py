@@ -39,11 +39,16 @@ BUFFER_REST = re.compile(
     rb"deduplicated|Operator:)"
 )
 ASSIGNED = re.compile(rb"\s+(parameter|constant|maybe_live_out|preallocated temp) allocation: +" + SIZE)
+# The parts of a program by the names in XLA's sums: first those of buffer assignment, then those of a TPU's list.
 PARTS = {
     b"parameter": "the program's arguments",
     b"constant": "its constants",
     b"maybe_live_out": "its results",
     b"preallocated temp": "its temporaries",
+    b"arguments": "the program's arguments",
+    b"global": "its constants",
+    b"output": "its results",
+    b"HLO temp": "its temporaries",
 }
 
 
