@@ -1,8 +1,7 @@
 """What got slower or faster between two runs, by category, with the noise of each.
 
-Steps of one run are not independent: means are taken over stretches of neighbouring steps,
-and the spread of those means is the noise (batch means). A change counts when it is larger
-than the noise of both runs together.
+Steps of one run are not independent, so means are taken over stretches of neighbouring steps, and the spread of those
+means is the noise (batch means). A change counts if it exceeds the noise of both runs together.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from slowtrain.model.proof import Change, Comparison
 from slowtrain.trace import Floats, Trace
 
 STRETCHES = 20
-SAME = 0.01  # by which a step's samples may differ: the last batch of an epoch is a smaller one
+SAME = 0.01  # by which a step's samples may differ, because the last batch of an epoch is smaller
 THOUSAND = 1000.0
-SURE = 2.0  # standard errors: 95 % of the differences that are only noise lie within
+SURE = 2.0  # standard errors: 95 % of pure noise lies within
 
 
 def compare(before: Trace, after: Trace, names: tuple[str, str]) -> Comparison:
-    """Mean steady steps of two runs, category by category, the largest change first; and where both runs went.
+    """Mean steady steps of two runs, category by category, the largest change first, and the phases of both runs.
 
-    Where a step of one takes more samples than a step of the other, both are told per thousand samples.
+    If a step has more samples in one run than in the other, both are given per thousand samples.
     """
     sizes = _samples(before), _samples(after)
     samples = (sizes[0], sizes[1]) if sizes[0] and sizes[1] and abs(sizes[1] / sizes[0] - 1) > SAME else None
@@ -47,7 +46,7 @@ def compare(before: Trace, after: Trace, names: tuple[str, str]) -> Comparison:
 
 
 def _scripts(before: Trace, after: Trace) -> tuple[str, str] | None:
-    """The names of the scripts or modules that ran, where both are known and differ."""
+    """The names of the scripts or modules that ran, if both are known and differ."""
     first, second = (_script(t) for t in (before, after))
     return (first, second) if first and second and first != second else None
 
@@ -59,13 +58,13 @@ def _script(trace: Trace) -> str:
 
 
 def _samples(trace: Trace) -> float:
-    """Of a mean steady step; 0 where that is not known of each."""
+    """Samples of a mean step; 0 unless every step's are known."""
     sizes = trace.steps.size[trace.steps.steady] if len(trace.steps.size) == len(trace.steps) else trace.steps.size[:0]
     return float(sizes.mean()) if len(sizes) and (sizes > 0).all() else 0.0
 
 
 def _run(before: Trace, after: Trace) -> tuple[tuple[str, float, float], ...]:
-    """The phases of both runs, ms, the largest change first."""
+    """The phases of both runs in ms, the largest change first."""
     first, second = ({p.name: p.ms for p in t.run.parts} for t in (before, after))
     rows = [(name, first.get(name, 0.0), second.get(name, 0.0)) for name in dict.fromkeys((*first, *second))]
     return tuple(sorted(rows, key=lambda r: -abs(r[2] - r[1])))
@@ -83,7 +82,7 @@ def _mean(column: Floats) -> float:
 
 
 def _error(column: Floats) -> float:
-    """Standard error of the mean from the means of stretches; infinite where there are too few steps to tell."""
+    """Standard error of the mean, from the means of stretches; infinite if there are too few steps."""
     stretches = min(STRETCHES, len(column) // 2)
     if stretches < 3:
         return float("inf")

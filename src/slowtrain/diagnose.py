@@ -1,4 +1,4 @@
-"""Runs every cause over a trace: what was found, ranked by what it is worth; what is healthy; what is unchecked."""
+"""Runs every cause over a trace: causes found, ranked by their saving; healthy ones; unchecked ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from slowtrain.trace import Trace
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, replay
 
-# A smaller speed-up is not reported. Of a step a tenth is what attribution and replay can tell from each other's
-# errors (docs/scoreboard.md); of the whole run, whose parts are timed by themselves, a twentieth.
+# A smaller speed-up is not reported. For a step it is a tenth, which attribution and replay can tell from their own
+# errors (docs/scoreboard.md). For the whole run, whose parts are timed separately, it is a twentieth.
 WORTH = {"step": 1.1, "run": 1.05}
-LEAST_RUN_SHARE = 0.02  # nor is what saves less than this of the whole run, when it is no part of a step
+LEAST_RUN_SHARE = 0.02  # of the whole run: a smaller saving outside the steps is not reported either
 
 Found = list[tuple[Diagnosis, Sequence[Remedy]]]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """``together`` is what all the diagnoses' cures would save at once; None without diagnoses."""
+    """``together``: what the cures of all diagnoses would save at once; None without diagnoses."""
 
     diagnoses: tuple[Diagnosis, ...] = ()
     healthy: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Findings:
 
 
 def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
-    """Every cause is in exactly one of the three outcomes."""
+    """Puts every cause into exactly one of the three outcomes."""
     found: Found = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
@@ -48,8 +48,8 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
             unchecked.append(Unchecked(cause.id, missing))
             continue
         one = _one(cause, trace)
-        # Too few steps prove neither that a step is slow for this reason nor that it is not; nor do steps of which
-        # nobody knows what is in them that it is not.
+        # Too few steps prove neither that a step is slow for this reason nor the opposite. Steps with unknown contents
+        # cannot prove the opposite.
         few = not trace.enough and (one is None or _of_step(one))
         blind = trace.untold and one is None and not trace.fact("profile")
         if Signal.STEPS in wanted and (few or blind):
@@ -63,15 +63,16 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
         ids = {d.cause for d, _ in told}
         healthy = [id_ for id_ in healthy if id_ not in ids]
         unchecked = [u for u in unchecked if u.cause not in ids]
-    # What saves most of the run comes first; between equals, what saves most of its own scope.
+    # The largest saving of the run comes first; of equal ones, the largest saving of its own scope.
     named = {c.id: c for c in causes}
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
-    # The recorded run is often a short sample of a training: what hangs on its length stands behind what a step gains.
+    # The recorded run is often a short sample of a training. So a saving that depends on its length comes after one of
+    # a step.
     each_step = any(d.saving.scope == "step" and d.saving.speedup >= WORTH["step"] for d, _ in found)
     last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
 
     def group(one: Diagnosis) -> int:
-        """0: what costs more the longer the run; 1: what gains whatever its length; 2: what hangs on it; 3: no gain."""
+        """0: costs grow with the run; 1: gains at any length; 2: depends on the length; 3: no gain."""
         if one.cause in last:
             return 2
         if last and one.saving.speedup <= 1.0:
@@ -86,13 +87,13 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
 
 
-ALIKE = 0.95  # of what another saves: two prices are no closer to each other than they are to the truth
+ALIKE = 0.95  # ratio of two savings that counts as equal, because prices are no more accurate than that
 
 
 def _gentler_first(
     found: list[tuple[Diagnosis, Sequence[Remedy]]],
 ) -> list[tuple[Diagnosis, Sequence[Remedy]]]:
-    """Of two neighbours that save about the same of a step, the one whose cure changes less comes first."""
+    """Orders neighbours with about the same saving of a step: the cure that changes less comes first."""
     ordered = list(found)
     for i in range(len(ordered) - 1):
         (one, _), (other, _) = ordered[i : i + 2]
@@ -104,13 +105,13 @@ def _gentler_first(
 
 
 def _changes(one: Diagnosis) -> tuple[int, bool]:
-    """How much the gentlest cure changes of what is trained; of two alike the one that ``fix`` makes comes first."""
+    """How much the gentlest cure changes of training; of two equal ones, the one that ``fix`` applies comes first."""
     return min(((EFFECTS.index(p.effect), not p.edits) for p in one.prescriptions), default=(len(EFFECTS), True))
 
 
 def _general(trace: Trace, found: Found) -> Found:
-    """What is told of the largest part that nothing found is about: of a step, or of a run that is hardly steps."""
-    if trace.fact("doctor") or trace.fact("profile"):  # a profile tells neither lines nor what is outside its window
+    """Diagnoses of the largest part that no cause explains: of a step, or of a run that is hardly steps."""
+    if trace.fact("doctor") or trace.fact("profile"):  # a profile has neither lines nor anything outside its window
         return []
     told: Found = []
     for part in general.unexplained_parts(trace, found) if trace.enough and not trace.untold else ():
@@ -142,12 +143,12 @@ def _told(
     return Diagnosis(cause, title, evidence, saving, share, cures), remedies
 
 
-EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes training
-MOST_SEEN = 2  # lines of the text beside those that were measured
+EFFECTS = tuple(Effect)  # in the order of the enumeration: exact, equivalent, changes training
+MOST_SEEN = 2  # lines from lint after those that were measured
 
 
 def _rank(one: Diagnosis) -> tuple[float, float, tuple[int, bool], str]:
-    """What saves most comes first; of two that save alike the one whose cure changes least of what is trained."""
+    """The largest saving comes first; of equal ones, the one whose cure changes least of training."""
     return -round(one.run_share, 3), -round(one.saving.speedup, 2), _changes(one), one.cause
 
 
@@ -164,7 +165,7 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     saving = price(trace, remedies, scope)
     share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
     small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
-    # Of a machine's facts alone nothing is timed: what is wrong there is told whatever it costs.
+    # Facts of a machine alone have no timings, so what is wrong there is reported at any cost.
     if small and not cause.matters_in(trace) and not trace.fact("doctor"):
         return None
     prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
@@ -172,13 +173,13 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
 
 
 def _pointed(cause: Cause, trace: Trace, evidence: Evidence) -> Evidence:
-    """With the lines that show the same cause in the text alone behind those that were measured."""
+    """Evidence with the lines from lint after the measured lines."""
     seen = shown.lines(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
     return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MOST_SEEN]))))
 
 
 def _shown(trace: Trace, prescription: Prescription) -> Prescription:
-    """With the diff of its edits; without edits where they would not give a file that Python can read."""
+    """The prescription with the diff of its edits; without edits if they would not give valid Python."""
     parts = []
     for file in dict.fromkeys(edit.file for edit in prescription.edits):
         source = text_of(trace, file)

@@ -1,14 +1,14 @@
-"""The few ways in which Slowtrain stops, each with its documented exit code.
+"""The errors with which Slowtrain stops, each with its documented exit code.
 
-A message says in one line what happened, where, and what to do next. It is printed in
-one place, :mod:`slowtrain.cli`; nobody else prints an error or calls ``sys.exit``.
+A message says in one line what happened, where, and what to do next. Only :mod:`slowtrain.cli` prints errors; no other
+module prints them or calls ``sys.exit``.
 """
 
 from __future__ import annotations
 
 
 class SlowtrainError(Exception):
-    """Something that the user can act on."""
+    """An error that the user can act on."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""For code that people own: a Keras callback, and a ``with`` block for loops and notebooks.
+"""A Keras callback, and a ``with`` block for loops and notebooks, to record from inside a script.
 
     model.fit(…, callbacks=[slowtrain.Monitor()])
 
@@ -6,8 +6,8 @@
         …
     run.checkup()
 
-Both make the same recording as ``slowtrain run`` does, inside the running process. In a process that ``slowtrain
-run`` records already they record nothing again, and say so; alerts and metrics work there all the same.
+Both make the same recording as ``slowtrain run``, inside the running process. If ``slowtrain run`` already records the
+process, they record nothing and say so; alerts and metrics work nevertheless.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shown(Checkup):
     """A checkup that a notebook shows as the HTML report."""
 
     def _repr_html_(self) -> str:
-        # A document of its own: no style and no script of either side reaches the other.
+        # A separate document, so that styles and scripts of the notebook and of the report do not affect each other.
         page = escape(_page(self), quote=True)
         return (
             f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Slowtrain report" '
@@ -66,13 +66,13 @@ def _page(found: Checkup) -> str:
 
 
 class Run:
-    """A recording that was begun here. ``folder`` is where it lies: `slowtrain report` and `watch` take it."""
+    """A recording that was started here. ``folder`` is its path, for `slowtrain report` and `slowtrain watch`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def checkup(self) -> Shown:
-        """What every cause says of the recording: all of it, or so far. Raises ``InputError``."""
+        """The diagnosis of the recording, complete or so far. Raises ``InputError``."""
         from slowtrain import diagnose
         from slowtrain.checkup import checkup
         from slowtrain.trace import build
@@ -88,7 +88,7 @@ class Run:
         return text.render(self.checkup(), width=width)
 
     def frame(self) -> Frame:
-        """How it stands now, as ``slowtrain watch`` shows it."""
+        """The present state, as ``slowtrain watch`` shows it."""
         from slowtrain.watch import Watch
 
         watch = Watch(self.folder, examine=False)
@@ -106,7 +106,7 @@ class Run:
 
 @dataclasses.dataclass
 class Outputs:
-    """What is told of a recording while it is made; all of it optional."""
+    """Optional outputs while a recording is made."""
 
     on_alert: Callable[[Alert], object] | None = None
     alert_command: str | None = None
@@ -115,7 +115,7 @@ class Outputs:
     every_s: float = EVERY_S
 
     def begin(self, folder: Path) -> Callable[[], None]:
-        """Starts them; what is returned ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
+        """Starts them and returns a function that ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
         from slowtrain.watch import following, telling
 
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
@@ -168,7 +168,7 @@ def _without_frame(call: Callable[[Alert], object]) -> Callable[[Alert, Frame], 
 
 
 def figures(frame: Frame) -> dict[str, float]:
-    """The figures of a frame that are worth a curve; what was not measured is left out."""
+    """The figures of a frame that are drawn as curves; what was not measured is omitted."""
     found = {
         "step_ms": frame.step.now_ms,
         "samples_per_s": frame.step.samples_per_s,
@@ -184,7 +184,7 @@ def figures(frame: Frame) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Settings:
-    """How it is recorded. Raises ``InputError`` for what ``slowtrain run`` would not take either."""
+    """How to record. Raises ``InputError`` for values that ``slowtrain run`` rejects as well."""
 
     folder: Path
     name: str | None
@@ -222,11 +222,11 @@ def record(
     prometheus_port: int | None = None,
     tensorboard: str | Path | None = None,
 ) -> Iterator[Run]:
-    """Records what runs inside the block into a new folder below ``folder``; at its end everything is as it was.
+    """Records what runs inside the block into a new folder below ``folder``, and restores everything at its end.
 
-    ``name`` is what that folder's name begins with; ``windows=False`` does without the profiler's and the line
-    tracer's short windows; ``max_disk`` ("1GB") and ``on_nonfinite`` ("stop", "report") are those of ``slowtrain run``.
-    Raises ``InputError`` where nothing can be written, or something is being recorded here.
+    ``name``: the beginning of that folder's name. ``windows=False``: no short windows of the profiler and of the line
+    tracer. ``max_disk`` ("1GB") and ``on_nonfinite`` ("stop", "report") are those of ``slowtrain run``. Raises
+    ``InputError`` if nothing can be written, or if a recording is already in progress here.
     """
     from slowtrain.capture import session
 
@@ -253,15 +253,15 @@ def record(
 
 
 def _stem() -> str:
-    """The script's name; "notebook" where there is none."""
+    """The script's name; "notebook" if there is none."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).stem if file else "notebook"
 
 
 class Monitoring:
-    """What ``slowtrain.Monitor`` does, beside being a Keras callback: records from its making to the end of ``fit``.
+    """A Keras callback that records training, from its creation to the end of ``fit``.
 
-    Given to another ``fit`` it makes another recording. ``run`` is the newest.
+    A second ``fit`` makes another recording. ``run`` is the newest.
     """
 
     def __init__(
@@ -305,18 +305,18 @@ class Monitoring:
         self.run = Run(where)
         self._end = self._outputs.begin(where)
 
-    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  Keras' signature
         if self._session is not None and not self._session.active:
             self._session = None
             self._begin()
         if self._session is not None:
             self._session.loop_begun(getattr(self, "model", None), dict(getattr(self, "params", None) or {}))
 
-    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002  Keras' signature
         self.close()
 
     def close(self) -> None:
-        """Ends the recording: ``fit`` does so when it ends, but not when it fails."""
+        """Ends the recording. ``fit`` does that when it ends, but not when it fails."""
         if self._session is not None:
             self._session.end()
         if self._end is not None:
@@ -324,7 +324,7 @@ class Monitoring:
             self._end = None
 
     def checkup(self) -> Shown:
-        """What every cause says of the newest recording."""
+        """The diagnosis of the newest recording."""
         assert self.run is not None
         return self.run.checkup()
 
@@ -338,7 +338,7 @@ class Monitoring:
 
 
 def __getattr__(name: str) -> Any:
-    """``Monitor`` is made when it is first asked for: only then has there to be a Keras."""
+    """Creates ``Monitor`` at its first use, because only then Keras is needed."""
     if name != "Monitor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from slowtrain.capture import callback

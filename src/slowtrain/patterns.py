@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: most answers use a few of those that name things."""
+"""Regular expressions that are compiled at their first use, because most commands use only a few of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Pattern:
-    """A compiled one's methods and attributes, each looked up once."""
+    """Behaves like a compiled pattern; each attribute is looked up once."""
 
     def __init__(self, pattern: Any, flags: int = 0) -> None:
         self._given = pattern, flags
@@ -15,12 +15,12 @@ class _Pattern:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(re.compile(*self._given), name)  # which keeps what it has compiled
+        found = getattr(re.compile(*self._given), name)  # re caches compiled patterns
         setattr(self, name, found)
         return found
 
 
-if TYPE_CHECKING:  # the checkers know that one
+if TYPE_CHECKING:  # type checkers know re.compile
     late = re.compile
 else:
     late = _Pattern

@@ -1,4 +1,4 @@
-"""What remedies would save, with the range that the tool would bet on."""
+"""What remedies would save, with a calibrated range."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slowtrain.model import Phase, Saving
 from slowtrain.trace import Trace
 from slowtrain.whatif import MOST, Drop, Remedy, Skip, replay
 
-# A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
-# that was wholly the cause's; a step's begins at the first part of what is predicted, or below. Chosen from the
-# scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
+# The range reaches at least to the prediction plus the second share of what the prediction leaves, for a step or run
+# that belongs to the cause completely. A step's range begins at most at the first share of the prediction. Both were
+# chosen from the scoreboard's cures; docs/scoreboard.md counts how many lie inside.
 CURED = (0.6, 0.7)
 
 
 def recording_ms(trace: Trace) -> float:
-    """What of the run the recording itself took, which no cure shortens: its start, and windows beyond their steps."""
+    """The part of the run that the recording took, which no cure shortens: its start, and the cost of windows."""
     told = trace.facts.get("own_ms")
     own = told if isinstance(told, (int, float)) and 0 < told < trace.run_ms else 0.0
     windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
@@ -28,7 +28,7 @@ def _saved_at(
 ) -> float:
     """What ``remedies`` save at the low (0) or high (1) end of their ranges.
 
-    Of several each is taken at its own end: a wide range of one says nothing of the others.
+    Each remedy is taken at its own end, because a wide range of one says nothing about the others.
     """
     if not all(isinstance(r, (Drop, Skip)) for r in remedies):
         return saved_ms * (min, max)[end]((r.spread[end] for r in remedies), default=1.0)
@@ -47,8 +47,8 @@ def _scaled(remedy: Drop | Skip, factor: float) -> Remedy:
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str, *, each_at_its_end: bool = False) -> Saving:
     """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range.
 
-    ``each_at_its_end``: the range is that of several causes, each with a range of its own.
-    The range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
+    ``each_at_its_end``: the range is that of several causes, each with its own range. The range is at least as wide as
+    the scoreboard's cures require (``CALIBRATED_RANGE``).
     """
     remedies = list(remedies)
     after = replay(trace, remedies)

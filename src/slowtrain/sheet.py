@@ -1,4 +1,4 @@
-"""From facts about a computer to the doctor's sheet: the causes' verdicts, every check, what it all rests on."""
+"""Builds the doctor's sheet from facts about a computer: verdict of each cause, all checks, all sources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORST_FIRST = (
 
 
 def sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
-    """Judges facts; those of ``given``, somebody's file, where it is one. May raise what damaged facts raise."""
+    """Judges facts. ``given`` is the name of the facts file, if any. Damaged facts may raise any exception."""
     trace = bare(facts)
     checks = judge(facts_of(trace))
     found = diagnose.examine(trace, causes())
@@ -52,15 +52,15 @@ def sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
 
 
 def bare(facts: Mapping[str, Any]) -> Trace:
-    """A trace of no run at all, only of a machine, for causes to examine.
+    """A trace without a run, which holds only facts of a machine, for the causes to examine.
 
-    What the facts lack is named by the checks themselves: a card may be there and not tell.
+    The checks themselves name what the facts lack: a GPU may be present without reporting everything.
     """
     return Trace(signals=frozenset({Signal.FACTS}), facts={"machine": facts, "doctor": True})
 
 
 def causes() -> Sequence[Cause]:
-    """Those that facts alone can be judged by."""
+    """The causes that facts alone can decide."""
     return [named(name) for name in WORST_FIRST]
 
 
@@ -77,7 +77,7 @@ def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
 
 
 def _first(check: Check) -> str:
-    """What is wrong, short enough for a headline: up to its first reason."""
+    """The finding up to its first reason, short enough for a headline."""
     says = check.sentence
     for mark in ("; ", ", where ", " (it was built"):
         says = says.partition(mark)[0]
@@ -111,7 +111,7 @@ def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _gpus(facts: Mapping[str, Any]) -> str:
-    """NVIDIA's, then what else is there."""
+    """NVIDIA GPUs first, then other GPUs."""
     shown = cards(facts)
     card = ", ".join(
         f"{gpu.get('name')} ({gib(total)})"

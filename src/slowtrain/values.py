@@ -1,9 +1,9 @@
-"""``dataclass(frozen=True)`` as the standard library's, in a tenth of the time until a class has its first instance.
+"""``dataclass(frozen=True)`` with the standard library's behaviour, but a tenth of its cost before the first instance.
 
-There are some three hundred frozen dataclasses here, and most answers need instances of fewer than half of them. The
-standard library writes and compiles six methods for each when it is defined, half a millisecond in all. Here five are
+There are some three hundred frozen dataclasses here, and most commands create instances of fewer than half of them. The
+standard library compiles six methods per class at its definition, half a millisecond in total. Here five of them are
 the same plain functions for every class, and ``__init__`` is compiled when the first instance is made. The fields are
-the standard library's own: ``fields``, ``replace`` and ``asdict`` know these classes
+the standard library's, so ``fields``, ``replace`` and ``asdict`` know these classes
 (docs/decisions/2026-11-26-values.md).
 """
 
@@ -21,14 +21,15 @@ _set = object.__setattr__
 
 
 def _dataclass(**options: bool) -> Callable[[type[Any]], type[Any]]:
-    """``@dataclass(frozen=True)``, or with ``eq=False`` beside it; other kinds are the standard library's to make."""
+    """``@dataclass(frozen=True)``, also with ``eq=False``; other options are passed to the standard library."""
     if options not in OPTIONS:
         raise TypeError(f"of these options the standard library's dataclass is meant: {options}")
     return functools.partial(_completed, eq=options.get("eq", True))
 
 
 def _completed(cls: type[Any], *, eq: bool) -> type[Any]:
-    cls.__doc__ = cls.__doc__ or cls.__name__  # or else the signature, made of the __init__ that is not there yet
+    # Else the standard library builds it from the signature of an __init__ that does not exist yet.
+    cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     fields = dataclasses.fields(cls)
     if hasattr(cls, "__post_init__") or any(f.kw_only for f in fields):
@@ -47,7 +48,7 @@ def _completed(cls: type[Any], *, eq: bool) -> type[Any]:
 
 
 def _later(cls: type[Any]) -> Callable[..., None]:
-    """An ``__init__`` that puts the compiled one in its place; two threads make the same one, and either may stay."""
+    """An ``__init__`` that replaces itself with the compiled one. Two threads may both compile it; either may stay."""
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807
         cls.__init__ = made = _compiled(cls)
@@ -73,15 +74,15 @@ def _compiled(cls: type[Any]) -> Callable[..., None]:
             parameters += [name] * field.init
         if field.init or field.default_factory is not dataclasses.MISSING:
             lines.append(f"_set(self, {name!r}, {value})")
-    exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines), known)  # noqa: S102  of our own source alone
+    exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines), known)  # noqa: S102  only our own source
     made: Callable[..., None] = known["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"  # as it is told of a missing argument
+    made.__qualname__ = f"{cls.__qualname__}.__init__"  # as in the message about a missing argument
     made.__module__ = cls.__module__
     return made
 
 
 class _Made:
-    """Stands for what a factory makes."""
+    """Represents the result of a default factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -128,7 +129,7 @@ def _hash(names: list[str]) -> Callable[[Any], int]:
     return lambda value: hash(parts(value))
 
 
-if TYPE_CHECKING:  # the checkers know that one by name
-    from dataclasses import dataclass as dataclass  # noqa: PLC0414  and it is given on
+if TYPE_CHECKING:  # type checkers know the standard library's decorator by name
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414  an explicit re-export
 else:
     dataclass = _dataclass

@@ -1,10 +1,9 @@
-"""Replays a trace with remedies in place, and says what the run would then take.
+"""Replays a trace with remedies applied, and predicts the duration of the step and of the run.
 
-The replay is step by step: each steady step is its categories in milliseconds, of which a
-remedy takes some away, and its input, which is made either before the rest of the step or
-beside it. Remedies are replayed together, so that two causes which claim the same
-millisecond are paid for it once. On a host whose cores both train and make input, no step
-gets shorter than its processor time over the cores.
+The replay works step by step. Each steady step consists of its categories in milliseconds, of which a remedy removes
+some, and of its input, which is made either before the rest of the step or in parallel with it. Remedies are replayed
+together, so that two causes that claim the same millisecond count it once. On a host whose cores both train and make
+input, no step gets shorter than its processor time divided by the number of cores.
 """
 
 from __future__ import annotations
@@ -20,31 +19,34 @@ from slowtrain.trace.pipeline import Pipeline, widest
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
 from slowtrain.values import dataclass
 
-SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
+SPREAD = (0.7, 1.15)  # of the saved milliseconds, if a remedy has no range of its own: assumed, not measured
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
-# Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
-# more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
-# shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
+# Minimum share of the processor time that makes input, and minimum share of a step that its own threads wait for a
+# core. If both are exceeded, ops wait most of the time that they seem to compute. In recordings of clinic/ whose steps
+# wait for no batch, steps that shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91; the next one had
+# 0.37 and 0.
 CROWDING = 0.3
-# What lies between two calls, and the share of a long step that goes with it (:func:`slowtrain.trace.work.cold_ms`).
+# What lies between two calls, and the share of a long step that disappears with it
+# (:func:`slowtrain.trace.work.cold_ms`).
 BETWEEN = {
     **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), BETWEEN_COLD),
     **dict.fromkeys((Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
     **dict.fromkeys((Category.COMPILE, Category.GC), 0.0),
 }
-FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took
-# Where Python made the input in another thread, or very many calls did, the rest of a step is shorter without its lock,
-# its place in the executors' queues and its work on the caches, by more than any step shows, since none runs
-# undisturbed: what the quietest tenth of the steps came to, times 0.51 to 0.97 in clinic/'s thirteen pairs.
+# Of the function calls for a batch: if fewer are left, the rest no longer depends on the cost of starting calls.
+FEWER = 0.5
+# If Python made the input in another thread, or very many calls did, the rest of a step gets shorter without the GIL,
+# its place in the executors' queues and its cache misses. The gain exceeds what any step shows, because no step runs
+# undisturbed: the duration of the quietest tenth of steps, times 0.51 to 0.97 in clinic/'s thirteen pairs.
 QUIETER = 0.7
-GONE = 0.3  # of making input: as little is no longer told from the step's own by what the processor took of both
-LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
-MOST = 0.996  # of a step or a run: the most that any replay takes away
+GONE = 0.3  # of making input: such a small rest cannot be told from the step's own processor time
+LEAST_QUIET = 0.4  # a 10th percentile far below the mean shows that steps differ, not that they are disturbed
+MOST = 0.996  # of a step or a run: the most that a replay removes
 
 
 @dataclass(frozen=True)
 class Drop:
-    """These milliseconds of a mean step would not happen. ``cpu`` is the part of them that is processor time."""
+    """Removes these milliseconds from a mean step. ``cpu``: the share of them that is processor time."""
 
     ms: Mapping[Category, float]
     cpu: float = 1.0
@@ -53,15 +55,14 @@ class Drop:
 
 @dataclass(frozen=True)
 class Supply:
-    """Input would be made in ``factor`` of the time a batch takes now, and, if ``beside``, while the step computes.
+    """Makes input in ``factor`` of its present time per batch and, if ``beside``, while the step computes.
 
-    ``pipeline`` is the input pipeline as it would be: then its stages speak instead of ``factor``.
-    ``work`` is what the producing threads would still compute of what they compute now (a
-    ``pipeline`` says so itself); what they stop doing no longer disturbs the step. ``share`` is
-    the part of the steps that gains: all but the first epoch's, where a cache has to be filled.
-    ``added_ms`` of work moves from the input into the step. ``lock``: Python that makes the input holds the step up by
-    the interpreter's lock, though its batch is ready. ``nested``: it would make no data sets for its batches, of whose
-    making the nodes do not tell.
+    ``pipeline``: the changed input pipeline; its stages then replace ``factor``. ``work``: the share of their present
+    computing that the producing threads still do (a ``pipeline`` tells that itself); what they no longer do does not
+    disturb the step. ``share``: the share of steps that gain, which is all but the first epoch's if a cache has to be
+    filled. ``added_ms``: work that moves from the input into the step. ``lock``: Python that makes the input delays the
+    step by the GIL, although its batch is ready. ``nested``: no data sets are created per batch, whose cost the nodes
+    do not show.
     """
 
     factor: float = 1.0
@@ -77,7 +78,7 @@ class Supply:
 
 @dataclass(frozen=True)
 class Skip:
-    """These milliseconds of the whole run, outside the steps or of their number, would not happen."""
+    """Removes these milliseconds from the whole run, outside the steps or by fewer steps."""
 
     ms: float
     spread: tuple[float, float] = SPREAD
@@ -97,7 +98,7 @@ Remedy = Drop | Supply | Skip | Stretch
 
 @dataclass(frozen=True)
 class Replay:
-    """A run with remedies in place: mean steady step (per present step's samples), and the whole run."""
+    """A run with remedies applied: mean steady step (per samples of a present step), and the whole run."""
 
     step_ms: float
     run_ms: float
@@ -105,11 +106,11 @@ class Replay:
 
 @dataclass(frozen=True)
 class Present:
-    """What a replay starts from, in ms a step.
+    """The start of a replay, in ms per step.
 
-    A batch takes ``exposed_ms`` in the step's own thread after ``ahead_ms`` of the slowest stage
-    that works ahead; ``scale`` is what these measured times are of the pipeline model's, for the
-    nodes in ``slow``: what the model does not hold (starting calls, waiting for a core) is theirs.
+    A batch takes ``exposed_ms`` in the step's own thread, after ``ahead_ms`` of the slowest stage that works ahead.
+    ``scale``: ratio of these measured times to the pipeline model's, for the nodes in ``slow``, because the model does
+    not contain the cost of starting calls and of waiting for a core.
     """
 
     columns: Mapping[Category, Floats] = field(default_factory=dict)
@@ -122,19 +123,19 @@ class Present:
 
 
 def present(trace: Trace) -> Present:
-    """The steady steps as they are, with the time a batch takes to make."""
+    """The present steady steps, with the time that a batch takes to make."""
     steady = trace.steps.steady
     columns = {c: _as_in_run(col[steady], trace.mean(c)) for c, col in trace.categories.items()}
     wait, step = trace.mean(Category.INPUT), trace.step_ms
     pipe = trace.pipeline
     modelled, ahead = (pipe.exposed_ms, pipe.ahead_ms) if pipe else (0.0, 0.0)
     if feeding.in_threads(trace):
-        exposed, ahead_now, scale = 0.0, step, 1.0  # Keras's own threads: no node tells of their working ahead
+        exposed, ahead_now, scale = 0.0, step, 1.0  # Keras's own threads: no node tells that they work ahead
     elif pipe is None or not any(n.asynchronous for n in pipe.nodes):
         exposed, ahead_now = wait, 0.0
         scale = wait / modelled if modelled > 0 and wait > 0 else 1.0
     elif wait > WAITED * step and ahead > modelled:
-        # Made beside the step and yet waited for: a batch takes as long as the whole step.
+        # The batch is made in parallel but waited for, so it takes as long as the whole step.
         exposed, ahead_now = min(modelled, wait), step
         scale = step / ahead
     else:
@@ -146,13 +147,13 @@ def present(trace: Trace) -> Present:
 
 
 def _as_in_run(column: Floats, mean: float) -> Floats:
-    """Steps of a sample with the mean of the whole run; where all are here, as they are."""
+    """A sample of steps, scaled to the mean of the whole run; unchanged if all steps are there."""
     own = float(column.mean()) if len(column) else 0.0
     return column * (mean / own) if own and own != mean else column
 
 
 def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
-    """The step and the run with all ``remedies`` at once."""
+    """Replays the step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
     now = trace.once(present)
     step = _step(now, trace, remedies) if trace.step_ms else 0.0
@@ -190,7 +191,8 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
         if category in BETWEEN:
             gone[category] = min(mean * (1 - kept), computed.get(category, 0.0))
     if not trace.on_accelerator:
-        # What stays finds its caches warm when the script's Python, tracing or collecting no longer comes in between.
+        # The remaining parts find warm caches if the script's Python, tracing or garbage collection no longer runs
+        # between them.
         stays = float(rest.mean()) if n else 0.0
         cold = sum(ms * cold_ms(stays, BETWEEN[category]) for category, ms in gone.items())
         rest = rest * (1 - cold / trace.step_ms / max(stays, 1e-9))
@@ -200,19 +202,19 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     exposed, ahead = _made(now, supplies, trace)
     work = min(_work(s, trace) for s in supplies)
     before = float((rest + wait).mean()) if n else 0.0
-    # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
-    # wait, and those for long, the others ran undisturbed.
+    # Work that producing threads no longer do takes neither cores nor the GIL from the step. If few steps wait, and for
+    # long, the other steps ran undisturbed.
     waited = feeding.usually_waits(trace) or any(s.lock for s in supplies) or takes_cores(trace)
     fewer = bool(trace.producers) or any(_left(s, trace) < FEWER for s in supplies)
     alone = work < GONE and fewer
     quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
-    exposed *= undisturbed if now.ahead_ms else 1.0  # what the step's own thread does for its batch is a part of it
+    exposed *= undisturbed if now.ahead_ms else 1.0  # making a batch in the step's own thread is a part of the step
     alongside = float(rest.mean()) if n else 0.0
-    # However long its threads wait for a core, of which others may take their part, input's own work alone is gone.
+    # However long its threads wait for a core, which other work may use, only the input's own work disappears.
     mean_rest = max(alongside * undisturbed, alongside - making_ms(trace, supplies) * (1 - work))
     mean_rest += max(s.added_ms for s in supplies)
-    # Buffers smooth the difference between steps: the mean rate of the slower side decides.
+    # Buffers even out the difference between steps, so the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
     if now.cpu_ms is not None and work >= GONE:
         spared = _cpu_ms(trace) * (1 - work)
@@ -221,10 +223,10 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
 
 
 def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
-    """What making a batch takes of threads, in ms: the rest of a step gets shorter by no more without it.
+    """Thread time of making a batch in ms: the rest of a step gets shorter by at most this without it.
 
-    Time of nodes and of Python in them, be it on a processor or not. Starting very many calls, and making data sets for
-    a batch, stand in no node's time: where ``supplies`` spare these, it is the processor time beyond the step's own.
+    Time of nodes and of Python in them, on a processor or not. Starting very many calls and creating data sets per
+    batch belong to no node. If ``supplies`` avoid these, it is the processor time beyond the step's own.
     """
     pipe = trace.pipeline
     nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
@@ -234,9 +236,9 @@ def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
 
 
 def _quiet(trace: Trace, alone: bool) -> float:
-    """What the rest of a step takes when nobody makes input beside it, of what it takes on average.
+    """The duration of the rest of a step if nothing makes input in parallel, relative to its mean.
 
-    ``alone``: nor takes the interpreter's lock, or the executors' queues with very many calls.
+    ``alone``: nothing else takes the GIL either, or fills the executors' queues with very many calls.
     """
     pipe = trace.pipeline
     rest = trace.step_ms - trace.mean(Category.INPUT)
@@ -244,8 +246,8 @@ def _quiet(trace: Trace, alone: bool) -> float:
     if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
         gaps = max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET)
     if rest > 0:
-        # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
-        # it takes at most the processor time of the threads that it runs in.
+        # On a CPU the rest of a step is computing and waiting for a core or for the GIL. Alone it takes at most the
+        # processor time of its threads.
         cpu = max(1 - held_up_ms(trace) / rest, 0.0 if alone and trace.producers else LEAST_QUIET)
         cpu = min(cpu, max(_spread_ms(trace) / rest, LEAST_QUIET))
     if alone and not trace.on_accelerator and min(gaps, cpu) < 1:
@@ -254,9 +256,9 @@ def _quiet(trace: Trace, alone: bool) -> float:
 
 
 def held_up_ms(trace: Trace) -> float:
-    """What of a step on a CPU, its batch at hand, its own threads wait for a core or for the interpreter's lock.
+    """The time that a CPU step with its batch ready waits for a core or for the GIL.
 
-    0 where that cannot be told.
+    0 if that is unknown.
     """
     own = _own_ms(trace)
     if not own or trace.on_accelerator:
@@ -265,7 +267,7 @@ def held_up_ms(trace: Trace) -> float:
 
 
 def _spread_ms(trace: Trace) -> float:
-    """What a step's own processor time takes where long ops have all cores to be split over; infinite if not known."""
+    """Duration of a step's own processor time if long ops are split over all cores; infinite if unknown."""
     own, main = _own_ms(trace), float(trace.facts.get("main_cpu_ms") or 0.0)
     ops = trace.mean(Category.DEVICE) + trace.mean(Category.UNATTRIBUTED)
     if not own or not main or ops <= 0 or trace.on_accelerator:
@@ -274,9 +276,9 @@ def _spread_ms(trace: Trace) -> float:
 
 
 def takes_cores(trace: Trace) -> bool:
-    """Whether making input takes the cores from the steps that it hides behind, though few of them wait for a batch.
+    """Whether making input takes cores from the steps that hide it, although few of them wait for a batch.
 
-    What is made while a step waits (an epoch's first, for a buffer that it then drains) takes no core from the others.
+    What is made while a step waits (an epoch's first, for a buffer that it then empties) takes no core from the others.
     """
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
@@ -286,11 +288,12 @@ def takes_cores(trace: Trace) -> bool:
 
 
 def _own_ms(trace: Trace) -> float | None:
-    """Processor time of the step's own computing, None where it was not measured.
+    """Processor time of the step's own computing; None if it was not measured.
 
-    Measured is that of the main thread and of TensorFlow's executors. The threads that large ops are split over have no
-    name to know them by: what neither executors nor the input's nodes took is theirs, as far as there are such ops. And
-    executors start the calls that make input, too: the step itself has one core, and all of them while ops run.
+    The main thread and TensorFlow's executors are measured. The threads over which large ops are split have no
+    recognisable name: processor time that belongs to neither executors nor input nodes is theirs, as far as there are
+    such ops. Executors also start the calls that make input, so the step itself has one core, or all cores while ops
+    run.
     """
     own = trace.facts.get("step_cpu_ms")
     if not own:
@@ -301,13 +304,14 @@ def _own_ms(trace: Trace) -> float | None:
     used = float(trace.facts.get("cpu_ms_per_step") or 0.0)
     split = used - float(own) - nodes
     if trace.producers:
-        split = max(split, used - trace.step_ms - float(own))  # Python that makes input has a core at most: one lock
+        # Python that makes input uses at most one core because of the GIL
+        split = max(split, used - trace.step_ms - float(own))
     found = float(own) + min(max(split, 0.0), trace.cores * split_ms(trace))
     return min(found, rest + (trace.cores - 1) * ops)
 
 
 def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
-    """Time of a batch in the step's own thread and beside it, with the best of all ``supplies``."""
+    """Time of a batch in the step's own thread and in parallel with it, with the best of all ``supplies``."""
     made = []
     for one in supplies:
         if one.pipeline is not None:
@@ -325,20 +329,23 @@ def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, fl
 
 
 def _work(supply: Supply, trace: Trace) -> float:
-    """What the producing threads would still do of what they do now."""
+    """The share of present work that the producing threads would still do."""
     if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
         return supply.work
     now, then = (sum(n.ms for n in p.nodes if n.family != "Prefetch") for p in (trace.pipeline, supply.pipeline))
     left = _left(supply, trace)
     if left < FEWER:
-        # What the nodes' own time lacks of the processor's is the starting of their calls, which goes with these.
+        # Processor time beyond the nodes' own is the cost of starting their calls, which disappears with them.
         starting = max(_cpu_ms(trace) - now, 0.0)
         now, then = now + starting, then + starting * left
     return min(then / now, 1.0) if now > 0 else supply.work
 
 
 def _left(supply: Supply, trace: Trace) -> float:
-    """Of the calls of functions for a batch, what a remedy leaves; what makes data sets is called once for many."""
+    """The share of function calls per batch that a remedy leaves.
+
+    A function that makes data sets is called once for many.
+    """
     if supply.nested:
         return 0.0
     if supply.pipeline is None or trace.pipeline is None:
@@ -351,12 +358,13 @@ def _left(supply: Supply, trace: Trace) -> float:
 
 
 def _cpu_ms(trace: Trace) -> float:
-    """Processor time that making a batch takes: at most what the process took beyond the step's own computing."""
+    """Processor time of making a batch: at most what the process used beyond the step's own computing."""
     total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
     own = _own_ms(trace)
     if own:
         return max(total - own, 0.0)
     made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
-    # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
+    # A node's time does not contain the cost of starting its calls. Processor time that the rest of the step cannot
+    # have used belongs to the input.
     rest = trace.step_ms - trace.mean(Category.INPUT)
     return max(min(made, total - 0.5 * rest), total - rest, 0.0)

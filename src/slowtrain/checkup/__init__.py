@@ -1,4 +1,4 @@
-"""Gathers a trace and its findings into the :class:`~slowtrain.model.Checkup` that reports render.
+"""Builds the :class:`~slowtrain.model.Checkup` that reports render from a trace and its findings.
 
 Everything that a report shows is decided here: reports compute nothing.
 """
@@ -33,13 +33,13 @@ from slowtrain.trace import Trace, attribution, beside
 from slowtrain.trace.ordered import halfway
 
 MAX_SOURCE_BYTES = 4 << 20
-# Of the script's thread, for one recorded span (docs/overhead.md): a step of two or three took 10 to 16 µs more by the
-# wrappers in Python, and one of two to four takes 6 to 8 more by the fronts in C before them.
+# Time of the script's thread for one recorded span (docs/overhead.md). A step of two or three spans took 10 to 16 µs
+# longer with the wrappers in Python. With the fast path in C before them, a step of two to four takes 6 to 8 µs longer.
 SPAN_S, COMPILED_SPAN_S = 6e-6, 2.5e-6
 
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
-    """``folder`` is the recording's path as the user gave it."""
+    """Builds the checkup. ``folder`` is the recording's path as the user gave it."""
     shown = _Paths(trace)
     diagnoses = tuple(_placed(d, shown) for d in findings.diagnoses)
     step = attribution.mean(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
@@ -67,15 +67,15 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
 
 
 def _whole(run: Attribution) -> Attribution:
-    """A run that was never timed still adds up: to nothing."""
+    """An attribution whose parts add up; for a run without timing, to zero."""
     return run if run.parts else Attribution(run.total_ms, (Part("end", run.total_ms, 1.0),) if run.total_ms else ())
 
 
 class _Paths:
-    """Paths as the user gave them (relative inside the folder the run was started from), and their lines' text.
+    """Converts places to paths as the user gave them (relative inside the run's folder), with their line's text.
 
-    Not of a profile's: it names files of whatever machine it was made on, and what lies there under such a name may be
-    another.
+    Places in a profile stay as they are: their files are on the computer that made it, and a file of that name here may
+    be another one.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -84,7 +84,7 @@ class _Paths:
         self._lines: dict[str, list[str]] = {}
 
     def place(self, place: Place) -> Place:
-        """``place`` with its path as shown and its line's text."""
+        """``place`` with its displayed path and its line's text."""
         inside = bool(self.root) and place.file.startswith(self.root.rstrip(os.sep) + os.sep)
         file = os.path.relpath(place.file, self.root) if inside else place.file
         return Place(file, place.line, place.code or self._text(place))
@@ -96,16 +96,17 @@ class _Paths:
         return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
 
     def _read(self, file: str) -> list[str]:
-        """The lines of a file, or of a notebook's cell."""
+        """The lines of a file or of a notebook cell."""
         kept = self.cells.get(file)
         return kept.splitlines() if isinstance(kept, str) else _source(Path(file))
 
 
 def _source(path: Path) -> list[str]:
-    """The lines of a file, or of a notebook's cell in its own process; none where it is gone, too large or no file."""
+    """The lines of a file, or of a notebook cell in its own process; empty if it is gone, too large or not a file."""
     try:
         if path.suffix == ".py" and not path.exists():
-            return [line.rstrip("\n") for line in linecache.getlines(str(path))]  # a later cell's text is nowhere else
+            # linecache alone has the text of later cells
+            return [line.rstrip("\n") for line in linecache.getlines(str(path))]
         if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -144,7 +145,7 @@ def _subject(trace: Trace, findings: Findings, folder: Path) -> Subject:
 
 
 def _profile(trace: Trace, findings: Findings, path: Path) -> Subject:
-    """Of somebody's profile only what its own planes tell."""
+    """The subject of a profile, from what its own planes say."""
     kinds = [str(d.get("kind")) for d in trace.fact("devices", default=())]
     kind = next((k for k in kinds if k != "CPU"), "CPU")
     name = trace.facts.get("device_name")
@@ -167,7 +168,7 @@ def _steps(trace: Trace) -> StepSummary:
 
 
 def _overhead(trace: Trace) -> Overhead:
-    """The recorder's thread, and its spans at what one costs; windows beside their neighbours."""
+    """The recorder's thread and its spans, at the cost of one span, and each window compared with its neighbours."""
     recorder = trace.fact("recorder", default={}) or {}
     wall, cpu = recorder.get("wall_s"), recorder.get("thread_cpu_s")
     spans = sum(len(s) for s in trace.lanes.values())
@@ -175,7 +176,7 @@ def _overhead(trace: Trace) -> Overhead:
     share = (float(cpu) + spans * each_s) / float(wall) if wall and cpu is not None else None
     windows = []
     for event in trace.events_of("window"):
-        if event.name == "objects":  # counted between two steps: their time is the phase's
+        if event.name == "objects":  # counted between two steps, so their time belongs to the phase
             continue
         inside = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
         near = _neighbours(trace, inside)
@@ -186,7 +187,7 @@ def _overhead(trace: Trace) -> Overhead:
 
 
 def _neighbours(trace: Trace, inside: Any) -> float | None:
-    """Median of the steady steps nearest to a window, as many as it has or at least ten."""
+    """Median of the steady steps nearest to a window: as many as the window has, at least ten."""
     if not inside.any() or not trace.steps.steady.any():
         return None
     middle = float(np.flatnonzero(inside).mean())

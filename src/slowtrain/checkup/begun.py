@@ -1,4 +1,4 @@
-"""What is said of a run that is mostly its start, or that was killed before its first step was done."""
+"""Headlines of runs that are mostly start-up, or that were killed before their first step ended."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
 from slowtrain.trace import Trace, startparts
 
-MOST_OF_RUN = 0.5  # a start that takes more than everything else together is what the run is about
+MOST_OF_RUN = 0.5  # if start-up takes more than everything else together, the headline is about it
 
 
 def mostly_start(trace: Trace) -> bool:
-    """Whether the run began to train, and its start took most of it."""
+    """Whether the run began to train, and start-up took most of it."""
     return startparts.began(trace) and not trace.fact("profile") and startparts.share(trace) >= MOST_OF_RUN
 
 
 def headline(trace: Trace, findings: Findings) -> str:
-    """For a run whose steps tell nothing: that it is start-up, by part; empty where a cause or the steps say more."""
+    """Names start-up and its parts if the steps carry no information; empty if a cause or the steps say more."""
     killed = killed_compiling(trace)
     if killed:
         return f"{killed}; {startparts.says(trace)}"
@@ -28,7 +28,7 @@ def headline(trace: Trace, findings: Findings) -> str:
 
 
 def killed_compiling(trace: Trace) -> str:
-    """That the run was killed while its training function was compiled; empty where it was not."""
+    """Says that the run was killed while its training function was compiled; empty if it was not."""
     cut_off = startparts.unfinished_ms(trace)
     if cut_off is None:
         return ""
@@ -43,7 +43,7 @@ def killed_compiling(trace: Trace) -> str:
 
 
 def next_steps(trace: Trace) -> tuple[str, ...]:
-    """What to do after a run that was killed so; nothing for other runs."""
+    """Next steps after such a kill; empty for other runs."""
     if not killed_compiling(trace):
         return ()
     longer = "let it run for longer: the first step was not done yet"

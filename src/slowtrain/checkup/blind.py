@@ -1,4 +1,4 @@
-"""Why nothing is known of what a call does inside, and what would tell it."""
+"""Why the inside of a call is unknown, and how to look into it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from slowtrain.trace import Event, Trace
 from slowtrain.trace.steps import executions
 from slowtrain.values import dataclass
 
-# A deep window begins behind so many steps and so much time of training (capture/window.py). Twice the time, as the
-# run's own steps do not begin exactly where the recorder counts from.
+# A deep window begins after this many steps and this much training time (capture/window.py). The time is doubled,
+# because the run's own steps do not begin exactly where the recorder starts to count.
 WINDOW_STEPS, WINDOW_MS = 15, 600.0
-LONG_STEP_MS = 500.0  # of such steps few lie whole in a window
-LITTLE = 0.2  # of a step that was not told apart: less hides no cause
+LONG_STEP_MS = 500.0  # few such steps fit completely into a window
+LITTLE = 0.2  # of a step that could not be divided further: a smaller part hides no cause
 
 
 @dataclass(frozen=True)
 class Blind:
-    """``why``: goes on a sentence after "could not be told apart". ``advice``: what to do next."""
+    """``why`` continues a sentence after "could not be told apart". ``advice`` is the next step."""
 
     why: str
     advice: str
@@ -58,7 +58,7 @@ NONE = Blind(
 
 
 def find(trace: Trace) -> Blind | None:
-    """Why calls were not looked into, None where they were. Of somebody's profile there is no more than it holds."""
+    """Why calls were not looked into; None if they were. A profile holds no more than its file."""
     if trace.fact("profile") or not len(trace.steps):
         return None
     if trace.kernels is not None:
@@ -78,7 +78,7 @@ def find(trace: Trace) -> Blind | None:
 
 
 def hides(trace: Trace) -> Blind | None:
-    """The same, where so much of a step was not told apart that a cause may be in it."""
+    """The same, if the undivided part of a step is large enough to hide a cause."""
     return find(trace) if trace.share(Category.UNATTRIBUTED) >= LITTLE else None
 
 
@@ -89,14 +89,14 @@ def _short(trace: Trace) -> bool:
 
 
 def _many(trace: Trace) -> bool:
-    """Whether a step here is a call that trains on many batches: Keras' own, or a loop over batches in a function."""
+    """Whether a step is a call that trains on many batches: of Keras, or a loop over batches in a function."""
     if trace.steps.source == "fit":
         return any(executions(e) > 1 for e in trace.events_of("loop") if e.name == "fit")
     return trace.steps.source.startswith("function") and any(map(_loops, trace.events_of("trace")))
 
 
 def _loops(traced: Event) -> bool:
-    """Whether a function that trains goes through batches in its graph."""
+    """Whether a training function loops over batches in its graph."""
     kinds = set((traced.data.get("graph") or {}).get("types") or ())
     asks = "IteratorGetNext" in kinds and bool(kinds & {"While", "StatelessWhile"})
     return bool(traced.data.get("training")) and (asks or "ReduceDataset" in kinds)

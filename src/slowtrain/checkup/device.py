@@ -1,4 +1,4 @@
-"""The device's own page of a checkup: busy or idle, why, in which gaps, and with what."""
+"""A device's section of the checkup: busy and idle time, idle reasons, gaps and ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_OPS = 15
 
 
 def use(trace: Trace) -> DeviceUse | None:
-    """None where no device's timeline was read."""
+    """The section; None if no device timeline was read."""
     device = trace.device
     if device is None:
         return None
@@ -32,10 +32,10 @@ def use(trace: Trace) -> DeviceUse | None:
 
 
 def _ops(device: Device) -> tuple[OpTime, ...]:
-    """By the framework's ops where most of the time has one, else by kernels."""
+    """By the framework's ops if these cover most of the time, else by kernels."""
     named = sum(ms for ms, _ in device.by_op.values())
     table = device.by_op if device.kernel_ms and named >= 0.5 * device.kernel_ms else device.by_kernel
-    # The table of ops holds copies as well.
+    # The table of ops contains copies as well.
     total = max(sum(ms for ms, _ in table.values()), device.kernel_ms)
     rows = list(table.items())[:MOST_OPS]
     return tuple(OpTime(name.split("#")[0], ms, count, ms / total if total else 0.0) for name, (ms, count) in rows)

@@ -1,6 +1,6 @@
-"""Facts that somebody's ``doctor`` wrote, joined to a profile of the same computer: so that one report judges both.
+"""Joins facts from a ``doctor`` file to a profile of the same computer, so that one report judges both.
 
-A profile tells what its devices are. Facts that say otherwise are of another computer, and are not believed.
+A profile names its devices. Facts that contradict it are of another computer and are not used.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from slowtrain.model import Signal
 from slowtrain.sheet import WORST_FIRST
 from slowtrain.trace import Trace
 
-# Of a card's memory: NVML counts what the driver keeps for itself, CUDA does not; a card of twice the size is another.
+# Share of the card's memory. NVML counts memory that the driver reserves, CUDA does not. A card of twice the size is a
+# different one.
 SAME_MEMORY = 0.1
 AMD = "AMD"
 
 
 def join(trace: Trace, facts: Facts, file: str) -> Trace:
-    """A profile's trace with the facts of ``file``; where the profile contradicts them, with no more than that.
+    """A profile's trace with the facts of ``file``. If the profile contradicts them, only the contradiction is added.
 
-    May raise what damaged facts raise (``cli/_facts.py`` says it in one line).
+    Damaged facts may raise any exception (``cli/_facts.py`` prints it in one line).
     """
     name = "jax" if trace.on_jax else "tensorflow"
-    # Other frameworks, though asked, had no part in these steps.
+    # Other frameworks answered as well, but took no part in these steps.
     mine = {**facts, "frameworks": {n: b for n, b in builds(facts).items() if n == name}, "keras_backend": name}
     why = next(_contradictions(trace, mine), None)
     if why is not None:
         return replace(trace, facts={**trace.facts, "refused": f"the facts are of another computer: {why} ({file})"})
     given = {"file": file, "facts": mine}
     joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
-    judge(facts_of(joined))  # so that damage shows here, and not in the midst of a cause
+    judge(facts_of(joined))  # damaged facts should fail here, not inside a cause
     return joined
 
 
 def told(trace: Trace, findings: Findings) -> str:
-    """What is wrong with a profile's computer and by what it is judged, or why it is not."""
+    """What is wrong with the profile's computer and how it was judged, or why it was not."""
     if trace.fact("given"):
         found = {d.cause for d in findings.diagnoses}
         wrong = [cause for cause in WORST_FIRST if cause in found]
@@ -54,10 +55,10 @@ def told(trace: Trace, findings: Findings) -> str:
 
 
 def _contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
-    """What the profile's own devices and the facts cannot both say."""
+    """Statements of the profile's devices that the facts contradict."""
     seen = [row for row in trace.fact("hardware", default=()) if row.get("kind") == "GPU"]
     if not seen:
-        return  # steps on a processor, or on a TPU, of which the facts do not tell
+        return  # steps on a processor or a TPU, which the facts do not describe
     shown = cards(facts)
     if AMD in str(seen[0].get("device_vendor") or "").upper():
         if (shown or present(facts) is False) and not any(AMD in other for other in others(facts)):
@@ -76,7 +77,7 @@ def _contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
 
 
 def _other_cards(device: Mapping[str, Any], shown: Sequence[Facts]) -> Iterator[str]:
-    """Whether none of the cards is the one that the profile describes, by name, compute capability and memory."""
+    """Reports if no card matches the profile's in name, compute capability and memory."""
     name, names = device.get("gpu_device_name"), [gpu.get("name") for gpu in shown]
     if isinstance(name, str) and name and all(names) and _plain(name) not in map(_plain, names):
         yield f"the profile's GPU is a {name}, and it tells of {_names(shown)}"
@@ -97,5 +98,5 @@ def _names(shown: Sequence[Facts]) -> str:
 
 
 def _plain(name: Any) -> str:
-    """A card's name as driver and CUDA of any age write it: with the maker's names or without."""
+    """A card's name without the vendor's, which drivers and CUDA versions write differently."""
     return re.sub(r"nvidia|geforce|tesla|[^a-z0-9]", "", str(name).lower())

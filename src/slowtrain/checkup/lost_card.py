@@ -1,4 +1,4 @@
-"""A card of which the driver told nothing any more before the run ended."""
+"""Reports a GPU whose driver stopped answering before the run ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from slowtrain.figures import plain
 from slowtrain.trace import Trace
 
-LEAST_SAMPLES = 5  # without a figure of any card, at the end of the run: fewer may be one slow answer of the driver
+LEAST_SAMPLES = 5  # without figures of any card, at the end of the run: fewer may be one slow answer of the driver
 
 
 def notes(trace: Trace) -> Iterator[str]:
-    """That samples of the machine go on without the card's figures, and since when."""
+    """Says that samples of the machine continue without the card's figures, and since when."""
     columns = [column for key, column in trace.samples.items() if key.startswith("gpu_")]
     if not columns:
         return

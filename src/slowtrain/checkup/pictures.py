@@ -1,4 +1,4 @@
-"""What the HTML report draws: step times, one typical step, the input graph, the machine over the run."""
+"""Data for the drawings of the HTML report: step times, one typical step, the input graph, the machine over the run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from slowtrain.trace import Floats, Trace
 from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
-NEAR = 0.02  # of the run: windows as near as this are drawn as one
-MOST_POINTS = 4000  # of a chart; more are thinned to the largest and smallest of each stretch
+NEAR = 0.02  # of the run: windows closer than this are drawn as one
+MOST_POINTS = 4000  # of a chart; longer series keep the minimum and maximum of each stretch
 LANES = ("next", "feed", "function", "readback", "callback", "trace", "gc", "gradient")
-OTHERS = {"objects": "objects counted", "allocations": "allocations recorded"}  # windows that are not the profiler's
+# Windows of other kinds than the profiler's.
+OTHERS = {"objects": "objects counted", "allocations": "allocations recorded"}
 SERIES = (
     ("memory of the process", "rss_bytes", "bytes"),
     ("processor, all cores of the machine", "cpu_mean_share", "share"),
@@ -39,7 +40,7 @@ def step_times(trace: Trace) -> Chart | None:
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Every stretch keeps its smallest and largest value, so that no long step is lost."""
+    """Keeps the minimum and maximum of every stretch, so that no long step is lost."""
     if len(x) > MOST_POINTS:
         parts = np.array_split(np.arange(len(x)), MOST_POINTS // 2)
         keep = unique([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])])
@@ -53,7 +54,7 @@ def bands(trace: Trace) -> tuple[Band, ...]:
     for event in trace.events_of("window"):
         start, end = event.start_ms / 1e3, event.end_ms / 1e3
         said = OTHERS.get(event.name, "profiler window")
-        # The line tracer follows the profiler at once: one stretch to look at.
+        # The line tracer follows the profiler immediately, so both are one stretch in the drawing.
         if found and found[-1].name == said and start - found[-1].end < NEAR * trace.run_ms / 1e3:
             start = found.pop().start
         found.append(Band(said, start, end))
@@ -62,7 +63,7 @@ def bands(trace: Trace) -> tuple[Band, ...]:
 
 
 def typical_step(trace: Trace) -> tuple[Bar, ...]:
-    """The steady step whose length is the median: what the main thread did; and the ops of a step in a window."""
+    """The steady step of median length on the main thread, and the ops of a step in a window."""
     steady = np.flatnonzero(trace.steps.steady)
     if not len(steady):
         return ()
@@ -76,15 +77,15 @@ def typical_step(trace: Trace) -> tuple[Bar, ...]:
             left, right = max(float(spans.start_ms[i]), begin), min(float(spans.end_ms[i]), end)
             found.append(Bar(lane, text.rpartition("<locals>.")[2], left - begin, right - begin))
     if trace.kernels is not None and trace.kernels.step_ms:
-        # The window's step is a little longer than an undisturbed one: it is drawn to this one's scale.
-        last = max((b.end_ms for b in trace.kernels.bars), default=0.0)  # 0 where no kernel took any time
+        # The window's step is a little longer than an undisturbed one, so it is scaled to that one's length.
+        last = max((b.end_ms for b in trace.kernels.bars), default=0.0)  # 0 if no kernel took any time
         scale = min((end - begin) / last, 1.0) if last > 0 else 1.0
         found += [Bar(b.lane, b.name, b.start_ms * scale, b.end_ms * scale) for b in trace.kernels.bars]
     return tuple(found)
 
 
 def input_graph(pipe: Pipeline | None, shown: Callable[[Place], Place]) -> tuple[InputNode, ...]:
-    """The nodes as they ran; where no counters were to be had, as they were written."""
+    """The nodes as they ran; as they were written if there are no counters."""
     if pipe is None:
         return ()
     if not pipe.nodes:
@@ -118,7 +119,7 @@ def _at(written: Written, shown: Callable[[Place], Place]) -> Place | None:
 
 
 def _call(written: Written) -> str:
-    """``map(decode)``, ``batch(32)``: the call as the user would know it."""
+    """``map(decode)``, ``batch(32)``: the call in the user's notation."""
     name = written.op.removesuffix("Dataset").removeprefix("Parallel").lower()
     function = (written.detail.get("function") or {}).get("qualname")
     argument = function or written.detail.get("batch_size") or written.detail.get("buffer_size") or ""

@@ -1,4 +1,4 @@
-"""How a headline tells of a diagnosis whose gain may be nothing (:mod:`slowtrain.causes.general`)."""
+"""Words for a diagnosis in a headline, and for its gain, which may be nothing (:mod:`slowtrain.causes.general`)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from slowtrain.model import Diagnosis, Saving
 from slowtrain.trace import Trace
 from slowtrain.trace.steps import ELEMENTS
 
-WIDE = 3.0  # times the low end is the high one: then no figure between them stands for both
-CLAIMED = WORTH["run"]  # times as fast: what is foretold to give less is no claim
+WIDE = 3.0  # ratio of the high to the low end; beyond it no single figure represents the range
+CLAIMED = WORTH["run"]  # a smaller predicted speed-up is not claimed
 
 
 def claims(diagnosis: Diagnosis) -> bool:
-    """Whether it is said that its cure makes something faster."""
+    """Whether a speed-up is claimed for the diagnosis's cure."""
     return diagnosis.saving.speedup >= WORTH[diagnosis.saving.scope]
 
 
 def without_claim(findings: Findings) -> Diagnosis | None:
-    """The first diagnosis that names where the time goes, but whose cure may give nothing."""
+    """The first diagnosis that names where the time goes although its cure may give nothing."""
     return next((d for d in findings.diagnoses if not claims(d) and d.saving.high >= CLAIMED), None)
 
 
@@ -28,7 +28,7 @@ def said(diagnosis: Diagnosis) -> str:
 
 
 def gain(saving: Saving) -> str:
-    """How many times as fast; of a wide range its ends as well, of one that begins at nothing the other end."""
+    """The speed-up in words. A wide range is given with its ends; a range from zero with its upper end."""
     if saving.low <= 1.0 < saving.high:
         likeliest = f", {times(saving.speedup)} likeliest" if CLAIMED <= saving.speedup < FORETOLD else ""
         return f"at most {times(saving.high)} as fast{likeliest}"
@@ -39,7 +39,7 @@ def gain(saving: Saving) -> str:
 
 
 def untrained(trace: Trace) -> str:
-    """That the steps are no training's; empty where they are."""
+    """Says that the steps are not training steps; empty if they are."""
     if trace.steps.source != ELEMENTS:
         return ""
     return "; nothing is trained here: a step is an element that the script takes from a data set"

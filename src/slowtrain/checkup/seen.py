@@ -1,4 +1,4 @@
-"""What ``slowtrain lint`` sees in the files of a script, beside what the run says of it."""
+"""What ``slowtrain lint`` finds in the files of a script, beside what the run says about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slowtrain.trace import Trace
 
 
 def seen(trace: Trace, checkup: Checkup, place: Callable[[Place], Place]) -> tuple[SeenInSource, ...]:
-    """The findings in the script and in its own modules, the dearest first; of somebody's profile none."""
+    """The findings in the script and in its own modules, the most expensive first; empty for a profile."""
     files = joining.texts(trace)
     if not files:
         return ()
@@ -24,13 +24,13 @@ def seen(trace: Trace, checkup: Checkup, place: Callable[[Place], Place]) -> tup
         try:
             findings += looking.seen(file, text.encode("utf-8", "surrogateescape"), chosen).findings
         except (Unreadable, UnicodeError):
-            continue  # it ran, so it is Python; what is cut off or odd is not worth a line of a report
+            continue  # it ran, so it is Python; a truncated or odd file is not worth a line of the report
     told = joining.joined([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
     return tuple(_plain(f, place) for f in told)
 
 
 def _settings(files: list[str]) -> Settings:
-    """What the project wants to be told; a mistake in its settings is for ``slowtrain lint`` to tell."""
+    """The project's settings; ``slowtrain lint`` reports mistakes in them."""
     try:
         return settings.load(files)
     except SlowtrainError:

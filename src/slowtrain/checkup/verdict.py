@@ -1,8 +1,7 @@
-"""The one-word verdicts: what bounds a steady step, and what the whole run is slow for.
+"""The one-word verdicts: what bounds a steady step, and why the whole run is slow.
 
-The step's verdict follows its time: the group of categories that takes most of it. A cause's family never decides it.
-The run's verdict is the step's, unless the run failed, ran out of memory, got slower, or spent most of what can be
-saved on its start.
+The step's verdict is the group of categories that takes most of its time. A cause's family never decides it. The run's
+verdict is the step's, unless the run failed, ran out of memory, got slower, or could save most at its start.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from slowtrain.diagnose import WORTH, Findings
 from slowtrain.model import Category, Diagnosis, VerdictKind
 from slowtrain.trace import Trace, bound, work
 
-CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
-# Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
-# step the rest is work.
+CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to decide the verdict
+# Share of a step. A smaller wait for input is the cost of requesting a batch, in steps of a millisecond. If less than
+# half a step is overhead, the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
 FAMILIES = {"startup": VerdictKind.STARTUP, "drift": VerdictKind.SLOWING, "memory": VerdictKind.MEMORY}
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
@@ -23,7 +22,7 @@ NONFINITE = "numerics/nonfinite-loss"
 
 
 def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
-    """What the headline says of the run."""
+    """The run's verdict, as in the headline."""
     first = gaining(findings)
     exhausted = any(d.cause == FILLING[0] for d in findings.diagnoses)
     if failed(trace) and not len(trace.steps):
@@ -45,7 +44,7 @@ def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
 
 
 def _of_run(diagnosis: Diagnosis) -> VerdictKind | None:
-    """The word for what is no part of a steady step; None for all others."""
+    """The verdict for a diagnosis outside the steady steps; None for others."""
     return FAMILIES.get(diagnosis.cause.partition("/")[0])
 
 
@@ -63,23 +62,23 @@ def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
 
 
 def waits_for_copies(trace: Trace) -> bool:
-    """Whether the device is busy with waiting for copies that its own program started."""
+    """Whether the device is busy waiting for copies that its own program started."""
     return work.copy_wait_share(trace.device) > 0.5
 
 
 def gaining(findings: Findings) -> Diagnosis | None:
-    """The first diagnosis whose cure saves something."""
+    """The first diagnosis whose cure saves time."""
     return next((d for d in findings.diagnoses if reasons.claims(d)), None)
 
 
 def filling(findings: Findings) -> Diagnosis | None:
-    """Memory that ran out, or a leak that stands before any saving, since the run would not live to see one."""
+    """Exhausted memory, or a leak. They come before any saving, because the run would end before it."""
     first = next(iter(findings.diagnoses), None)
     return first if first is not None and first.cause in FILLING else None
 
 
 def nonfinite(findings: Findings) -> Diagnosis | None:
-    """A loss that is no number: of what was trained from there on nothing is left, so that no speed comes before it."""
+    """A loss that is not finite. It comes before any speed-up, because all training after it is worthless."""
     return next((d for d in findings.diagnoses if d.cause == NONFINITE), None)
 
 
@@ -94,16 +93,16 @@ def largest(trace: Trace) -> Category:
 
 
 def unexplained(trace: Trace) -> Category | None:
-    """Where so much of a step goes, without a known cause, that it is not simply healthy."""
+    """The category that takes too much of the step, without a known cause, for a healthy step; else None."""
     if not trace.step_ms:
         return None
     return next((c for c, least in UNEXPLAINED.items() if trace.share(c) >= least), None)
 
 
 def passing(trace: Trace) -> bool:
-    """Whether nobody looked inside a step, and its part that nothing explains is next to nothing of the run.
+    """Whether no step was looked into, and the unexplained part is negligible for the run.
 
-    A run of a hundred short steps is mostly imports: what would spare less than a twentieth of it is no finding.
+    A run of a hundred short steps is mostly imports. A saving of less than a twentieth of it is not a finding.
     """
     odd = unexplained(trace)
     if odd is None or blind.find(trace) is None:

@@ -1,4 +1,4 @@
-"""The headline, notes and next steps."""
+"""Writes the headline, the notes and the next steps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from slowtrain.model import SAID, Category, Diagnosis, Part, Phase, Signal, Verd
 from slowtrain.trace import Trace, bound, feeding, host
 from slowtrain.trace.stalled import crowd
 
-LITTLE = 0.05  # of a step: what a cure spares beyond what it is named after
-CROWDED = 0.2  # processors that others take
+LITTLE = 0.05  # of a step: what a cure saves beyond the category that it is named after
+CROWDED = 0.2  # processors used by other processes
 MOST_OF_RUN = 0.5
-TOLD: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody asked for what passes between epochs
+TOLD: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
     Phase.EPOCH: "between epochs",
@@ -36,20 +36,20 @@ BESIDE: Mapping[str, str] = {
     Phase.CALLBACK: "callbacks at epoch ends",
     Phase.CHECKPOINT: "writing checkpoints",
 }
-# What a cure of the run can be about, beside the steps and what lies between them.
+# The phases of start-up that a cure of the run can be about.
 STARTING: Mapping[str, str] = {Phase.COMPILE: "tracing and compiling", Phase.BUILD: "building the model"}
-INFLATED = 1.15  # times the usual step: a profiled step that is longer is told of
-INTERRUPTED = 128 + 2  # Ctrl-C: somebody had seen enough
-HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot be what it is about
-# What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
+INFLATED = 1.15  # times the usual step: a longer profiled step is reported
+INTERRUPTED = 128 + 2  # Ctrl-C: the user ended the run
+HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot be its subject
+# The category behind a verdict, which need not be the largest part of a step: Python that makes input delays all of it.
 BOUND_BY = {
     VerdictKind.INPUT: (Category.INPUT,),
     VerdictKind.TRANSFER: bound.GROUPS[VerdictKind.TRANSFER],
     VerdictKind.LAUNCH: (Category.DISPATCH,),
     VerdictKind.COMPUTE: (Category.DEVICE,),
 }
-# Of a step in which a process waits for others: of two measured runs the worker that decided spent 5 and 10 % in the
-# exchange, the one that waited 83 and 93 %.
+# Share of a step in which a process waits for other processes. In two measured runs the worker that set the pace spent
+# 5 and 10 % in the exchange, the one that waited 83 and 93 %.
 WAITED = 0.2
 LOST = "loss not finite"
 
@@ -60,7 +60,7 @@ def _little(trace: Trace) -> str:
 
 
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
-    """One line: what the step is made of, and what the first cure would give."""
+    """One line: what a step consists of, and what the first cure would give."""
     waiting = _for_others(trace)
     if waiting and kind is VerdictKind.TRANSFER and gaining(findings) is None and nonfinite(findings) is None:
         return f"{waiting}{reasons.untrained(trace)}"
@@ -69,9 +69,9 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
 
 
 def _for_others(trace: Trace) -> str:
-    """That another process of the training decides a step, where this one waits for much of it; else empty.
+    """Says that another process of the training sets the pace, if this one waits for much of a step; else empty.
 
-    It comes first: what follows is of this process alone.
+    It comes first, because what follows is about this process only.
     """
     if not trace.step_ms or trace.share(Category.COLLECTIVE_WAIT) < WAITED:
         return ""
@@ -83,7 +83,7 @@ def _for_others(trace: Trace) -> str:
 
 
 def of_host(trace: Trace) -> str:
-    """What one of several hosts' own profile says, in a clause."""
+    """What a profile of one of several hosts says, as a clause."""
     if not trace.step_ms:
         return "no step could be told"
     kind, most = bound.largest_group(trace)[0], largest(trace)
@@ -128,7 +128,7 @@ def _headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
 
 
 def _too_little(trace: Trace, kind: VerdictKind) -> str:
-    """Why nothing can be said of what bounds a step."""
+    """Why nothing can be said about what bounds a step."""
     if trace.enough and (behind := bound.behind_ms(trace)):
         said = f"{_in_step(trace, kind)}; behind it lie {plain(behind)} ms more ({trace.fact('behind', 'said')})"
         return f"{said}: whether they are in each step, a profile of one step does not tell"
@@ -148,7 +148,7 @@ def _too_little(trace: Trace, kind: VerdictKind) -> str:
 
 
 def _starting(trace: Trace, part: Part) -> str:
-    """What most of the time between epochs is, where the iterators that begin them tell."""
+    """What takes most of the time between epochs, if the iterators that begin them tell."""
     steps = trace.steps
     if part.name != Phase.EPOCH or not len(steps):
         return ""
@@ -162,7 +162,7 @@ def _starting(trace: Trace, part: Part) -> str:
 
 
 def _in_step(trace: Trace, kind: VerdictKind) -> str:
-    """What a step is made of, and how much of it is what the verdict names; empty without steps."""
+    """What a step consists of, and the share of what the verdict names; empty without steps."""
     if not trace.step_ms:
         return ""
     category = largest(trace)
@@ -171,7 +171,7 @@ def _in_step(trace: Trace, kind: VerdictKind) -> str:
     bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
     parts = [f"{plain(trace.mean(category))} ms of it {said}"]
     if bound is not category and trace.mean(bound):
-        near = trace.mean(bound) >= 0.5 * trace.mean(category)  # what the verdict is of comes first, unless it is small
+        near = trace.mean(bound) >= 0.5 * trace.mean(category)  # the verdict's category comes first, unless it is small
         own = f"{plain(trace.mean(bound))} ms {'of it ' if near else ''}{_said(trace, bound)}"
         parts = [own, f"{plain(trace.mean(category))} ms {said}"] if near else [*parts, own]
     return f"{of} {plain(trace.step_ms)} ms, {' and '.join(parts)}"
@@ -191,7 +191,7 @@ def _said(trace: Trace, category: Category) -> str:
 def _between_steps(trace: Trace, first: Diagnosis) -> str:
     """Where most of the run goes, if that is outside the steps and the first cure can be about it; else empty.
 
-    What starts and ends every run (imports, say) is left out: no cure is about that.
+    What starts and ends every run (imports, for example) is left out, because no cure is about it.
     """
     told = {**BESIDE, **STARTING}
     parts = [p for p in trace.run.parts if p.name in told or p.name == Phase.STEPS]
@@ -204,7 +204,7 @@ def _between_steps(trace: Trace, first: Diagnosis) -> str:
 
 
 def notes(trace: Trace, findings: Findings) -> Iterator[str]:
-    """What the reader should know of the measurement itself."""
+    """Notes on the measurement itself."""
     yield from trace.fact("notes", default=())
     yield from _ended(trace)
     if (taken := crowd(trace)) >= CROWDED:
@@ -241,7 +241,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
 
 
 def _of_window(trace: Trace) -> Iterator[str]:
-    """How much longer the profiled steps are, of which the division of a step on an accelerator is."""
+    """How much longer profiled steps are. On an accelerator the division of a step comes from them."""
     profiled = trace.device.profiled if trace.device is not None else None
     usual = trace.steps.quantile_ms(0.5)
     if profiled is not None and profiled.step_ms > INFLATED * usual:
@@ -253,7 +253,7 @@ def _of_window(trace: Trace) -> Iterator[str]:
 
 
 def _beyond_the_wait(trace: Trace, first: Diagnosis | None) -> Iterator[str]:
-    """Why the first cure spares more than a step waits for its input, which is what the bars show."""
+    """Why the first cure saves more than a step waits for its input, which is what the bars show."""
     wait = trace.mean(Category.INPUT)
     if first is None or not first.cause.startswith("input/") or first.saving.scope != "step" or trace.fact("profile"):
         return
@@ -265,7 +265,7 @@ def _beyond_the_wait(trace: Trace, first: Diagnosis | None) -> Iterator[str]:
 
 
 def _ended(trace: Trace) -> Iterator[str]:
-    """That the recording is of the run's beginning only."""
+    """Says that the recording covers only the beginning of the run."""
     why = trace.fact("ended")
     if why:
         start, end = (trace.fact("launch", key) for key in ("start_ns", "end_ns"))
@@ -307,7 +307,7 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
 
 
 def _trained(trace: Trace) -> bool:
-    """Whether anything trained, be it for a step or two, which are too few to be a run's steps."""
+    """Whether anything trained, even for a step or two, which are too few to analyse."""
     names = {
         trace.names[int(n)].text
         for lane in ("step", "on_batch", "gradient")
@@ -318,7 +318,7 @@ def _trained(trace: Trace) -> bool:
 
 
 def _mend(trace: Trace) -> str:
-    """Of a script that did not end well."""
+    """The next step after a script that failed."""
     code = trace.fact("launch", "exit_code")
     if code > 128:
         by = "a batch system, the kernel for want of memory, a fault in native code"
@@ -329,7 +329,7 @@ def _mend(trace: Trace) -> str:
 
 
 def _where_to_look(trace: Trace) -> str:
-    """Where no cause was found."""
+    """The next step if no cause was found."""
     unseen = blind.find(trace) if trace.untold else blind.hides(trace)
     if unseen is not None:
         return unseen.advice

@@ -1,8 +1,8 @@
-"""Reads what allocators print when memory runs out, out of any training log, and says what it means.
+"""Reads the messages that allocators print when memory runs out, from any training log, and judges them.
 
-    bytes of a log --reading--> dumps --judging--> findings
+    bytes of a log --reading--> dumps --judgement--> findings
 
-The log is read once, in blocks; what is kept does not grow with it.
+The log is read once, in blocks. What is kept does not grow with it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b
 
 
 def read(source: Path | IO[bytes], path: str) -> Exhaustion:
-    """All that a log says. Raises ``InputError`` where it cannot be read or says nothing of memory."""
+    """Judges a log. Raises ``InputError`` if it cannot be read or holds no message about memory."""
     found = Reader()
     cut: tuple[str, ...] = ()
     try:
         for block in lines.decoded(_blocks(source, path)):
             found.feed(block)
-    except EOFError:  # of gzip: the writer died, or the copy
+    except EOFError:  # a truncated gzip file: the writer died, or the copy is incomplete
         cut = ("the file was cut off while it was packed or copied: what came behind is not in it",)
     except (OSError, zlib.error) as error:
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from error
@@ -50,12 +50,12 @@ def read(source: Path | IO[bytes], path: str) -> Exhaustion:
 
 
 def exhaustion(found: Reader, path: str) -> Exhaustion:
-    """What a reader has found, judged. First comes what ended in an error, then what is understood, then the first."""
+    """Judges what a reader found. Errors come first, then what is understood, then the order in the log."""
     judged = [judging.judged(replace(dump, jax=dump.rank in found.jax)) for dump in found.dumps.values()]
     judged.sort(
         key=lambda f: (
             not f.dump.sure,
-            f.dump.kind in (Kind.LIBRARY, Kind.KILL),  # what an allocator says is more exact
+            f.dump.kind in (Kind.LIBRARY, Kind.KILL),  # an allocator's own message is more exact
             f.dump.request.shape is None and f.dump.request.place is None,
             f.outcome is Outcome.UNKNOWN,
             f.dump.line,
@@ -130,7 +130,7 @@ def _blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
 
 
 def _unpacked(plain: gzip.GzipFile) -> Iterator[bytes]:
-    """Whole blocks, and what stands before the end of a file that was cut off, which one ``read`` would lose."""
+    """Yields whole blocks, and for a truncated file the bytes before its end, which a single ``read`` would lose."""
     held = bytearray()
     try:
         while piece := plain.read1(BLOCK):

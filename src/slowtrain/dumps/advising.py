@@ -1,7 +1,8 @@
-"""What to do about JAX's memory: its settings, and what its programs can do, with the worth in bytes where it is known.
+"""Advice on JAX's memory: its settings, and changes to its programs, with the bytes they free if these are known.
 
-Its allocator is TensorFlow's, and so are its dumps, down to the advice in them; its settings have other names. They are
-those of https://docs.jax.dev/en/latest/201/gpu-memory.html and of jaxlib's ``generate_pjrt_gpu_plugin_options``.
+JAX uses TensorFlow's allocator, so its dumps are the same, down to the advice in them. Its settings have other names,
+which are documented in https://docs.jax.dev/en/latest/201/gpu-memory.html and in jaxlib's
+``generate_pjrt_gpu_plugin_options``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, Outcome
 
-FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"  # newer versions name it XLA_CLIENT_MEM_FRACTION, and take this one too
-USUAL, MOST = 0.75, 0.95  # of the card: what JAX takes by itself, and what is left to take beside the driver
-ALIKE = 32  # pieces of one size and one maker: more than a model has layers of one shape, as a rule
+# Newer versions name it XLA_CLIENT_MEM_FRACTION, and still accept this name.
+FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+USUAL, MOST = 0.75, 0.95  # of the GPU's memory: JAX's default, and the most that leaves enough for the driver
+ALIKE = 32  # pieces of one size from one op: normally more than a model has layers of one shape
 
 
 def jax(dump: Dump, outcome: Outcome, smaller: Sequence[Advice]) -> Iterator[Advice]:
@@ -60,7 +62,7 @@ def _fragments(dump: Dump) -> Iterator[Advice]:
 
 
 def _kept(dump: Dump) -> Iterator[Advice]:
-    """Very many pieces of one size from one program: its results, of which somebody holds every one."""
+    """Very many pieces of one size from one program: its results, all of which are still referenced."""
     if not dump.by_op or not dump.by_size or dump.in_use_bytes is None:
         return
     by, each = dump.by_op[0], dump.by_size[0]

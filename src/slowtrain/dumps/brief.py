@@ -1,4 +1,4 @@
-"""What a recording keeps of memory that ran out: the first finding, in plain JSON."""
+"""What a recording keeps of exhausted memory: the first finding, as plain JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST = 6
 
 
 def brief(found: Exhaustion) -> dict[str, Any] | None:
-    """None where the log says nothing of memory."""
+    """None if the log says nothing about memory."""
     sure = [one for one in found.findings if one.dump.sure]
     if not sure and not found.retries:
         return None

@@ -1,4 +1,4 @@
-"""One dump under way: what its lines said so far, and the value they make together."""
+"""A dump whose lines are still being read, and the value that they make together."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from slowtrain.dumps.units import dimensions
 from slowtrain.model import Place
 from slowtrain.model.exhaustion import Dump, Holder, Kind, Pool, Request
 
-MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
-MOST_HOLDERS = 12  # are kept of a dump
-KERNEL = "the kernel"  # kills for a container's limit and Slurm's, too
-MOST_ALSO = 4  # lines of the script beside the first
-CLOSE = 0.01  # of a figure that the log gives with three digits
+MOST_SIZES = 20_000  # distinct sizes or ops that are kept apart; the rest are added up as one
+MOST_HOLDERS = 12  # that are kept of a dump
+KERNEL = "the kernel"  # also ends processes for a container's limit and for Slurm's
+MOST_ALSO = 4  # lines of the script besides the first
+CLOSE = 0.01  # of a figure that the log prints with three digits
 OTHERS = "all others"
-# Of what the bins hold: of less, nobody should think that it is what held the memory.
+# Share of the memory in use. Holders with less should not be reported as what held the memory.
 SEEN_SHARE = 0.5
-Key = tuple[str, str, int | None, str]  # of a kind of dump: rank, allocator, bytes asked for, op
+Key = tuple[str, str, int | None, str]  # identifies a kind of dump: rank, allocator, bytes requested, op
 
 
 @dataclass
 class Builder:
-    """What is known so far. ``sums`` are the lines that add up by themselves, for when the list is cut."""
+    """What is known so far. ``sums`` are the log's own totals by size, used if the list of chunks is incomplete."""
 
     allocator: str
     line: int
@@ -48,13 +48,13 @@ class Builder:
     limit_bytes: int | None = None
     growth_bytes: int | None = None
     driver_free_bytes: int | None = None
-    told_free_bytes: int | None = None  # as one line sums it up, with three digits
+    told_free_bytes: int | None = None  # from the summary line, with three digits
     told_pool_bytes: int | None = None
-    in_last_bin: bool = False  # the pieces that follow are all that are free and large
-    largest_told_bytes: int | None = None  # of those
-    usable_bytes: int | None = None  # the largest free piece that this request could have had
-    map: bytes = b""  # a hundredth of the pool in each letter, _ where nothing is in use
-    listed: bool = False  # the log has a list of chunks or buffers of this dump
+    in_last_bin: bool = False  # the pieces that follow are all free pieces of large size
+    largest_told_bytes: int | None = None  # the largest of those
+    usable_bytes: int | None = None  # the largest free piece that this request could use
+    map: bytes = b""  # each letter is a hundredth of the pool; _ means that nothing is in use
+    listed: bool = False  # the log lists chunks or buffers for this dump
     places: dict[str, Place] = field(default_factory=dict)  # by op
     expansions: dict[str, float] = field(default_factory=dict)  # by op
     newest_op: str = ""
@@ -89,28 +89,28 @@ class Builder:
             self.made(op, bytes_)
 
     def made(self, op: str, bytes_: int, count: int = 1) -> None:
-        """Memory whose maker the log names."""
+        """Adds memory of an op that the log names."""
         one = self.ops.setdefault(op if op in self.ops or len(self.ops) < MOST_SIZES else OTHERS, [0, 0])
         one[0] += bytes_
         one[1] += count
         self.newest_op = op
 
     def dump(self) -> Dump:
-        """The value; what the log does not say stays None."""
+        """The finished value; what the log does not say stays None."""
         limit = self.limit_bytes if self.limit_bytes is not None else self.stats.get("Limit") or None
-        told = self.stats.get("InUse", self.total_bytes)  # the sum has three digits, the statistics mostly all
+        told = self.stats.get("InUse", self.total_bytes)  # the sum has three digits, the statistics mostly have all
         whole = self.listed and told is not None and abs(self.used_bytes - told) <= CLOSE * max(told, 1)
-        # Chunks that could not be told from another dump's, or of which the beginning is cut off.
-        # Of a list that ends before its sum nobody knows how much of it is missing.
+        # The list may hold chunks of another dump, or lack its beginning. If it ends before its sum, nobody knows how
+        # much is missing.
         in_use = self.used_bytes if whole else told
         pool = self.pool_bytes if self.pool_bytes is not None else self._pool(whole)
         growth = self.growth_bytes
         if growth is None and limit is not None and pool is not None:
             growth = max(limit - pool, 0)
-            growth = 0 if growth <= CLOSE * limit else growth  # a limit told with three digits
+            growth = 0 if growth <= CLOSE * limit else growth  # the limit has three digits only
         free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.told_free_bytes, self.usable_bytes)
         if self.usable_bytes is not None and largest is not None and self.usable_bytes < largest * (1 - CLOSE):
-            largest = self.usable_bytes  # the largest piece lies at the end that is kept for others
+            largest = self.usable_bytes  # the largest piece lies at the end that is reserved for other requests
         if largest is None and not whole:
             largest = self.largest_told_bytes
         if free is None and pool is not None and in_use is not None:
@@ -136,7 +136,7 @@ class Builder:
     def _by_size(self, whole: bool) -> tuple[Holder, ...]:
         sizes = self.sizes if whole or not self.sums else self.sums
         if sizes is self.sizes and not whole and self.used_bytes + self.free_bytes < SEEN_SHARE * self.bins_bytes:
-            return ()  # the list is cut behind its first lines
+            return ()  # the list is cut after its first lines
         found = [Holder(each * count, count, each) for each, count in sizes.items() if each]
         return tuple(sorted(found, key=lambda h: (-h.bytes, -(h.each_bytes or 0)))[:MOST_HOLDERS])
 
@@ -154,31 +154,31 @@ class Builder:
 
 @dataclass
 class Rank:
-    """One writer of the log: its dumps under way by thread, and what its newest traceback said."""
+    """One writer of the log: its open dumps by thread, and the state of its newest traceback."""
 
     name: str
     open: dict[str, Builder] = field(default_factory=dict)
-    told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
-    begun: bytes = b""  # a line that the next one goes on with
-    wrapped: list[bytes] = field(default_factory=list)  # lines of one sentence
-    listing: str = ""  # of what: stats, usage, buffers, histogram
+    told: Builder | None = None  # the dump that the following lines without a prefix belong to
+    begun: bytes = b""  # the beginning of a line that the next one continues
+    wrapped: list[bytes] = field(default_factory=list)  # the lines of one broken sentence
+    listing: str = ""  # which list is open: stats, usage, buffers, histogram
     trail: Trail = field(default_factory=Trail)
     last: Key | None = None  # key of the dump that ended last
     cards: dict[int, Card] = field(default_factory=dict)
-    card: int | None = None  # whose properties the next lines tell
-    refused_bytes: int = 0  # the most that the driver refused to the pool
-    host_bytes: int = 0  # the largest allocation that TensorFlow warned of on the host
-    mismatch: bool = False  # cuDNN's version is not the one that the program was built for
-    kill_limit_bytes: int | None = None  # of the container, as the kernel reports it
-    usage: tuple[int, int] | None = None  # bytes free and in all, as cuDNN's failure tells them
-    defines: Key | None = None  # the dump whose op the frames that follow made
+    card: int | None = None  # the card whose properties the next lines give
+    refused_bytes: int = 0  # the largest request that the driver refused
+    host_bytes: int = 0  # the largest host allocation that TensorFlow warned about
+    mismatch: bool = False  # cuDNN's version differs from the one the program was built for
+    kill_limit_bytes: int | None = None  # of the container, from the kernel's report
+    usage: tuple[int, int] | None = None  # free and total bytes, from cuDNN's failure message
+    defines: Key | None = None  # the dump whose op the following frames define
     ran: Request = field(default_factory=Request)  # what was known of it before
 
 
 def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
-    """The dump that an error of ``request`` belongs to: by its op, or else the newest of its rank and allocator.
+    """The dump that an error of ``request`` belongs to: by its op, else the newest of its rank and allocator.
 
-    Of the ops that run beside the one that failed others may fail, too, before Python tells of the first.
+    Ops that run beside the failed one may fail as well before Python reports the first failure.
     """
     keys = [
         key
@@ -194,19 +194,19 @@ def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -
 
 
 def same_op(one: str, other: str) -> bool:
-    """Whether both are names of one op; an allocator may leave out the outer scopes."""
+    """Whether both names are of one op; an allocator may omit the outer scopes."""
     return not one or not other or f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
 def known(dump: Dump, **more: object) -> Dump:
-    """``dump`` with what was learned of its request later; what is known already stays."""
+    """``dump`` with facts about its request that came later; known facts stay."""
     request = dump.request
     lacking = {k: v for k, v in more.items() if v and not getattr(request, k)}
     return replace(dump, request=replace(request, **lacking)) if lacking else dump  # type: ignore[arg-type]
 
 
 def made_at(dump: Dump, place: Place, ran: Request | None = None) -> Dump:
-    """``dump`` with the line that made its op; the line that ran it is told beside it."""
+    """``dump`` with the line that created its op; the line that ran it is kept besides."""
     request = dump.request if ran is None else replace(dump.request, place=ran.place, also=ran.also)
     if request.place == place:
         return replace(dump, request=request)
@@ -216,12 +216,12 @@ def made_at(dump: Dump, place: Place, ran: Request | None = None) -> Dump:
 
 
 def merged(old: Dump, new: Dump) -> Dump:
-    """Two lines about one failure of a library, or one kill: the surer says who, and each what it knows."""
+    """Merges two reports of one library failure or one kill. The more certain one names the culprit."""
     more_exact = old.kind is Kind.KILL and new.sure and old.who == KERNEL
     best, other = (new, old) if (new.sure and not old.sure) or more_exact else (old, new)
     place = best.request.place or other.request.place
     request = replace(best.request, place=place, within=best.request.within or other.request.within)
-    # Until Linux 4.19 the kernel names a process first, and then the one that it killed: maybe a child of it.
+    # Until Linux 4.19 the kernel first names a process, and then the one that it killed, which may be a child of it.
     held = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
     in_use, allocator = held.in_use_bytes, held.allocator or best.allocator or other.allocator
     return replace(best, line=old.line, request=request, in_use_bytes=in_use, allocator=allocator)

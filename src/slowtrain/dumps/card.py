@@ -1,4 +1,4 @@
-"""What TensorFlow and JAX say of a card when they begin: its memory, what of it was free, their pool."""
+"""What TensorFlow and JAX log about a GPU at start-up: its memory, how much of it was free, the size of their pool."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INDEX = re.compile(r"(?:GPU|gpu)_(\d{1,3})_bfc")
 @dataclass
 class Card:
     total_bytes: int | None = None
-    free_bytes: int | None = None  # before the run took any
+    free_bytes: int | None = None  # before the run allocated any
     pool_bytes: int | None = None
 
 
 def learn(cards: dict[int, Card], current: int | None, line: bytes) -> int | None:
-    """Takes what a line says of a card into ``cards``. ``current`` is the card that the lines before were about."""
+    """Stores what a line says about a card in ``cards``. ``current`` is the card that the previous lines were about."""
     if found := _FOUND.search(line):
         current = int(found[1])
     elif found := _TOTAL_AND_FREE.search(line):
@@ -46,7 +46,7 @@ def learn(cards: dict[int, Card], current: int | None, line: bytes) -> int | Non
 
 
 def of(cards: dict[int, Card], allocator: str) -> Card | None:
-    """The card of an allocator; where its name does not say which, the only one."""
+    """The card of an allocator; if its name does not identify one, the only card."""
     index = _INDEX.search(allocator)
     if index is not None:
         return cards.get(int(index[1]))

@@ -1,4 +1,4 @@
-"""The failures that a log tells of, one of each kind, and what later lines add to them."""
+"""The failures in a log, one of each kind, and what later lines add to them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from slowtrain.dumps import card, killing, libraries
 from slowtrain.dumps.building import Builder, Key, Rank, known, merged
 from slowtrain.model.exhaustion import Dump, Kind, Pool
 
-NEXT_LINES = 3  # belong to one error of a TPU
+NEXT_LINES = 3  # that belong to one error of a TPU
 MOST_DUMPS = 200  # of different kinds
 
 
 class Failures:
-    """``dumps`` holds one of each kind (rank, allocator, op, size), with the times that it came again."""
+    """``dumps`` holds one dump of each kind (rank, allocator, op, size), with the number of its repetitions."""
 
     def __init__(self) -> None:
         self.dumps: dict[Key, Dump] = {}
         self.count = 0
 
     def newest(self, rank: Rank) -> Dump | None:
-        """The failure that the lines behind it are about."""
+        """The failure that the following lines are about."""
         return self.dumps.get(rank.last) if rank.last is not None else None
 
     def learn(self, rank: Rank, **about: object) -> None:
-        """What is told of the newest failure's request; what is known already stays."""
+        """Adds facts to the newest failure's request; known facts stay."""
         if rank.last is not None and rank.last in self.dumps:
             self.dumps[rank.last] = known(self.dumps[rank.last], **about)
 
@@ -45,7 +45,7 @@ class Failures:
         return key
 
     def _on_card(self, rank: Rank, dump: Dump) -> Dump:
-        """With what the log's beginning says of the card."""
+        """The dump with what the log's beginning says about the card."""
         known_card = card.of(rank.cards, dump.allocator)
         if known_card is None or dump.pool is not Pool.DEVICE or dump.kind is Kind.PROGRAM:
             return dump
@@ -54,13 +54,13 @@ class Failures:
         return replace(dump, limit_bytes=limit, device_bytes=total, free_at_start_bytes=known_card.free_bytes)
 
     def finish(self, rank: Rank) -> None:
-        """What the whole log of a rank says of the failures of libraries, and of kills."""
+        """Completes library failures and kills with facts from the rank's whole log."""
         named = {d.allocator for key, d in self.dumps.items() if key[0] == rank.name and "bfc" in d.allocator}
         for key, dump in self.dumps.items():
             if key[0] != rank.name:
                 continue
             if not dump.allocator and dump.kind is Kind.REQUEST and dump.in_use_bytes is not None and len(named) == 1:
-                # The head of its dump is cut off, and the log has one allocator.
+                # The dump's head is missing, and the log has only one allocator.
                 self.dumps[key] = replace(dump, allocator=next(iter(named)))
             elif dump.kind is Kind.LIBRARY:
                 self.dumps[key] = _library(dump, rank)
@@ -69,7 +69,7 @@ class Failures:
                 self.dumps[key] = replace(dump, limit_bytes=limit, refused_bytes=rank.host_bytes or None)
 
     def corrected(self, rank: Rank, builder: Builder) -> None:
-        """A TPU's runtime tells the size first, and in the next lines which memory it was: it need not be hbm."""
+        """Corrects the memory space, which a TPU's runtime logs after the size. It need not be hbm."""
         dump = self.newest(rank)
         if dump is None or rank.last is None or dump.allocator != "TPU hbm" or dump.line < builder.line - NEXT_LINES:
             return
@@ -78,9 +78,9 @@ class Failures:
         self.count -= 1
 
     def told_before(self, rank: Rank, builder: Builder) -> bool:
-        """Whether the newest dump of the rank is the same failure, without a line of the script; then it gets one.
+        """Whether the rank's newest dump is the same failure, without a line of the script; if so, it gets that line.
 
-        XLA's error follows the allocator's dump of the same size, and Python's traceback a line of the log's own.
+        XLA's error follows the allocator's dump of the same size, and Python's traceback follows a line of the logging.
         """
         asked = builder.request.needed
         key = next((key for key in reversed(self.dumps) if key[0] == rank.name), None)
@@ -98,7 +98,7 @@ class Failures:
 
 
 def _about(dump: Dump) -> str:
-    """What tells a failure from others of its rank: a process is killed once, whoever says so."""
+    """What distinguishes a failure from others of its rank: a process is killed once, whoever reports it."""
     if dump.kind is not Kind.KILL:
         return dump.allocator
     return "killed" if dump.who != killing.SHARED else dump.who
@@ -120,7 +120,7 @@ def _library(dump: Dump, rank: Rank) -> Dump:
 
 
 def with_list(dump: Dump, listed: Dump) -> Dump:
-    """``dump`` with what a list behind it tells: who allocated, the parts of a program, the device's capacity."""
+    """``dump`` with facts from a list after it: who allocated, the parts of a program, the device's capacity."""
     places = tuple(dict.fromkeys(holder.place for holder in listed.by_op if holder.place is not None))
     also = tuple(place for place in places[:1] if place != dump.request.place)
     request = replace(dump.request, also=(*dump.request.also, *also)) if not dump.request.also else dump.request

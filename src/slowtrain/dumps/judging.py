@@ -1,4 +1,4 @@
-"""What a failure means: the three questions, the outcome, and what to do about it with its worth in bytes."""
+"""Judges a failure: the three questions, the outcome, and advice with the bytes that it gives."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
 
 
 def _unexplained(dump: Dump, what: Purpose) -> bool:
-    """Whether nothing of the request says why it was refused."""
+    """Whether nothing in the request explains why it was refused."""
     if questions.small(dump) or (dump.request.needed is None and dump.in_use_bytes is None):
         return True
-    # Any card has room for this much; before the first step, or beside XLA's pool, others held it.
+    # Any card has room for this much. Before the first step, or beside XLA's pool, other allocations held the memory.
     begins = dump.kind is Kind.COPY or what is Purpose.VARIABLE or dump.allocator == "XLA"
     return begins and dump.in_use_bytes is None and questions.alone(dump) is False
 

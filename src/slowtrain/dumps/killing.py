@@ -1,6 +1,6 @@
-"""What ends a process for want of the host's memory, and requests for it that fail.
+"""Reports of processes that were killed because host memory ran out, and of host requests that failed.
 
-The kernel, containers, schedulers; NumPy, PyTorch on a CPU.
+From the kernel, containers and schedulers; from NumPy and from PyTorch on a CPU.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from slowtrain.dumps.building import KERNEL, Builder
 from slowtrain.dumps.units import SIZE, bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Pool
 
-# TensorFlow warns so of a large allocation on the host, and goes on.
+# TensorFlow logs this warning for a large host allocation and continues.
 LARGE = re.compile(rb"Allocation of (\d{1,19}) exceeds \d{1,3}% of (?:free )?system memory")
-LEAST_PYTHON_BYTES = 4 << 20  # an interpreter without a module has twice as much
+LEAST_PYTHON_BYTES = 4 << 20  # an interpreter without any module uses twice as much
 CONTAINER, SLURM = "the container's limit", "Slurm's limit"
 SHARED = "the shared memory of the data loader's workers"
 _KERNEL = re.compile(
@@ -30,6 +30,12 @@ _SLURM = re.compile(
 _CONTAINER = re.compile(rb"low on resource: memory|\bOOMKilled\b(?!\"?[:=] ?(?:false|False))")
 _NOTEBOOK = re.compile(rb"tried to allocate more memory than is available|after using all available RAM")
 _RAY = re.compile(rb"killed due to the node running low on memory")
+_LIMITS = (
+    (_SLURM, SLURM),
+    (_CONTAINER, CONTAINER),
+    (_NOTEBOOK, "the notebook's limit"),
+    (_RAY, "Ray's memory monitor"),
+)
 _SHELL = re.compile(
     rb"(?:\S{1,300}: line \d{1,9}: +\d{1,10} |\[\d{1,4}\]\s{1,4}[+-]?\s{1,4}(?:\d{1,10} )?|zsh: |\(?\d{1,10}\)? )?"
     rb"[Kk]illed(?:: 9)?(?:\s{2,}.{0,2000}|\s+python.{0,2000}|\s*)\Z"
@@ -56,7 +62,7 @@ _BARE = re.compile(
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes what a line tells of a process that was killed; not ``sure`` where the signal alone is known."""
+    """Reads a report of a killed process. ``sure`` becomes False if only the signal is known."""
     builder.kind, builder.kept_in = Kind.KILL, Pool.HOST
     if kernel := _KERNEL.search(line):
         builder.who = CONTAINER if kernel[1].startswith(b"Memory") else KERNEL
@@ -66,17 +72,9 @@ def read(line: bytes, builder: Builder) -> bool:
     if oom := _OOM_KILL.search(line):
         builder.who = CONTAINER if oom[1] == b"CONSTRAINT_MEMCG" else KERNEL
         return True
-    if _SLURM.search(line):
-        builder.who = SLURM
-        return True
-    if _CONTAINER.search(line):
-        builder.who = CONTAINER
-        return True
-    if _NOTEBOOK.search(line):
-        builder.who = "the notebook's limit"
-        return True
-    if _RAY.search(line):
-        builder.who = "Ray's memory monitor"
+    who = next((who for pattern, who in _LIMITS if pattern.search(line)), None)
+    if who is not None:
+        builder.who = who
         return True
     if _BUS.search(line):
         builder.who, builder.allocator = SHARED, SHARED
@@ -88,13 +86,13 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def limit(line: bytes) -> int | None:
-    """The limit of a container, from the kernel's report."""
+    """The container's limit in the kernel's report."""
     found = _CGROUP_LIMIT.search(line)
     return _kib(found[1]) if found else None
 
 
 def request(line: bytes, builder: Builder) -> bool:
-    """Takes a request for the host's memory that failed in Python."""
+    """Reads a request for host memory that failed in Python."""
     builder.kind, builder.kept_in = Kind.HOST, Pool.HOST
     if array := _ARRAY.search(line):
         builder.allocator = "NumPy"

@@ -1,4 +1,4 @@
-"""cuDNN, cuBLAS, NCCL and the driver, when they find no memory beside the pool, or fail for another reason."""
+"""Failures of cuDNN, cuBLAS, NCCL and the driver: no memory outside the pool, or another reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slowtrain.dumps.building import Builder
 from slowtrain.dumps.units import size
 from slowtrain.model.exhaustion import Kind
 
-# A handle of cuDNN or cuBLAS with its kernels takes less than this: where more is free, memory is not the reason.
+# A handle of cuDNN or cuBLAS with its kernels takes less than this. If more is free, memory is not the reason.
 LIBRARY_NEEDS_BYTES = 1 << 30
 CONTEXT_OF_CUDA = "CUDA's context"
 REFUSED = re.compile(
@@ -42,7 +42,7 @@ _NAMES = {b"CUDNN": "cuDNN", b"CUBLAS": "cuBLAS", b"CUSOLVER": "cuSOLVER", b"CUS
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes a library's failure; whether the line tells of one. Not ``sure``: it may have another reason."""
+    """Reads a library's failure; returns whether the line is one. ``sure`` is False if it may have another reason."""
     certain = _CERTAIN.search(line)
     found = certain or _DOUBTFUL.search(line)
     if found is None:
@@ -56,13 +56,13 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def context(line: bytes, builder: Builder) -> bool:
-    """Takes the driver's failure to begin on a card at all."""
+    """Reads a failure of the driver to initialise a GPU."""
     found = CONTEXT.search(line)
     if found is None:
         return False
     builder.kind, builder.who, builder.allocator = Kind.LIBRARY, CONTEXT_OF_CUDA, CONTEXT_OF_CUDA
     total = size(found[1])
-    builder.device_bytes = total if total and total < 1 << 50 else None  # (2**64 - 1 where it is not known)
+    builder.device_bytes = total if total and total < 1 << 50 else None  # 2**64 - 1 means unknown
     return True
 
 

@@ -1,4 +1,4 @@
-"""Lines of a log without what launchers, containers and terminals put around them."""
+"""Splits a log into lines and removes what launchers, containers and terminals added to them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 
-DOCKER = b'{"log":'  # Docker's own files: a line of JSON for each of the container's
-MOST_LINE = 1 << 16  # bytes; the rest of a longer line is no allocator's
+DOCKER = b'{"log":'  # Docker's own log files hold one JSON object per line
+MOST_LINE = 1 << 16  # bytes; no allocator prints longer lines
 _COLOUR = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-_])")
-# Whose line it is, at its very beginning: mpirun, srun -l, torchrun, docker compose, kubectl --prefix, stern.
+# A prefix that names the writer: mpirun, srun -l, torchrun, docker compose, kubectl --prefix, stern.
 _RANK = re.compile(
     rb"\[(?P<mpi>\d+,\d+)\]<std(?:err|out)>:? ?"
     rb"|\[(?P<rank>(?:rank|default|worker[-_]?)\d+)\]:? ?"
@@ -18,9 +18,10 @@ _RANK = re.compile(
     rb"|\[(?P<pod>pod/[\w./-]{1,200})\] "
     rb"|\((?P<ray>[\w.]{1,80}(?: pid=\d+)?(?:, ip=[\d.]+)?)\) "
 )
-# A container runtime's own time, before the program's text: docker -t, kubectl --timestamps, CRI.
+# A time that the container runtime puts first: docker -t, kubectl --timestamps, CRI.
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d) (?:std(?:err|out) [FP] )?")
-# TensorFlow's logging puts first: "2024-01-31 12:00:00.1: W path/file.cc:1] ", since 2.17 "W0000 00:… 1 file.cc:1] ".
+# The prefix of TensorFlow's logging: "2024-01-31 12:00:00.1: W path/file.cc:1] ", since 2.17 "W0000 00:… 1 file.cc:1]
+# ".
 MESSAGE = re.compile(
     rb"\b(?:[IWEF]\d{4} [\d:.]{5,30} {1,8}(?P<thread>\d{1,10})|[IWEF]) "
     rb"[^\s\]]{0,300}?(?P<file>\w{1,60}\.(?:cc|h)):\d{1,6}\] ?"
@@ -28,7 +29,7 @@ MESSAGE = re.compile(
 
 
 def split(block: bytes) -> tuple[list[bytes], bytes]:
-    """Lines that are whole, and the beginning of the next. A carriage return ends a line, too (progress bars)."""
+    """The complete lines, and the beginning of the next. A carriage return ends a line as well (progress bars)."""
     whole, _, rest = block.rpartition(b"\n")
     if not _:
         return ([block], b"") if len(block) > MOST_LINE else ([], block)
@@ -36,7 +37,7 @@ def split(block: bytes) -> tuple[list[bytes], bytes]:
 
 
 def plain(line: bytes) -> bytes:
-    """Without colour, without what a progress bar overwrote."""
+    """The line without colour codes and without text that a progress bar overwrote."""
     line = line[:MOST_LINE].rstrip(b"\r\n")
     if line.startswith(DOCKER):
         line = _unwrapped(line)
@@ -48,7 +49,7 @@ def plain(line: bytes) -> bytes:
 
 
 def _unwrapped(line: bytes) -> bytes:
-    """What a container wrote, of a line as Docker keeps it; one that is cut as it is."""
+    """The text in a line of Docker's log file; a truncated line is returned as it is."""
     try:
         found = json.loads(line)["log"]
     except (ValueError, KeyError, RecursionError):
@@ -57,9 +58,9 @@ def _unwrapped(line: bytes) -> bytes:
 
 
 def unprefixed(line: bytes) -> tuple[str, bytes]:
-    """Whose line it is ("" where nothing tells) and the line as the program wrote it."""
+    """The writer of a line ("" if unknown), and the line as the program wrote it."""
     rank = ""
-    for _ in range(3):  # a runtime's time may stand before or behind the rank
+    for _ in range(3):  # a runtime's time may stand before or after the rank
         stamp = _STAMP.match(line)
         if stamp:
             line = line[stamp.end() :]
@@ -74,7 +75,7 @@ def unprefixed(line: bytes) -> tuple[str, bytes]:
 
 
 def decoded(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """UTF-16, which PowerShell's redirection writes, as UTF-8; anything else as it is."""
+    """Converts UTF-16, which PowerShell's redirection writes, to UTF-8; other input is unchanged."""
     import codecs
 
     first = next(blocks, b"")

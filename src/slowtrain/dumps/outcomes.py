@@ -1,4 +1,4 @@
-"""What a failure was: full, fragmented, taken by others, too large, a kill, a library's."""
+"""The outcome of a failure: full, fragmented, taken by others, too large, a kill, a library failure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def of(dump: Dump) -> Outcome:
     if dump.kind is Kind.LIBRARY:
         return Outcome.OTHER if dump.other_reason else Outcome.LIBRARY if dump.sure else Outcome.UNKNOWN
     if dump.kind is Kind.HOST:
-        return Outcome.FULL  # the system itself refused it
+        return Outcome.FULL  # refused by the system itself
     if needed is None:
         return Outcome.UNKNOWN
     if questions.without_pool(dump):
-        return Outcome.FULL  # the system itself refused it
+        return Outcome.FULL  # refused by the system itself
     if questions.alone(dump) or (dump.kind is Kind.PROGRAM and dump.limit_bytes is not None):
         return Outcome.TOO_LARGE
     if _held_by_others(dump, needed):
@@ -31,7 +31,7 @@ def of(dump: Dump) -> Outcome:
 
 
 def missing_bytes(dump: Dump) -> int | None:
-    """How many bytes less would have been enough, all pieces taken together; None where it is not known."""
+    """By how many bytes the free memory was too small, all pieces together; None if it is unknown."""
     needed, free = dump.request.needed, free_bytes(dump)
     if needed is None or free is None:
         return None
@@ -39,7 +39,7 @@ def missing_bytes(dump: Dump) -> int | None:
 
 
 def free_bytes(dump: Dump) -> int | None:
-    """In all, without what the pool could grow by; from the limit where the log does not list the pieces."""
+    """Free bytes without possible growth of the pool; derived from the limit if the log lists no pieces."""
     if dump.free_bytes is not None:
         return dump.free_bytes
     if dump.limit_bytes is None or dump.in_use_bytes is None or dump.driver_free_bytes is not None:
@@ -48,28 +48,28 @@ def free_bytes(dump: Dump) -> int | None:
 
 
 def room_bytes(dump: Dump) -> int:
-    """What the pool could still have grown by, as far as the driver had it."""
+    """By how much the pool could have grown, as far as the driver had memory."""
     if dump.free_bytes is None and dump.driver_free_bytes is None:
-        return 0  # ``free_bytes`` has it
+        return 0  # ``free_bytes`` contains it
     growth = dump.growth_bytes or 0
     return min(growth, dump.driver_free_bytes) if dump.driver_free_bytes is not None else growth
 
 
 def _held_by_others(dump: Dump, needed: int) -> bool:
-    """Whether others held so much that without them there would have been room."""
+    """Whether the request would have fitted without the memory that other processes held."""
     if dump.pool is not Pool.DEVICE:
         return False
     others = questions.others_bytes(dump) if dump.driver_free_bytes is None or dump.others_bytes is not None else None
     if others is not None:
         idle = max((dump.pool_bytes or 0) - (dump.in_use_bytes or 0), 0)
         return others >= needed and others > idle and others >= questions.OTHERS_SHARE * (dump.device_bytes or 0)
-    # Without the card's size, a small pool may as well be one that was meant so: then its own use counts.
+    # If the card's size is unknown, a small pool may be intended. Then the pool's own use decides.
     beyond = dump.device_bytes is not None or needed > (dump.limit_bytes or 0) * (1 + CLOSE)
     return beyond and questions.part_of_a_card(dump)
 
 
 def _of_the_card(dump: Dump, needed: int) -> Outcome:
-    """Of allocators that say what the card had left (CUDA's own pool, PyTorch)."""
+    """For allocators that report the card's free memory (CUDA's own pool, PyTorch)."""
     left, used = dump.driver_free_bytes or 0, dump.in_use_bytes or 0
     idle = max((dump.pool_bytes or used) - used, 0)
     if left + idle >= needed:
@@ -80,13 +80,13 @@ def _of_the_card(dump: Dump, needed: int) -> Outcome:
 
 def _of_the_pool(dump: Dump, needed: int) -> Outcome:
     if dump.growth_bytes is not None and dump.growth_bytes >= needed:
-        return Outcome.TAKEN  # it was allowed to grow by more than that, and got nothing
+        return Outcome.TAKEN  # the pool was allowed to grow by more, and got nothing
     free = dump.free_bytes
     if free is None:
         free = free_bytes(dump)
         return Outcome.FULL if free is not None and free < needed else Outcome.UNKNOWN
     if dump.largest_free_bytes is not None and dump.largest_free_bytes >= needed:
-        return Outcome.UNKNOWN  # such a piece would have been given: lines of two dumps are mixed
+        return Outcome.UNKNOWN  # such a piece would have been used: the lines belong to two dumps
     if free + (dump.growth_bytes or 0) >= needed:
-        return Outcome.FRAGMENTED  # what was free in all would have done, and no piece of it did
+        return Outcome.FRAGMENTED  # the free bytes were enough in total, but no single piece was
     return Outcome.FULL

@@ -1,6 +1,6 @@
-"""What a piece of memory was asked for, as the op's name and the traceback tell it: what a batch makes, or a variable.
+"""The purpose of a request, from the op's name and the traceback: memory that grows with the batch, or a variable.
 
-Keras 2 and 3, TensorFlow's own optimizers and layers, PyTorch, optax. What neither tells is ``UNKNOWN``.
+Covers Keras 2 and 3, TensorFlow's own optimizers and layers, PyTorch and optax. If neither tells, it is ``UNKNOWN``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from slowtrain.model.exhaustion import Purpose, Request
 
 _OPTIMIZER = re.compile(rb"[/\\]optim(?:izers?)?[/\\]|[/\\](?:base_)?optimizer(?:_v2)?\.py|[/\\]optax[/\\]")
-_NOT_YET = {b"minimize", b"compute_gradients", b"_compute_gradients", b"get_gradients"}  # take the gradients first
+# These compute the gradients first.
+_NOT_YET = {b"minimize", b"compute_gradients", b"_compute_gradients", b"get_gradients"}
 _INITIALIZER = re.compile(rb"[/\\]initializers?(?:[/\\]|_v\d)|[/\\]init_ops(?:_v2)?\.py")
 _MAKES = {
     b"build", b"build_wrapper", b"add_weight", b"add_variable", b"_init_from_args", b"load_weights", b"set_weights",
@@ -21,20 +22,20 @@ _STEPS = {
     b"fit", b"train_on_batch", b"train_step", b"test_step", b"predict", b"predict_step", b"evaluate", b"call",
     b"_call_impl", b"backward", b"gradient",
 }  # fmt: skip
-# An optimizer's name is the scope of its ops: Keras 3 writes adam, Keras 2 and TensorFlow 1 Adam.
+# An optimizer's name is the scope of its ops: adam in Keras 3, Adam in Keras 2 and TensorFlow 1.
 _SCOPES = {
     "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "gradientdescent", "lamb", "lion", "muon",
     "nadam", "rmsprop", "sgd",
 }  # fmt: skip
 _NUMBER = re.compile(r"_\d+\Z")
 _UPDATE = re.compile(r"Resource(?:Sparse)?Apply|(?:Sparse)?Apply(?:Ada|Ftrl|Gradient|Momentum|RMSProp)|Assign\w*Op\Z")
-_ROWS = re.compile(r"Unsorted|Unique|Gather")  # of a sparse gradient: as many as the batch has
-# A gradient that may be a weight's as well as an activation's.
+_ROWS = re.compile(r"Unsorted|Unique|Gather")  # of a sparse gradient, whose number depends on the batch
+# A gradient of a weight or of an activation.
 _EITHER = re.compile(r"MatMul(?:_\d+)?\Z|BackpropFilter")
 
 
 def of(request: Request) -> Purpose:
-    """By the op where its name decides it, then by the traceback."""
+    """Decided by the op if its name is clear, else by the traceback."""
     if constant(request):
         return Purpose.VARIABLE if request.within is Purpose.VARIABLE else Purpose.ARRAY
     parts = request.op.split("/")
@@ -51,7 +52,7 @@ def of(request: Request) -> Purpose:
 
 
 def constant(request: Request) -> bool:
-    """Whether it is a constant made from an array."""
+    """Whether the request makes a constant from an array."""
     return request.constant or _CONSTANT.match(request.op) is not None
 
 
@@ -61,7 +62,7 @@ def _optimizer(scope: str) -> bool:
 
 
 def of_frame(file: bytes, function: bytes) -> Purpose | None:
-    """What a library's frame is about; None where it does not say."""
+    """The purpose that a library's frame implies; None if it implies none."""
     if _OPTIMIZER.search(file):
         return None if function in _NOT_YET else Purpose.UPDATE
     if _INITIALIZER.search(file) or function in _MAKES:

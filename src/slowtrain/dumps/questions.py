@@ -1,6 +1,7 @@
-"""Three questions that come before any advice.
+"""Three questions that are answered before any advice.
 
-Did this request alone exceed the device; was the memory held before, and by whom; is it a constant made from an array.
+Does this request alone exceed the device? Was the memory in use before, and by whom? Is the request a constant that was
+made from an array?
 """
 
 from __future__ import annotations
@@ -9,19 +10,20 @@ from slowtrain.dumps import libraries, purpose
 from slowtrain.dumps.building import CLOSE
 from slowtrain.model.exhaustion import Dump, HeldBy, Kind, Outcome, Pool, Questions
 
-# The frameworks support no card with less: a smaller pool is a part of a card, and a smaller request no whole card.
+# The frameworks support no card with less memory. A smaller pool is a part of a card, and a smaller request does not
+# exceed a card.
 SMALLEST_CARD_BYTES = 1 << 30
-# The most that one accelerator had in 2026 (288 GB): a larger request exceeds any.
+# The most that one accelerator had in 2026 is 288 GB. A larger request exceeds any device.
 LARGEST_CARD_BYTES = 300 << 30
-# Of the pool. By halving a smaller request one gains less than a thirty-second of the pool: what holds the rest counts.
+# Share of the pool. Halving a smaller request gains less than 1/32 of the pool, so the remaining memory matters more.
 SMALL_SHARE = 1 / 16
-# TensorFlow's pool takes all that is free at its start but for at most a tenth (``MinSystemMemory``), JAX's three
-# quarters: with less than half of the card, others held the rest or a limit was set.
+# TensorFlow's pool takes all memory that is free at its start except at most a tenth (``MinSystemMemory``), JAX's pool
+# takes three quarters. A pool below half of the card means that others held the rest, or that a limit was set.
 USUAL_POOL_SHARE = 0.5
-# Of the card: less is what a display and its programs have, and the run's own memory counts first.
+# Share of the card. A display and its programs use less, and the run's own memory is checked first.
 OTHERS_SHARE = 0.25
-# A process's CUDA context, with the kernels and workspaces of its libraries, takes up to this beside PyTorch's pool,
-# and is in no figure but the card's.
+# A process's CUDA context, with kernels and workspaces of libraries, takes up to this much outside PyTorch's pool. Only
+# the card's figures include it.
 CONTEXT_BYTES = 1 << 30
 
 
@@ -31,13 +33,13 @@ def of(dump: Dump, outcome: Outcome) -> Questions:
 
 
 def alone(dump: Dump) -> bool | None:
-    """Whether the request exceeds the whole device, however empty it is."""
+    """Whether the request exceeds the whole device, even if it were empty; None if it is unknown."""
     needed = dump.request.needed
     if needed is None or dump.kind in (Kind.KILL, Kind.LIBRARY, Kind.HOST):
         return None
     capacity = capacity_bytes(dump)
     if capacity is not None and dump.kind is Kind.PROGRAM:
-        return True  # by the compiler's own words
+        return True  # the compiler says so
     if capacity is not None:
         return needed > capacity * (1 + CLOSE)
     if dump.pool is not Pool.DEVICE:
@@ -48,7 +50,7 @@ def alone(dump: Dump) -> bool | None:
 
 
 def capacity_bytes(dump: Dump) -> int | None:
-    """The device's memory; a pool's limit where the device's own is not told and the pool is no part of a card."""
+    """The device's memory; the pool's limit if that is unknown and the pool is not a part of a card."""
     if dump.device_bytes is not None:
         return dump.device_bytes
     if dump.limit_bytes is None or (dump.pool is Pool.DEVICE and part_of_a_card(dump)):
@@ -67,7 +69,7 @@ def part_of_a_card(dump: Dump) -> bool:
 
 
 def others_bytes(dump: Dump) -> int | None:
-    """What other processes held, by the log's own figures."""
+    """Memory that other processes held, calculated from the log's figures."""
     if dump.others_bytes is not None:
         return dump.others_bytes
     if dump.free_at_start_bytes is not None and dump.device_bytes is not None:
@@ -81,34 +83,34 @@ def others_bytes(dump: Dump) -> int | None:
 
 
 def outside_bytes(dump: Dump) -> int:
-    """What another framework of this process holds, if that is what is short."""
+    """Memory of another framework in this process, if it is at least as large as the request; else 0."""
     outside = max((dump.outside_bytes or 0) - CONTEXT_BYTES, 0)
     return outside if outside >= (dump.request.needed or 0) else 0
 
 
 def others_too(dump: Dump) -> int:
-    """What other processes hold by the log's own words, where it would have been enough for the request."""
+    """Memory of other processes that the log states, if it is at least as large as the request; else 0."""
     told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
     others = (others_bytes(dump) or 0) if told else 0
     return others if others >= (dump.request.needed or 0) > 0 else 0
 
 
 def others_enough(dump: Dump) -> bool:
-    """Whether the request would fit with what other processes hold, by the log's own words, and what is left."""
+    """Whether the request would fit into the free memory and the memory of other processes that the log states."""
     if not dump.others_bytes or dump.driver_free_bytes is None:
         return False
     return dump.others_bytes + dump.driver_free_bytes >= (dump.request.needed or 0)
 
 
 def without_pool(dump: Dump) -> bool:
-    """Whether the request went to the system itself: TensorFlow's allocator of a CPU has no pool of its own."""
+    """Whether the request went directly to the system: TensorFlow's CPU allocator has no pool."""
     unknown = dump.limit_bytes is None and dump.in_use_bytes is None and not dump.by_size
     name = dump.allocator.lower()
     return dump.kind is Kind.REQUEST and dump.pool is Pool.HOST and unknown and "bfc" not in name and "cpu" in name
 
 
 def small(dump: Dump) -> bool:
-    """Whether the request is so small that a smaller one would hardly matter."""
+    """Whether the request is so small that reducing it would hardly help."""
     needed = dump.request.needed
     whole = dump.limit_bytes or dump.device_bytes or SMALLEST_CARD_BYTES
     if dump.limit_bytes is None and dump.device_bytes is None and dump.pool is not Pool.DEVICE:

@@ -1,4 +1,4 @@
-"""A log's lines in order: dumps are put together by rank and thread, errors joined to the dump they belong to."""
+"""Reads a log's lines in order, assembles dumps by rank and thread, and joins errors to their dumps."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from slowtrain.dumps.units import bytes_of, dimensions, name, size
 from slowtrain.model.exhaustion import Kind, Request
 
 MOST_RANKS = 4096
-MOST_WRAPPED = 8  # lines that PyTorch's sentence is broken into
-# One of these a block must hold to be looked at line by line, while nothing is under way. Looking for each by itself is
-# several times as fast as for all with one pattern.
+MOST_WRAPPED = 8  # into which PyTorch's sentence may be broken
+# A block is read line by line only if it contains one of these, or if a dump is open. Searching for each separately is
+# several times faster than one pattern for all.
 WORDS = (
     b"alloc", b"emory", b"OOM", b"oom", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"Traceback", b"XLA backend",
     b"not initialized", b"ALLOC_FAILED", b"_STATUS_", b"DNN library", b"algorithm", b"illed", b"xit", b"SIGKILL",
     b"Found device", b"paging file", b" RAM", b"launch failed", b"BLAS support", b"ThenRnn", b"MIOpen",
 )  # fmt: skip
 BLOCK = 1 << 20
-# Lists that XLA writes, one line after another.
+# Lists that XLA prints, one line after another.
 _BUFFERS = {"buffers": xla.buffer, "parts": xla.part, "hbm": tpu.detail}
 _FRAMES = (b'File "', b".py", b" In", b"In [", b"<ipython", b"-> ")
 
 
 class Reader(Underway):
-    """Is given the log block by block; memory does not grow with it."""
+    """Receives the log block by block; its memory does not grow with the log."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.raised = False  # XLA's error stands in the log, and not the dump alone
-        self.programs: dict[str, tuple[int, int]] = {}  # by rank: bytes that a program needs, and that it may have
+        self.raised = False  # the log contains XLA's error, not only the dump
+        self.programs: dict[str, tuple[int, int]] = {}  # by rank: bytes that a program needs, and its limit
         self.refusals = 0
         self.host_refusals = 0
         self.unified_refusals = 0
-        self.most_refused_bytes = 0  # of the device, of the host or of both
+        self.most_refused_bytes = 0  # of the device, of the host, or of both
         self.bytes = 0
         self._ranks: dict[str, Rank] = {}
         self._rest = b""
@@ -48,7 +48,7 @@ class Reader(Underway):
         whole, self._rest = lines.split(data)
         if not whole:
             return
-        # A quick look, at C's speed, past what is no allocator's: most of a log.
+        # Skips blocks without allocator messages, at the speed of C: most of a log.
         if not self.busy and not any(word in data for word in WORDS):
             self.lines += len(whole)
             return
@@ -59,7 +59,7 @@ class Reader(Underway):
         self.busy = max(self.busy - 1, 0)
 
     def close(self) -> None:
-        """The log ends here, maybe in the midst of a dump."""
+        """Ends the log, possibly in the middle of a dump."""
         if self._rest:
             self.lines += 1
             self._line(self._rest)
@@ -87,7 +87,7 @@ class Reader(Underway):
                 return
             rank = self._rank(whose)
         found = lines.MESSAGE.search(line)
-        if found is not None and found["file"] == b"xla_util.cc":  # a text of many lines, each with this before it
+        if found is not None and found["file"] == b"xla_util.cc":  # a text of many lines, each with this prefix
             line, found = line[found.end() :], None
         if found is not None:
             rank.listing = rank.listing if rank.listing == "usage" else ""
@@ -98,7 +98,7 @@ class Reader(Underway):
             self._written(rank, line)
 
     def _chunk(self, found: re.Match[bytes]) -> bool:
-        """A chunk of a dump that is open, from a line that nothing stands around: nearly all lines of a dump."""
+        """Reads a chunk of an open dump from a line without prefix; nearly all lines of a dump are such lines."""
         rank = self._ranks.get("")
         builder = rank.open.get((found[1] or b"").decode()) if rank is not None else None
         if builder is None:
@@ -112,9 +112,9 @@ class Reader(Underway):
         return self._ranks.setdefault(whose, Rank(whose))
 
     def _message(self, rank: Rank, found: re.Match[bytes], text: bytes) -> None:
-        """What TensorFlow's own logging wrote."""
+        """Reads a message of TensorFlow's own logging."""
         file, thread = found["file"], (found["thread"] or b"").decode()
-        self.busy = 2  # what belongs to it may stand in the next block
+        self.busy = 2  # the next block may contain lines that belong to it
         if file.endswith(b"bfc_allocator.cc"):
             self.allocator(rank, thread, text)
         elif b"cudamallocasync" in file:
@@ -125,7 +125,7 @@ class Reader(Underway):
             self._said(rank, text, python=False)
 
     def _said(self, rank: Rank, text: bytes, *, python: bool) -> None:
-        """What one line says by itself: of the card, of the driver, of a failure."""
+        """Reads a line that is meaningful by itself: about the card, the driver, or a failure."""
         if b"emory" in text or b"Found device" in text or b"XLA backend" in text:
             rank.card = card.learn(rank.cards, rank.card, text)
             rank.kill_limit_bytes = killing.limit(text) or rank.kill_limit_bytes
@@ -184,7 +184,7 @@ class Reader(Underway):
         self._written(rank, line)
 
     def _written(self, rank: Rank, line: bytes) -> None:
-        """What Python and other frameworks wrote."""
+        """Reads a line that Python or another framework wrote."""
         if rank.trail.tracing and any(word in line for word in _FRAMES) and rank.trail.frame(line):
             place = rank.trail.place
             if rank.defines in self.dumps and place is not None:
@@ -215,7 +215,7 @@ class Reader(Underway):
             rank.defines = None
 
     def _defined(self, rank: Rank, op: str) -> None:
-        """The frames that made the op follow: of the failure before, or of one whose error comes behind them."""
+        """The following frames defined an op: that of the previous failure, or of one whose error comes after them."""
         rank.trail.begin()
         rank.trail.node = op
         dump = self.newest(rank)
@@ -225,7 +225,7 @@ class Reader(Underway):
         self.learn(rank, op=op)
 
     def _copy(self, rank: Rank, line: bytes) -> None:
-        """An error that names no size, as of a tensor that could not be copied: of the dump before, if any."""
+        """Reads an error without a size, such as a failed copy of a tensor; it belongs to the previous dump, if any."""
         target = saying.COPIED_FOR.search(line) or saying.OP.search(line)
         trail = rank.trail
         op = name(target[1]) if target else trail.node
@@ -241,7 +241,7 @@ class Reader(Underway):
             self._node(rank, line)
 
     def _error(self, rank: Rank, line: bytes) -> None:
-        """The error that an op raised: it names shape, type, device and allocator."""
+        """Reads an op's error, which names shape, type, device and allocator."""
         found = saying.OOM.search(line)
         if found is None:
             return
@@ -292,7 +292,7 @@ class Reader(Underway):
             self.dumps[rank.last] = made_at(dump, place)
 
     def _copied(self, rank: Rank, dtype: str, shape: tuple[int, ...] | None) -> None:
-        """The constant whose copy failed: the graph's own text tells its size."""
+        """Sets the size of the constant whose copy failed, from the graph's text."""
         dump = self.newest(rank)
         if dump is not None and dump.kind is Kind.COPY and dump.request.shape is None:
             self.learn(rank, shape=shape, dtype=dtype, bytes=bytes_of(shape, dtype))
@@ -312,7 +312,7 @@ class Reader(Underway):
         self.busy = 2
 
     def _single(self, rank: Rank, line: bytes, *, python: bool) -> None:
-        """A failure that one line tells of."""
+        """Reads a failure that is described in a single line."""
         line, rank.begun = (rank.begun.rstrip() + b" " + line if rank.begun else line), b""
         builder = singles.read(line, self.lines, rank.name)
         if builder is None:
@@ -342,7 +342,7 @@ class Reader(Underway):
             rank.told, rank.listing, rank.wrapped = builder, "wrapped", [line]
 
     def _rejoined(self, rank: Rank, line: bytes) -> bool:
-        """PyTorch's one line, which an editor or a page broke into several; whether ``line`` is a part of it."""
+        """Joins PyTorch's message, which an editor or a page broke into lines; whether ``line`` is a part of it."""
         if len(rank.wrapped) >= MOST_WRAPPED or torch.FIGURE.search(line) is None:
             return False
         rank.wrapped.append(line)

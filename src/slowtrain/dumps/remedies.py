@@ -1,4 +1,4 @@
-"""What to do about memory, but for a smaller request (``shrinking``) and JAX's settings (``advising``)."""
+"""Advice on memory, except smaller requests (``smaller_request``) and JAX's settings (``jax_advice``)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slowtrain.dumps.tpu import SPARSE_CORE
 from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, HeldBy, Kind, Outcome, Pool, Purpose
 
-PADDED = 2.0  # times: from there on the layout, and not the values, fills the device
+PADDED = 2.0  # times: from here on the layout, not the values, fills the device
 
 
 def array(dump: Dump) -> Iterator[Advice]:
-    """A whole array that was put on the device at once."""
+    """For an array that is put on the device as a whole."""
     if dump.jax:
         yield Advice("keep the array on the host (NumPy), and give the jitted step one batch of it at a time")
         yield Advice(
@@ -111,7 +111,7 @@ def taken(dump: Dump) -> Iterator[Advice]:
 
 
 def little() -> Iterator[Advice]:
-    """Of a pool that is smaller than any card."""
+    """For a pool that is smaller than any card."""
     yield Advice(
         "let the pool have the whole card: end the other processes on it (nvidia-smi lists them), raise memory_limit "
         "or per_process_gpu_memory_fraction where one is set"
@@ -119,7 +119,7 @@ def little() -> Iterator[Advice]:
 
 
 def held(dump: Dump) -> Iterator[Advice]:
-    """A refusal that the request's size does not explain."""
+    """For a refusal that the request's size does not explain."""
     yield Advice(
         "see who holds the card before the run: nvidia-smi; end what is left of earlier runs (an old kernel of a "
         "notebook counts)"
@@ -174,7 +174,7 @@ def fragments(dump: Dump) -> Iterator[Advice]:
 
 
 def larger(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
-    """More memory: what is short is known of this one request, and of none that would have come after it."""
+    """For more memory. The shortage is known for this one request only, not for requests that would have followed."""
     what = purpose.of(dump.request)
     short = outcomes.missing_bytes(dump) if outcome is Outcome.FULL else None
     alone = " for this tensor alone; what comes after it is not in this log" if short else ""
@@ -189,7 +189,7 @@ def larger(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
 
 
 def tpu(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
-    """A program, or a buffer of the runtime, that a TPU's memory does not hold."""
+    """For a program or a runtime buffer that does not fit a TPU's memory."""
     space = dump.allocator.removeprefix("TPU").strip()
     if space and space != "hbm":
         yield Advice(f"{space} is the core's own small memory: one kernel needs more of it. Smaller blocks of that "

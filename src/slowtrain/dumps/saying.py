@@ -1,8 +1,8 @@
-"""What allocators and frameworks say when memory runs out, as patterns; in one place, for versions differ.
+"""Patterns for messages of allocators and frameworks about exhausted memory. Versions differ, so all are in one place.
 
-TensorFlow 0.7 to 2.21 and JAX (bfc_allocator.cc), their CUDA pool (gpu_cudamallocasync_allocator.cc).
-What others say is in ``xla.py``, ``tpu.py``, ``torch.py``, ``libraries.py`` and ``killing.py``. Bounded everywhere: a
-line may hold anything.
+Covers TensorFlow 0.7 to 2.21 and JAX (bfc_allocator.cc), and their CUDA pool (gpu_cudamallocasync_allocator.cc). The
+messages of others are in ``xla_errors``, ``tpu_errors``, ``torch_errors``, ``library_failures`` and ``host_memory``.
+Every repetition is bounded, because a line may contain anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHUNK = re.compile(
     rb"(?: by op (?P<op>.{0,500}?) action_count \d+)?"
     rb"(?: tag \w{1,30}(?: allocation_annotation (?P<program>.{0,500}?) next \d)?)?"  # jaxlib 0.11
 )
-# The same from the line's beginning, where nothing stands around it and no op is named.
+# The same for a bare line that names no op, matched from its beginning.
 QUICK = re.compile(
     rb"(?:I\d{4} [\d:.]{5,30} {1,8}(\d{1,10}) |\d{4}-\d\d-\d\d [\d:.]{5,20}: I [\w/]{0,100}?)bfc_allocator\.cc:\d+\] "
     rb"(InUse|Free |Chunk) at [0-9a-fx]{1,18} of size (\d{1,18})(?: next \d+)?\r?\Z"
@@ -33,24 +33,24 @@ ASKED = re.compile(
     rb"(?: from the \w{1,20} end)?"
     rb"(?: ?requested by op (?P<op>[^\s]{0,500}))?"
 )
-MOST_SUMS = 20_000  # distinct sizes in a dump's sums
+MOST_SUMS = 20_000  # distinct sizes among a dump's sums
 RETRIED = b"not a failure"
-# Until 1.0 without the allocator's name.
+# Until 1.0 the message has no allocator name.
 RETRIED_FOR = re.compile(rb"(?:Allocator \(([^)]{1,100})\) r|R)an out of memory trying to allocate " + SIZE)
-# Until 1.0 the size stands behind the dump, by itself.
+# Until 1.0 the size follows the dump, on a line of its own.
 ASKED_BEHIND = re.compile(rb"Ran out of memory trying to allocate " + SIZE)
 COPY = b"Dst tensor is not initialized"
-# Errors of TensorFlow that name neither size nor shape.
+# Errors of TensorFlow that give neither size nor shape.
 UNSIZED = re.compile(
     rb"(?:Error|xhausted|XHAUSTED).{0,200}(?:failed to allocate memory|unable to allocate output tensor)"
     rb"|failed to allocate memory \[Op:"
 )
-# The beginning of an error that a terminal or a page broke into two lines.
+# The first part of an error that a terminal or a page broke into two lines.
 BEGUN = re.compile(
     rb"(?:xhausted|XHAUSTED).{0,300}(?:Attempting to (?:allocate|reserve) [\d.]{1,20}[KMGT]?i?B?\.?|\bOut(?: of)?)\s*\Z"
 )
 COPIED = re.compile(rb" = Const\[.{0,200}?value=Tensor<type: (?P<dtype>\w{1,30}) shape: \[(?P<shape>[\d,\s]{1,300})\]")
-TYPE = re.compile(rb"\[T=DT_(\w{1,20})")  # of an op of TensorFlow 1, and as a rule of its result
+TYPE = re.compile(rb"\[T=DT_(\w{1,20})")  # the type of a TensorFlow 1 op, which is normally that of its result
 COPIED_FOR = re.compile(rb"in order to run ([\w./:-]{1,200}?):")
 DUMP = re.compile(rb" *BFCAllocator dump for (\S{1,100})")
 INSIDE = re.compile(
@@ -60,8 +60,8 @@ BIN = re.compile(
     rb"Bin \(\d+\):\s+Total Chunks: \d+, Chunks in use: \d+\.? (?P<number>[\d.]{1,20})(?P<unit>[KMGT]?i?B) allocated"
 )
 BIN_FOR = re.compile(rb" *Bin for " + SIZE + rb" was ")
-LAST_BIN = b"was 256.00MiB"  # all pieces of this size and more are in it
-# Of the bin that the request belongs to, the free pieces.
+LAST_BIN = b"was 256.00MiB"  # contains all pieces of at least this size
+# The free pieces in the request's bin.
 PIECE = re.compile(rb" *Size: " + SIZE + rb" \| Requested Size: [\d.]{1,20}[KMGT]?i?B \| in_use: 0")
 REGION = re.compile(rb" *Next region of size (\d{1,19})")
 SUMMED = re.compile(rb" *(\d{1,15}) Chunks of size (\d{1,19}) totalling")
@@ -90,7 +90,7 @@ REMAINING = re.compile(rb"\s*Remaining (\d{1,15}) nodes with " + SIZE)
 
 
 def part(builder: Builder, text: bytes) -> None:
-    """Takes a line of the allocator's dump that is no chunk and has no lines behind it."""
+    """Reads a line of the allocator's dump that is not a chunk and has no continuation."""
     if region := REGION.match(text):
         builder.region(size(region[1]) or 0)
     elif bin_ := BIN.match(text):
@@ -116,7 +116,7 @@ def part(builder: Builder, text: bytes) -> None:
 
 
 def statistic(builder: Builder, line: bytes) -> bool:
-    """Takes a line of the allocator's statistics; whether it is one, or empty."""
+    """Reads a line of the allocator's statistics; returns whether it is one, or empty."""
     found = STAT.match(line)
     if found is None:
         return not line.strip()

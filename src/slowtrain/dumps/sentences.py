@@ -1,4 +1,4 @@
-"""What a failure means, in one sentence."""
+"""Describes a failure in one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def of(dump: Dump, outcome: Outcome) -> str:
 
 
 def _little(dump: Dump) -> str:
-    """What a pool tells that is smaller than any card."""
+    """For a pool that is smaller than any card."""
     if not questions.part_of_a_card(dump):
         return ""
     return (
@@ -129,7 +129,10 @@ def _too_large(dump: Dump) -> str:
 
 
 def _exact(value: int | None, large: bool = False) -> str:
-    """With the digits of the compiler's own sentence, and the unit of a ``large`` figure."""
+    """The size with as many digits and in the unit that the compiler's message uses;
+
+    ``large`` figures have one unit.
+    """
     if value is None:
         return size(value)
     return f"{value / 2**30:.2f} GiB" if large or value >= 1 << 30 else f"{value / 2**20:.2f} MiB"

@@ -1,4 +1,4 @@
-"""How a request can be made smaller, where that helps: by the batch, by the model, by lower precision."""
+"""Ways to make a request smaller, if that helps: a smaller batch, a smaller model, lower precision."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, Outcome, Pool, Purpose
 
 FLOATS = ("float", "float32")
-FIXED = (Purpose.UPDATE, Purpose.VARIABLE)  # no batch makes these smaller
-MATRIX_AXES = 2  # weights of dense layers and tables of embeddings have no more; kernels of convolutions are small
-# A request this many times too large is no batch's: who wants a batch of 256 does not mean one of 31.
+FIXED = (Purpose.UPDATE, Purpose.VARIABLE)  # these do not depend on the batch
+MATRIX_AXES = 2  # weights of dense layers and embedding tables have at most two; kernels of convolutions are small
+# If a request is this many times too large, the batch is not the reason: a batch of 256 cannot be replaced by one of
+# 31.
 MOST_PARTS = 8
 
 
 def smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
-    """Less of it: a part of the batch makes a part of this tensor, where the batch is its first axis."""
+    """For a smaller batch, which makes this tensor smaller if the batch is its first axis."""
     request, needed, what = dump.request, dump.request.needed, purpose.of(dump.request)
     if what in FIXED:
         yield from _smaller_model(dump, what)
@@ -52,20 +53,20 @@ def smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
 
 
 def _parts(dump: Dump, outcome: Outcome, needed: int) -> int:
-    """Into how many parts the request has to be cut at least: two where nothing says that it is not enough."""
+    """The smallest number of parts that the request must be divided into; 2 if nothing shows that this is too few."""
     room = dump.largest_free_bytes
     if outcome is Outcome.TOO_LARGE:
         room = dump.limit_bytes or dump.device_bytes or questions.LARGEST_CARD_BYTES
     elif outcome is Outcome.FULL:
         room = (outcomes.free_bytes(dump) or 0) + outcomes.room_bytes(dump)
         if dump.by_size or dump.by_op:
-            # What a smaller batch frees among the pieces in use is not in the log; of this tensor alone it is known.
+            # The log does not say which pieces in use a smaller batch would free. Only this tensor's share is known.
             room = max(room, needed // MOST_PARTS)
     return max(2, math.ceil(needed / room)) if room else 2
 
 
 def _exceeds_any_card(dump: Dump, outcome: Outcome) -> bool:
-    """Whether it is too large for every device, and this one's memory is not known: nobody knows what would fit."""
+    """Whether the request exceeds every device while this device's memory is unknown."""
     return outcome is Outcome.TOO_LARGE and dump.limit_bytes is None and dump.device_bytes is None
 
 
@@ -110,7 +111,7 @@ def _another_shape(dump: Dump, needed: int) -> Iterator[Advice]:
 
 
 def _smaller_model(dump: Dump, what: Purpose) -> Iterator[Advice]:
-    """Of a variable, or of its update: as large as the variable is, whatever the batch."""
+    """For a variable or its update, which is as large as the variable for any batch."""
     made = "it is a variable that was being made" if what is Purpose.VARIABLE else "it is of a variable's update"
     later = ", once the model is made" if what is Purpose.VARIABLE else ""
     yield Advice(
@@ -128,7 +129,7 @@ def _smaller_model(dump: Dump, what: Purpose) -> Iterator[Advice]:
 
 
 def _maybe_smaller(dump: Dump, needed: int, parts: int) -> Iterator[Advice]:
-    """Of what may be a batch's or a weight's."""
+    """For a tensor that depends on the batch or on a weight."""
     request = dump.request
     if request.shape and len(request.shape) <= MATRIX_AXES:
         yield Advice("where it is a weight or a table: fewer units or rows; bfloat16 halves it")

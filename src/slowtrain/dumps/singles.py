@@ -1,4 +1,4 @@
-"""Failures that one line tells of: which of the frameworks, libraries and systems says it."""
+"""Failures that are described in one line, by the framework, library or system that prints it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from slowtrain.dumps import killing, libraries, torch, tpu, xla
 from slowtrain.dumps.building import Builder
 
-# Most specific first. A line needs one of these words to be looked at.
+# The most specific reader first. A line is read only if it contains one of the reader's words.
 _READERS = (
     ((b"ut of memory", b"Tried to allocate"), torch.read),
     ((b"memory space", b"not possible", b"would exceed memory", b"SparseCore"), tpu.read),
@@ -32,14 +32,14 @@ _READERS = (
 )  # fmt: skip
 
 
-# Most lines hold none of these.
+# Most lines contain none of these.
 _ANY = re.compile(
     rb"emory|SparseCore|alloc|STATUS_|MEMORY|handle|library|algorithm|ailed|failure|support|ill|oom|xit|SIG|RAM|paging"
 )
 
 
 def read(line: bytes, number: int, rank: str) -> Builder | None:
-    """The failure that a line tells of, as far as it goes."""
+    """The failure that a line describes, as far as it does."""
     if _ANY.search(line) is None:
         return None
     for words, take in _READERS:

@@ -1,4 +1,4 @@
-"""PyTorch's sentences about memory that ran out, of CUDA, HIP, XPU and MPS, since 0.4."""
+"""PyTorch's messages about exhausted memory of CUDA, HIP, XPU and MPS, since 0.4."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MPS = "PyTorch's allocator of MPS"
 _RAN_OUT = re.compile(rb"\b(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\b|\b(?:CUDA|HIP) error: out of memory"
                       rb"|\ATried to allocate " + SIZE + rb" \([GNX]PU \d")  # fmt: skip
 _ASKED = re.compile(rb"Tried to allocate " + SIZE)
-# From 0.4 on "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)", where
-# later versions say "reserved in total by PyTorch"; from 2.1 on in sentences.
+# Since 0.4: "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)". Later
+# versions say "reserved in total by PyTorch"; since 2.1 the figures are in sentences.
 _FIGURES = {
     "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capaci?ty of " + SIZE),
               re.compile(rb"max allowed: " + SIZE)),
@@ -31,19 +31,19 @@ _FIGURES = {
     "own": (re.compile(rb"this process has " + SIZE + rb" memory in use"),),
     "outside": (re.compile(rb"other allocations: " + SIZE),),
 }  # fmt: skip
-# In a part of the sentence behind its first line.
+# In a continuation line of the message.
 FIGURE = re.compile(rb"\d [KMG]iB (?:total capacity|already|free|reserved|cached|is free|memory in use|is allocated)"
                     rb"|total capaci?ty of|by PyTorch")  # fmt: skip
 _PROCESS = re.compile(rb"Process \d{1,10} has " + SIZE + rb" memory in use")
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes the figures of PyTorch's one line; whether it is such a line."""
+    """Reads the figures in PyTorch's message; returns whether the line is one."""
     if _RAN_OUT.search(line) is None:
         return False
     builder.allocator = ALLOCATOR
     if b"MPS" in line:
-        line = line.replace(b" GB", b" GiB").replace(b" MB", b" MiB")  # it divides by 1024
+        line = line.replace(b" GB", b" GiB").replace(b" MB", b" MiB")  # MPS divides by 1024
     asked = _ASKED.search(line)
     builder.ask(size(asked[1], asked[2]) if asked else None)
     found = {key: value for key, patterns in _FIGURES.items() if (value := _figure(line, patterns)) is not None}
@@ -62,10 +62,10 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def _processes(line: bytes, builder: Builder, own: int | None) -> None:
-    """What other processes hold, and this one beside the pool.
+    """Reads what other processes hold, and what this one holds outside the pool.
 
-    In a container this process has two numbers, and PyTorch tells it like another: the figures then add up to more than
-    the card has in use.
+    In a container this process has two process ids, and PyTorch lists it like another process. Then the figures add up
+    to more than the card has in use.
     """
     processes = sorted(size(one[1], one[2]) or 0 for one in _PROCESS.finditer(line))
     pool = builder.pool_bytes

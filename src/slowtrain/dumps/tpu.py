@@ -1,4 +1,4 @@
-"""What XLA says of a TPU's memory: a program that does not fit, a reservation that the runtime could not make."""
+"""XLA's messages about a TPU's memory: a program that does not fit, a reservation that failed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _EXCEEDS = re.compile(rb"Allocation \(size=(\d{1,19})\) would exceed memory \(si
 _CAPACITY = re.compile(rb"\s*HBM capacity " + SIZE)
 _ALLOCATED = re.compile(rb"\s*Currently allocated:\s+" + SIZE)
 _PART = re.compile(rb"\s+(arguments|global|HLO temp|output|heap allocations[^\d]{0,40}?)\s+" + SIZE)
-_PARTS = {b"arguments": "the program's arguments", b"global": "its constants", b"HLO temp": "its temporaries",
-          b"output": "its results"}  # fmt: skip
 _DETAIL = re.compile(
     rb"\s*(?:\Z|;|Total hbm usage|Output size|Program \w+ requirement|Largest program allocations|Heap allocator|"
     rb"Persistent allocations|reserved|program\b|scoped|overlays|stack|Max free chunk|Top-of-Memory|Available after|"
@@ -35,7 +33,7 @@ SPARSE_CORE = "the SparseCore's, with the tables of embeddings"
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes the figures of one such sentence; whether the line holds one."""
+    """Reads the figures of such a message; returns whether the line is one."""
     if space := _SPACE.search(line):
         used = _USED.search(line)
         builder.kind = Kind.PROGRAM
@@ -67,15 +65,15 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def detail(builder: Builder, line: bytes) -> bool:
-    """A line of what follows: sums, and the largest allocations."""
+    """Reads a line that follows: sums, and the largest allocations."""
     if capacity := _CAPACITY.match(line):
         builder.stats["Limit"] = size(capacity[1], capacity[2]) or 0
     elif allocated := _ALLOCATED.match(line):
         builder.stats["InUse"] = size(allocated[1], allocated[2]) or 0
     elif part := _PART.match(line):
         bytes_ = size(part[2], part[3])
-        if part[1] in _PARTS and bytes_:
-            builder.parts[_PARTS[part[1]]] = bytes_
+        if part[1] in xla.PARTS and bytes_:
+            builder.parts[xla.PARTS[part[1]]] = bytes_
     elif expansion := _EXPANSION.match(line):
         builder.expansions[builder.newest_op] = float(expansion[1])
     else:

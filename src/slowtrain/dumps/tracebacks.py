@@ -1,6 +1,7 @@
-"""Tracebacks in a log: the user's line, and what the libraries' frames tell of the request.
+"""Tracebacks in a log: the user's line, and what frames of libraries say about the request.
 
-Python's own, IPython's (of notebooks), rich's; TensorFlow's lists of the frames that made an op ("defined at").
+Reads tracebacks of Python, IPython (in notebooks) and rich, and TensorFlow's lists of frames that defined an op
+("defined at").
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _FRAME = re.compile(rb"File \"([^\"]{1,1000})\", line (\d{1,8})(?:, in (\S{1,200
 # IPython 8: "File ~/train.py:12, in main(args)", "Cell In[3], line 5", "Input In [3], in <cell line: 5>()".
 _IPYTHON = re.compile(rb"File ([^\s:][^:\"]{0,500}\.pyx?):(\d{1,8})(?:, in ([\w.<>]{1,200}))?")
 _CELL = re.compile(rb"(?:Cell|Input) In ?\[(\d{1,6})\](?:, line (\d{1,8})|, in <(?:cell line: )?(\w{1,20}))")
-# IPython 7: "~/train.py in main(args)", and the line with the arrow tells which.
+# IPython 7: "~/train.py in main(args)"; the line with the arrow gives the number.
 _HEADING = re.compile(rb"(<ipython-input-[\w-]{1,60}>|[~/A-Za-z][^\s:\"]{0,500}\.py|[A-Za-z]:\\[^\"]{0,500}\.py) in "
                       rb"([\w.<>]{1,200})")  # fmt: skip
 _ARROW = re.compile(rb"\s{0,8}-{1,8}> {0,4}(\d{1,8})\b")
@@ -26,7 +27,7 @@ _LIBRARY = re.compile(
     rb"site-packages|\.egg[/\\]|build[/\\]bdist\.|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<(?!ipython-input|stdin)|[/\\]Lib[/\\]\w+\.py\Z"
     rb"|[/\\]\.?(?:bazel-out|runfiles)[/\\]|\Atensorflow[/\\]python[/\\]"
 )
-# What follows are the frames that made an op, and not those that ran it.
+# The frames that follow defined an op; they did not run it.
 DEFINED = re.compile(
     rb"Caused by op u?'?(\S{1,500}?)'?, defined at:|Original stack trace for u?'?(\S{1,500}?)'?:?\s*\Z"
 )
@@ -41,14 +42,14 @@ _ARRAY_FUNCTIONS = frozenset((
 
 @dataclass
 class Trail:
-    """What the newest traceback said. ``node`` is the op whose frames it lists."""
+    """State of the newest traceback. ``node`` is the op whose frames it lists."""
 
     place: Place | None = None
     within: Purpose | None = None
     constant: bool = False
     tracing: bool = False
     node: str = ""
-    heading: tuple[bytes, bytes] | None = None  # IPython 7: file and function, until the arrow tells the line
+    heading: tuple[bytes, bytes] | None = None  # IPython 7: file and function, until the arrow gives the line
 
     def begin(self) -> None:
         self.clear()
@@ -59,7 +60,7 @@ class Trail:
         self.constant = self.tracing = False
 
     def frame(self, line: bytes) -> bool:
-        """Takes a line of a traceback; whether it is a frame."""
+        """Reads a line of a traceback; returns whether it is a frame."""
         found = _FRAME.search(line) or _IPYTHON.search(line) or _RICH.search(line)
         if found is not None:
             self._add(found[1], int(found[2]), found[3] or b"")
@@ -88,11 +89,11 @@ class Trail:
 
 
 def library(file: bytes) -> bool:
-    """Whether a file is no code of the user's."""
+    """Whether a file belongs to a library, not to the user."""
     return _LIBRARY.search(file) is not None
 
 
 def inline(line: bytes) -> Place | None:
-    """The line that made an op, from TensorFlow's ``[[node X (defined at FILE:LINE) ]]``."""
+    """The line that defined an op, from TensorFlow's ``[[node X (defined at FILE:LINE) ]]``."""
     places = [Place(name(found[1]), int(found[2])) for found in INLINE.finditer(line) if not library(found[1])]
     return places[-1] if places else None

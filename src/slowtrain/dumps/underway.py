@@ -1,4 +1,4 @@
-"""Allocators' dumps under way: their lines put together by rank and thread."""
+"""Open dumps of allocators: joins their lines by rank and thread."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from slowtrain.dumps.failures import Failures, with_list
 from slowtrain.dumps.units import name, size
 from slowtrain.model.exhaustion import Kind, Request
 
-MOST_THREADS = 64  # of a rank with a dump under way
-LISTS = ("usage", "buffers")  # under way, beside the dumps of threads
+MOST_THREADS = 64  # of a rank with an open dump
+LISTS = ("usage", "buffers")  # that can be open beside the dumps of threads
 
 
 class Underway(Failures):
-    """``mixed`` counts dumps of which a part is missing, or is another's."""
+    """``mixed`` counts dumps that are incomplete or contain lines of another dump."""
 
     def __init__(self) -> None:
         super().__init__()
         self.retries: dict[str, int] = {}
-        self.retried_bytes: dict[str, int] = {}  # the most that one of these asked for
-        self.oversized: dict[str, int] = {}  # those of them that exceed the whole pool
+        self.retried_bytes: dict[str, int] = {}  # the largest request among these
+        self.oversized: dict[str, int] = {}  # of these, requests larger than the whole pool
         self.pool_bytes: dict[str, int] = {}
-        self.jax: set[str] = set()  # ranks in whose lines JAX speaks
+        self.jax: set[str] = set()  # ranks with messages of JAX
         self.mixed = 0
         self.lines = 0
-        self.busy = 0  # blocks to look at although no word of ours is in them
+        self.busy = 0  # blocks still to be read although they contain none of our words
 
     def allocator(self, rank: Rank, thread: str, text: bytes) -> None:
         builder = rank.open.get(thread)
@@ -59,11 +59,11 @@ class Underway(Failures):
             builder = self.begin(rank, thread, name(dump[1]))
         if builder is not None:
             self._part(rank, thread, builder, text)
-        elif saying.INSIDE.match(text):  # the log begins in the midst of a dump
+        elif saying.INSIDE.match(text):  # the log begins inside a dump
             self._part(rank, thread, self.begin(rank, thread, ""), text)
 
     def _retried(self, rank: Rank, allocator: str, asked_bytes: int) -> None:
-        """A request that the op can do without."""
+        """Counts a request that failed but can be retried."""
         self.retries[allocator] = self.retries.get(allocator, 0) + 1
         self.retried_bytes[allocator] = max(self.retried_bytes.get(allocator, 0), asked_bytes)
         known_card = card.of(rank.cards, allocator)
@@ -72,7 +72,7 @@ class Underway(Failures):
             self.oversized[allocator] = self.oversized.get(allocator, 0) + (asked_bytes > known_card.pool_bytes)
 
     def _behind(self, rank: Rank, thread: str, asked_bytes: int | None) -> None:
-        """The size that stands behind its dump, of which the head may be cut."""
+        """Sets the size that follows its dump, whose head may be missing."""
         builder = rank.open.get(thread)
         if builder is not None:
             builder.request = replace(builder.request, bytes=asked_bytes)
@@ -85,7 +85,7 @@ class Underway(Failures):
             self.learn(rank, bytes=asked_bytes)
 
     def _part(self, rank: Rank, thread: str, builder: Builder, text: bytes) -> None:
-        """The lines of a dump that are no chunks."""
+        """Reads the lines of a dump that are not chunks."""
         if text.startswith(b"Stats:"):
             rank.told, rank.listing = builder, "stats"
             saying.statistic(builder, text[6:])
@@ -96,7 +96,7 @@ class Underway(Failures):
             saying.part(builder, text)
 
     def asynchronous(self, rank: Rank, thread: str, text: bytes) -> None:
-        """CUDA's own pool (TF_GPU_ALLOCATOR=cuda_malloc_async): no chunks, but what is in use, by size."""
+        """Reads a dump of CUDA's own pool (TF_GPU_ALLOCATOR=cuda_malloc_async), which has no chunks."""
         asked = saying.ASYNC.search(text)
         builder = rank.open.get(thread)
         if asked is not None:
@@ -128,6 +128,6 @@ class Underway(Failures):
             return
         dump = builder.dump()
         if dump.request.needed is None and dump.in_use_bytes is None:
-            return  # a line or two of one
+            return  # only a line or two of a dump
         self.mixed += builder.listed and not dump.whole
         self.keep(rank, dump)

@@ -1,4 +1,4 @@
-"""Sizes as logs write them."""
+"""Sizes, shapes and types in the notation of logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZE = rb"([\d.]{1,20}) ?([KMGT]?i?B?|bytes)"
 
 
 def size(number: str | bytes | None, unit: str | bytes | None = "") -> int | None:
-    """``32.00`` and ``MiB`` as bytes; None for what is no size."""
+    """Bytes of ``32.00`` and ``MiB``; None if the text is not a size."""
     number = number.decode("ascii", "replace") if isinstance(number, bytes) else number or ""
     unit = unit.decode("ascii", "replace") if isinstance(unit, bytes) else unit or ""
     try:
@@ -26,7 +26,7 @@ def name(text: bytes | None) -> str:
 
 
 def dimensions(text: bytes | None) -> tuple[int, ...] | None:
-    """``96,96,3`` as numbers."""
+    """Numbers in ``96,96,3``."""
     parts = (text or b"").replace(b" ", b"").rstrip(b",").split(b",")
     if not all(p.isdigit() and len(p) <= 18 for p in parts) or len(parts) > 32:
         return None
@@ -34,7 +34,7 @@ def dimensions(text: bytes | None) -> tuple[int, ...] | None:
 
 
 def bytes_of(dims: tuple[int, ...] | None, dtype: str) -> int | None:
-    """Of a tensor; None where its type's size is not known."""
+    """Bytes of a tensor; None if its type's size is unknown."""
     each = _DTYPE_BYTES.get(dtype)
     if dims is None or each is None:
         return None

@@ -1,4 +1,4 @@
-"""Bytes in words, as the sentences about dumps use them."""
+"""Formats bytes for the sentences about dumps."""
 
 from __future__ import annotations
 

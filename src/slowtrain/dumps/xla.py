@@ -1,4 +1,4 @@
-"""What XLA and JAX say beside the allocator's own lines: buffers of a program, who allocated, how large the pool is."""
+"""Messages of XLA and JAX besides the allocator's: a program's buffers, who allocated, the size of the pool."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ASKED = re.compile(
     rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\)|Failed to allocate (\d{1,19}) bytes for new constant"
     rb"|[Ff]ailed to allocate request for " + SIZE + rb" on device)"
 )
-OF_JAX = b'op_name="jit('  # the program's name, as JAX writes it
+OF_JAX = b'op_name="jit('  # the program's name in JAX's notation
 BACKEND = b"XLA backend"
-# jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
+# jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError. TensorFlow raises its own error instead.
 PROGRAM = re.compile(
     rb"reduce memory use below [\d.]{1,20}[KMGT]?i?B \((\d{1,19}) bytes\) by rematerialization; only reduced to "
     rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19}) bytes\)"
@@ -39,22 +39,27 @@ BUFFER_REST = re.compile(
     rb"deduplicated|Operator:)"
 )
 ASSIGNED = re.compile(rb"\s+(parameter|constant|maybe_live_out|preallocated temp) allocation: +" + SIZE)
+# The parts of a program by the names in XLA's sums: first those of buffer assignment, then those of a TPU's list.
 PARTS = {
     b"parameter": "the program's arguments",
     b"constant": "its constants",
     b"maybe_live_out": "its results",
     b"preallocated temp": "its temporaries",
+    b"arguments": "the program's arguments",
+    b"global": "its constants",
+    b"output": "its results",
+    b"HLO temp": "its temporaries",
 }
 
 
 def made_by(annotation: bytes) -> str:
-    """The program in ``xla.execute{executable=jit_step}``, else all of it."""
+    """The program in ``xla.execute{executable=jit_step}``; else the whole annotation."""
     found = EXECUTABLE.search(annotation)
     return name(found[1] if found else annotation)
 
 
 def read(line: bytes, builder: Builder) -> bool:
-    """Takes what XLA's own error asked for; whether the line is such an error."""
+    """Reads the size in XLA's own error; returns whether the line is one."""
     found = ASKED.search(line)
     if found is None:
         return False
@@ -67,14 +72,14 @@ def read(line: bytes, builder: Builder) -> bool:
 
 
 def program(text: bytes) -> tuple[int, int] | None:
-    """What a program needs at its peak by the compiler's own account, and what it had to keep to."""
+    """The compiler's peak memory of a program, and the limit that it had to keep."""
     found = PROGRAM.search(text)
     needs, limit = (size(found[2]), size(found[1])) if found else (None, None)
     return (needs, limit) if needs and limit else None
 
 
 def summary(builder: Builder, text: bytes) -> bool:
-    """The allocator's figures in one line, three digits each (jaxlib 0.11)."""
+    """Reads the allocator's figures in one line, with three digits each (jaxlib 0.11)."""
     found = SUMMARY.match(text)
     if found is None:
         return False
@@ -85,7 +90,7 @@ def summary(builder: Builder, text: bytes) -> bool:
 
 
 def buffer(builder: Builder, line: bytes) -> bool:
-    """A line of the list of buffers that live when most memory is used."""
+    """Reads a line of the list of buffers that are alive at the memory peak."""
     if sized := BUFFER.match(line):
         builder.stats["buffer"] = size(sized[1], sized[2]) or 0
         builder.listed = True
@@ -102,7 +107,7 @@ def buffer(builder: Builder, line: bytes) -> bool:
 
 
 def part(builder: Builder, line: bytes) -> bool:
-    """A line of the program's own sums (BufferAssignment stats)."""
+    """Reads a line of the program's own sums (BufferAssignment stats)."""
     found = ASSIGNED.match(line)
     bytes_ = size(found[2], found[3] or b"") if found else None
     if found and bytes_:

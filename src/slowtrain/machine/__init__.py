@@ -1,8 +1,8 @@
-"""Facts about this computer, and cheap samples of what it is doing. Never imports TensorFlow.
+"""Reads facts about this computer and takes cheap samples of its load. Never imports TensorFlow.
 
-    facts.facts()            what does not change during a run: cores, limits, memory, GPUs, settings
-    sample.Sampler().sample()   what does: load, memory, disk, GPU
+``host`` reads what does not change during a run: cores, limits, memory, GPUs, settings. ``samples`` reads what does
+change: load, memory, disk, GPU. ``tables`` holds the rules, ``checks`` judges facts by them.
 
-Everything is plain JSON, so that another machine's facts can be saved there and read here.
-A fact that could not be read is None or absent, never zero.
+All facts are plain JSON, so that a file from another computer can be judged here. A fact that could not be read is None
+or absent, never zero.
 """

@@ -1,4 +1,4 @@
-"""The card itself: its link, its clocks, its health, who else is on it."""
+"""Checks of each GPU: other processes on it, its clocks, its health, its PCIe link."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from slowtrain.model.sheet import Check, State
 BUSY, CLOCK, FAULTY, LINK = (
     "machine/busy-gpu", "machine/throttled-clock", "machine/faulty-gpu", "transfer/slow-link",
 )  # fmt: skip
-MOST_NAMED = 5  # processes, by their numbers
-HOT = 0x20 | 0x40  # software and hardware: too hot
+MOST_NAMED = 5  # process ids that a sentence lists
+HOT = 0x20 | 0x40  # software and hardware thermal slowdown
 BRAKED = 0x8 | 0x80  # hardware slowdown, external power brake
 POWER = 0x4
 SET_CLOCKS = 0x2
 
 
 def carding(facts: Facts) -> Iterator[Check]:
-    """Every card that the driver shows."""
+    """Checks every GPU that the driver shows."""
     found = cards(facts)
     if not found:
         yield from _none(facts)
@@ -44,7 +44,7 @@ def _none(facts: Facts) -> Iterator[Check]:
 
 
 def _company(facts: Facts, gpu: Facts) -> Iterator[Check]:
-    """Other processes with their memory, and a display."""
+    """Checks which other processes use the GPU, whether it drives a display, and whether MIG is on."""
     running = gpu.get("compute_processes")
     computing = [row.get("pid") for row in rows(running)]
     drawing = [row for row in rows(gpu.get("graphics_processes")) if row.get("pid") not in computing]
@@ -66,7 +66,7 @@ def _company(facts: Facts, gpu: Facts) -> Iterator[Check]:
 
 
 def _processes(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
-    """What the driver lists, however small; and memory in use that it lists nobody for."""
+    """Checks the compute processes that the driver lists, and memory in use that belongs to no listed process."""
     name, total = "processes", figure(gpu.get("memory_total_bytes"))
     held = _held(others)
     if others and (held is None or total is None or held >= LITTLE_SHARE * total):
@@ -98,13 +98,13 @@ def _processes(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
 
 
 def _held(processes: list[Facts]) -> float | None:
-    """The memory that they hold together; None where the driver does not tell that of each."""
+    """Memory that these processes hold together; None unless the driver reports it for every process."""
     sizes = [figure(row.get("memory_used_bytes")) for row in processes]
     return None if None in sizes else sum(size or 0.0 for size in sizes)
 
 
 def _does(processes: list[Facts], verb: str, total: float | None = None) -> str:
-    """Which processes do that on the card, and what of its memory they hold."""
+    """A clause: which processes use the GPU, and how much of its memory they hold."""
     pids, held = ", ".join(str(row.get("pid")) for row in processes[:MOST_NAMED]), _held(processes)
     one = len(processes) == 1
     says = f"1 other process (pid {pids}) {verb}s" if one else f"{len(processes)} other processes (pid {pids}) {verb}"
@@ -114,13 +114,13 @@ def _does(processes: list[Facts], verb: str, total: float | None = None) -> str:
 
 
 def _loaded(facts: Facts, gpu: Facts) -> Facts | None:
-    """What was read of this card while it worked."""
+    """What was sampled of this GPU while it worked."""
     found = (row for row in rows(at(facts, "load", "devices")) if row.get("index") == gpu.get("index"))
     return next(found, None)
 
 
 def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
-    """What holds the clock down: at work, and what is so serious that it shows at rest as well."""
+    """Checks why the clock is reduced: under load if that was sampled, else only reasons that also show at rest."""
     name, load = "clock", _loaded(facts, gpu)
     bits = figure(load.get("throttle_bits")) if load else None
     hottest = figure(load.get("celsius")) if load else figure(gpu.get("celsius"))
@@ -155,7 +155,7 @@ def _at_work(gpu: Facts, load: Facts, bits: int, heat: str) -> Check:
     if bits & (POWER | SET_CLOCKS):
         return Check(CLOCK, name, State.NOTED, f"{says}; held down: {', '.join(reasons)}", sources=("nvml",))
     if not computed:
-        # Copies make neither the heat nor the draw that hold a clock down.
+        # Copies alone cause neither the heat nor the power draw that reduces a clock.
         says = f"not read while it computes; {says}"
         return Check(CLOCK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     return Check(CLOCK, name, State.FINE, f"nothing holds it down {says}", sources=("nvml",))
@@ -173,7 +173,7 @@ def _cool(bits: int) -> str:
 
 
 def _limits(gpu: Facts) -> Iterator[Check]:
-    """Settings of the card that somebody made."""
+    """Checks settings of the GPU that an administrator made: power limit, persistence mode."""
     index = gpu.get("index")
     limit, usual = figure(gpu.get("power_limit_watts")), figure(gpu.get("power_limit_default_watts"))
     if limit and usual and limit < usual - 0.5:  # NVML gives milliwatts; half a watt is rounding
@@ -193,7 +193,7 @@ def _limits(gpu: Facts) -> Iterator[Check]:
 
 
 def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
-    """Memory errors and what was done about them; the driver's own fault reports."""
+    """Checks memory errors, the repairs that followed, and the driver's own fault reports."""
     name = "memory errors"
     bad = figure(gpu.get("ecc_uncorrected"))
     faults = []
@@ -245,13 +245,13 @@ def _log(facts: Facts, gpu: Facts) -> Check:
 
 
 def _address(said: object) -> str | None:
-    """NVML writes 00000000:3B:00.0, the kernel 0000:3b:00."""
+    """The last two parts of a PCI address. NVML writes 00000000:3B:00.0, the kernel 0000:3b:00."""
     parts = str(said or "").lower().split(".")[0].split(":")
     return ":".join(parts[-2:]) if len(parts) >= 2 else None
 
 
 def _link(facts: Facts, gpu: Facts) -> Check:
-    """The PCIe link at work against the most that card and slot can do together."""
+    """Compares the PCIe link under load with the most that card and slot support."""
     name, load = "link", _loaded(facts, gpu)
     most = [figure(gpu.get(f"pcie_{what}_max")) or 0.0 for what in ("generation", "width")]
     now = [(figure(load.get(f"pcie_{what}")) if load else None) or 0.0 for what in ("generation", "width")]

@@ -1,11 +1,11 @@
-"""Cards by name: what of their memory TensorFlow gets, which is less than what is printed on the box.
+"""GPUs by name: how much of their memory TensorFlow can use, which is less than the nominal size.
 
-The numbers are what TensorFlow itself wrote, "Created device ... with N MB memory", on a card that nobody else used;
-of several, the lowest, since driver and context take a little more or less. They were read in logs that people put in
-public repositories, and each again on ``LOGS_READ`` by its own words. Where these logs lie was not told there, so that
-a card's source is the line itself: what wrote it, and for the card at which PCI address. TensorFlow keeps from 0.5 to
-1.8 GiB of each card back for its libraries (``MinSystemMemory`` in tensorflow/core/common_runtime/gpu/gpu_device.cc)
-and the driver's context takes the rest.
+The numbers are what TensorFlow itself logged ("Created device ... with N MB memory") on a GPU that nobody else used. If
+there are several logs, the lowest counts, because driver and context take slightly different amounts. The logs are from
+public repositories. Each line was read again on ``LOGS_READ``. Where the logs lie was not recorded, so the source of a
+GPU is the log line itself: the place in TensorFlow's source that wrote it, and the GPU's PCI address. TensorFlow
+reserves 0.5 to 1.8 GiB of each GPU for its libraries (``MinSystemMemory`` in
+tensorflow/core/common_runtime/gpu/gpu_device.cc). The driver's context takes the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METRIC = {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 class Card:
     """``usable_mib``: what TensorFlow's allocator may take. ``seen``: the name that the driver gives it.
 
-    ``log``: the line of TensorFlow's that said so, by its place in the source and the card's PCI address.
+    ``log``: the log line, identified by its place in TensorFlow's source and the GPU's PCI address.
     """
 
     name: str
@@ -53,18 +53,19 @@ CARDS = (
     Card("RTX-A6000", 46673, "NVIDIA RTX A6000", "gpu_device.cc:1635, PCI 0000:01:00.0"),
 )
 
-# What TensorFlow keeps back of a card outside the table, by the first number of its compute capability; the last holds
-# for all later ones. Read on 2026-11-25 in ``MinSystemMemory``, see above.
+# MiB that TensorFlow reserves on a GPU outside the table, by the first number of its compute capability. The last entry
+# holds for all later ones. Read in ``MinSystemMemory`` on 2026-11-25.
 KEPT_MIB = {6: 500, 7: 1050, 8: 1536, 9: 1800}
-# The driver's own context: between what NVML shows free and what the table says lie 233 MiB of a T4 beyond that, and
-# 516 of an H100 (tests/machine/fixtures). Twice the larger, so that what is promised fits.
+# The driver's own context. Beyond the reserve, the free memory that NVML shows and the table differ by 233 MiB on a T4
+# and by 516 MiB on an H100 (tests/machine/fixtures). Twice the larger value, so that what is promised fits.
 CONTEXT_MIB = 1032
 
 
 def here(devices: Sequence[Mapping[str, Any]]) -> tuple[str, int, str] | None:
-    """Of the only GPU that NVML shows: its name, bytes for TensorFlow's allocator now, and where they are from.
+    """The only GPU that NVML shows: its name, the bytes that TensorFlow's allocator can take now, and their source.
 
-    None where there is none, there are several, only a slice may be used (MIG), or the driver does not tell its memory.
+    None if there is no GPU, if there are several, if only a slice may be used (MIG), or if the driver does not
+    report its memory.
     """
     if len(devices) != 1 or devices[0].get("mig_mode"):
         return None
@@ -83,12 +84,12 @@ def here(devices: Sequence[Mapping[str, Any]]) -> tuple[str, int, str] | None:
 
 
 def seen(card: Card) -> str:
-    """Where the number of the table is from."""
+    """A sentence that names the source of the table's number."""
     return f"what TensorFlow took of a {card.seen} that nobody else used, by its own log ({card.log})"
 
 
 def size_bytes(text: str) -> int | None:
-    """Bytes of ``16GiB``, ``16G``, ``512MB``; None for what is no size."""
+    """Bytes of ``16GiB``, ``16G`` or ``512MB``; None if the text is not a size."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", text.strip(), re.IGNORECASE)
     if found is None:
         return None
@@ -98,7 +99,7 @@ def size_bytes(text: str) -> int | None:
 
 
 def find(name: str) -> Card:
-    """The card of that name. Raises ``InputError``, which names those that are near."""
+    """The card with that name. Raises ``InputError``, which lists similar names."""
     wanted = _plain(name)
     for card in CARDS:
         if wanted in (_plain(card.name), _plain(card.seen)):

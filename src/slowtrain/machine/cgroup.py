@@ -1,7 +1,7 @@
-"""What the container or the batch system allows this process: processor time and memory, cgroup v1 and v2.
+"""The processor time and memory that a container or batch system allows this process, for cgroup v1 and v2.
 
-A limit may be set on any ancestor of the process's own group, so every level up to the
-mount point is read and the tightest counts.
+A limit may be set on any ancestor of the process's group. Every level up to the mount point is read, and the tightest
+limit counts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number near 2**63
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits on this process; None is no limit (or no cgroups: then ``version`` is None too).
+    """The tightest limits on this process. None means no limit; without cgroups ``version`` is None as well.
 
-    ``cpu_folder`` and ``memory_folder`` are the process's own groups, for counters.
+    ``cpu_folder`` and ``memory_folder`` are the process's own groups, which hold the counters.
     """
 
     version: int | None = None
@@ -29,7 +29,7 @@ class Limits:
 
 
 def limits(root: Path = Path("/")) -> Limits:
-    """The limits as the files below ``root`` state them; an empty answer where there are no cgroups."""
+    """Reads the limits from the files below ``root``; the result is empty if there are no cgroups."""
     groups = _groups(root)
     mounts = _mounts(root)
     cpu = _folders(mounts, groups, "cpu")
@@ -49,7 +49,7 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def throttling(folder: Path) -> dict[str, float]:
-    """How often and for how long the quota has stopped this group so far; empty where it is not counted."""
+    """How often and for how long the quota has stopped this group so far; empty if the kernel does not count it."""
     found = {}
     for line in text(folder / "cpu.stat").splitlines():
         name, _, value = line.partition(" ")
@@ -69,14 +69,14 @@ def used_bytes(folder: Path) -> int | None:
 
 
 def cached_bytes(folder: Path) -> int:
-    """Of that, pages of files that nobody has used of late: what the kernel drops first. 0 where it is not counted."""
+    """The part of it that is inactive file cache, which the kernel drops first; 0 if it is not counted."""
     counted = dict(line.split(" ", 1) for line in text(folder / "memory.stat").splitlines() if " " in line)
     said = counted.get("total_inactive_file") or counted.get("inactive_file") or ""
     return int(said) if said.isdigit() else 0
 
 
 def text(path: Path) -> str:
-    """The file's text, empty where it cannot be read."""
+    """The file's text; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -84,7 +84,7 @@ def text(path: Path) -> str:
 
 
 def number(path: Path) -> int | None:
-    """The whole number that the file holds, or None."""
+    """The integer that the file holds, or None."""
     try:
         return int(text(path))
     except ValueError:
@@ -92,7 +92,7 @@ def number(path: Path) -> int | None:
 
 
 def _groups(root: Path) -> dict[str, str]:
-    """Controller -> this process's group; "" is the unified hierarchy of version 2."""
+    """Maps each controller to this process's group; "" is the unified hierarchy of version 2."""
     groups = {}
     for line in text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -103,7 +103,7 @@ def _groups(root: Path) -> dict[str, str]:
 
 
 def _mounts(root: Path) -> dict[str, tuple[Path, str]]:
-    """Controller -> (mount point, the group that is mounted there)."""
+    """Maps each controller to its mount point and the group that is mounted there."""
     mounts: dict[str, tuple[Path, str]] = {}
     for line in text(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -119,13 +119,13 @@ def _mounts(root: Path) -> dict[str, tuple[Path, str]]:
 def _folders(mounts: dict[str, tuple[Path, str]], groups: dict[str, str], controller: str) -> list[Path]:
     """This process's group for ``controller`` and its ancestors up to the mount point, innermost first."""
     if controller not in groups or controller not in mounts:
-        controller = ""  # version 2: one hierarchy for all
+        controller = ""  # version 2 has one hierarchy for all controllers
     if controller not in mounts or controller not in groups:
         return []
     mount, top = mounts[controller]
     group = groups[controller]
-    # In a container the mount may show a group (top) far below the host's root; in one that
-    # shares the host's names, the path may not exist here at all. Then the mount point is ours.
+    # In a container the mounted group can lie far below the host's root. In a container that shares the host's names,
+    # the path may not exist here. In both cases the mount point is this process's group.
     below = group[len(top) :] if top != "/" and group.startswith(top) else group
     folder = mount / below.lstrip("/")
     return list(_up(folder if folder.is_dir() and ".." not in folder.parts else mount, mount))
@@ -149,6 +149,6 @@ def _quota(folder: Path) -> float | None:
 
 
 def _cap(folder: Path) -> int | None:
-    """The group's limit of memory; above ``memory.high`` a process is slowed down before it is killed."""
+    """The group's memory limit. Above ``memory.high`` a process is slowed down before it is killed."""
     found = [number(folder / name) for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
     return min((cap for cap in found if cap is not None and cap < UNLIMITED_BYTES), default=None)

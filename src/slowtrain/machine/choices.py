@@ -1,26 +1,29 @@
-"""Where the line between little and much is drawn by this project and by nobody's rule: each with its reason."""
+"""Thresholds that this project chose itself, because no published rule exists, each with its reason."""
 
 from __future__ import annotations
 
 from slowtrain.model.sheet import Source
 
 LITTLE_SHARE = 0.05
-"""Of a card's memory: a process that holds less leaves room for every batch that would otherwise fit."""
+"""Share of a GPU's memory. A process that holds less does not change which batch sizes fit."""
 
 ODD_SHARE = 0.5
-"""Of what a link carries: with less, something beside the link holds copies up (a busy host, another memory node)."""
+"""Share of the link's rate. A lower rate means that something else limits copies (a busy host, another NUMA node)."""
 
 LEAST_FREE_SHARE = 0.05
-"""Of the memory that may be used: with less left, the page cache is gone, and the next buffer swaps or kills."""
+"""Share of the usable memory.
+
+With less, the page cache is gone, and the next buffer is swapped or kills the process.
+"""
 
 CROWDED = 2.0
-"""Threads a usable core: up to there a second hardware thread may serve the other one."""
+"""Threads per usable core. Up to this number a second hardware thread may serve the additional one."""
 
 OFTEN = 0.1
-"""Of the periods in which the container ran, or of the cores: the least speed-up that is ever worth a word."""
+"""Share of the periods in which the container ran, or of the cores: the smallest speed-up that is worth reporting."""
 
 MOSTLY_CACHED = 0.9
-"""Of the bytes read, that the kernel counted as fetched from storage: below, memory had some."""
+"""Share of the bytes read that the kernel counted as fetched from storage. Below it a part came from the page cache."""
 
 KERAS_WORKERS = Source(
     "keras-workers",

@@ -1,6 +1,7 @@
-"""The clock of the core that the main thread runs on, where the system measures it.
+"""The clock rate of the core that the main thread runs on, if the system measures it.
 
-A virtual machine writes into ``/proc/cpuinfo`` what its processor is sold with, whatever that does: no measurement.
+A virtual machine reports the nominal clock in ``/proc/cpuinfo``, whatever the processor does. That is not a
+measurement.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ import os
 from pathlib import Path
 
 CPU = "sys/devices/system/cpu"
-MEASURED = "aperfmperf"  # the flag of a processor that counts its cycles, which /proc/cpuinfo reads then
-MOST_CORES = 8  # for which /proc/cpuinfo is read: the kernel writes all of it each time
+MEASURED = "aperfmperf"  # the flag of a processor that counts its cycles; /proc/cpuinfo then holds the measured clock
+MOST_CORES = 8  # up to this many cores /proc/cpuinfo is read: the kernel writes all of it each time
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 
 
 class Clock:
-    """Reads MHz; ``files`` are closed by whoever gave the list."""
+    """Reads the clock in MHz. The caller that passed ``files`` closes them."""
 
     def __init__(self, root: Path, files: list[int]) -> None:
-        """Raises ``OSError`` where the clock is not told."""
+        """Raises ``OSError`` if the system does not report the clock."""
         self._root, self._files = root, files
         self._cores: dict[int, int] = {}
         self._all: int | None = None
@@ -45,7 +46,7 @@ class Clock:
         raise LookupError(f"core {core} is not listed")
 
     def _core(self) -> int:
-        """The field processor of proc(5); a thread's name, in brackets, may hold anything."""
+        """The field ``processor`` of proc(5). A thread's name, in parentheses, may contain any characters."""
         said = os.pread(self._stat, 512, 0)
         return int(said[said.rindex(b")") :].split()[37])
 

@@ -1,6 +1,6 @@
-"""What the system itself shows of GPUs and their driver, without asking the driver: PCI, device files, modules.
+"""What the system shows of GPUs and their driver without asking the driver: PCI, device files, modules.
 
-By this a GPU that no framework sees is told from one that is not there.
+This tells a GPU that no framework sees from a GPU that does not exist.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from slowtrain.machine.cgroup import number, text
 
-NVIDIA = "0x10de"  # PCI-SIG's number of the vendor
+NVIDIA = "0x10de"  # PCI-SIG's vendor id
 DISPLAY = "0x03"  # PCI class: VGA, 3D and other display controllers
 MOST_DEVICES = 256
-TRIED = frozenset({"nvidiactl", "nvidia-uvm", "dxg"})  # opening these wakes no card
+TRIED = frozenset({"nvidiactl", "nvidia-uvm", "dxg"})  # opening these does not wake a GPU
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # include/linux/proc_ns.h: PROC_PID_INIT_INO
 
 
 def devices(root: Path = Path("/")) -> dict[str, Any]:
-    """Kernel driver, device files and PCI devices below ``root``; None is what could not be read."""
+    """Kernel driver, device files and PCI devices below ``root``; what could not be read is None."""
     release = text(root / "proc/sys/kernel/osrelease").lower()
     wsl = "microsoft" in release if release else None
     displays = _displays(root)
@@ -38,19 +38,19 @@ def devices(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def _kernel_driver(root: Path) -> str | None:
-    """Version of NVIDIA's kernel module that is loaded; a container shows the host's."""
+    """Version of NVIDIA's loaded kernel module; a container shows the host's."""
     said = text(root / "proc/driver/nvidia/version")
     found = re.search(r"Kernel Module[^0-9]*?(?:for \S+ +)?(\d+\.\d+(?:\.\d+)?)", said)
     return found[1] if found else None
 
 
 def _wsl_driver(root: Path) -> bool:
-    """Whether NVIDIA's driver in Windows has put its part there; /dev/dxg is there for any maker's GPU."""
+    """Whether NVIDIA's Windows driver installed its library in WSL; /dev/dxg exists for every vendor's GPU."""
     return any((root / "usr/lib/wsl/lib" / name).exists() for name in ("libcuda.so.1", "nvidia-smi"))
 
 
 def _files(root: Path) -> list[dict[str, Any]] | None:
-    """The device files through which a program reaches a GPU, and whether this process may."""
+    """The device files through which a program reaches a GPU, and whether this process may open them."""
     folder = root / "dev"
     if not folder.is_dir():
         return None
@@ -67,7 +67,10 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _refused(path: Path) -> str | None:
-    """The system's word for why it cannot be opened: a container's rules deny what a file's permissions allow."""
+    """The system's error name if the file cannot be opened.
+
+    A container's device rules can deny what permissions allow.
+    """
     try:
         os.close(os.open(path, os.O_RDWR))
     except OSError as error:
@@ -76,9 +79,9 @@ def _refused(path: Path) -> str | None:
 
 
 def _group(path: Path) -> str | None:
-    """The group whose members may use it, where not everybody may."""
+    """The group whose members may use the file, unless everybody may."""
     try:
-        import grp  # Windows has none
+        import grp  # absent on Windows
 
         found = path.stat()
         open_to_all = found.st_mode & 0o006 == 0o006
@@ -88,7 +91,7 @@ def _group(path: Path) -> str | None:
 
 
 def _displays(root: Path) -> list[dict[str, Any]] | None:
-    """The display controllers on the PCI bus, whether or not there is a driver; None where there is no bus."""
+    """The display controllers on the PCI bus, with or without a driver; None if there is no PCI bus."""
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():
         return None
@@ -112,7 +115,7 @@ def _of(displays: list[dict[str, Any]] | None, *, nvidia: bool) -> list[dict[str
 
 
 def _own_namespace(root: Path) -> bool | None:
-    """Whether process numbers here are other than the driver's, as in a container."""
+    """Whether process ids here differ from the driver's, as in a container."""
     try:
         return os.stat(root / "proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
     except OSError:

@@ -1,4 +1,4 @@
-"""All facts about a computer in one document, and reading one that somebody else gathered."""
+"""Gathers all facts about a computer into one document, and reads such a document from a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slowtrain.machine.others import others
 from slowtrain.machine.reading import present
 
 MOST_FILE_BYTES = 8 << 20
-SECTIONS = ("platform", "cpu", "cgroup", "memory", "gpu")  # that every document has
+SECTIONS = ("platform", "cpu", "cgroup", "memory", "gpu")  # sections that every document has
 
 
 def gather(
@@ -27,7 +27,7 @@ def gather(
     gpus: Gpus | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Everything that can be found out here; takes as long as importing the frameworks does. ``say`` hears of it."""
+    """Gathers every fact. Takes as long as importing the frameworks does; ``say`` is called with progress messages."""
     gpus = gpus or Gpus()
     found = facts(gpus=gpus)
     found["others"] = others(gpus)
@@ -53,20 +53,20 @@ def gather(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Somebody's facts. Raises ``InputError`` for a file that is none, of another version, or damaged."""
+    """Reads a facts file. Raises ``InputError`` if it is not one, has another version, or is damaged."""
     try:
         with path.open("rb") as file:
             text = file.read(MOST_FILE_BYTES + 1)
         if len(text) > MOST_FILE_BYTES:
             raise InputError(f"{path} is too large for a machine's facts; `slowtrain doctor --json` writes them")
-        # As bytes: PowerShell's redirection writes UTF-16, or a mark before UTF-8. NaN is no JSON.
+        # Read as bytes, because PowerShell's redirection writes UTF-16 or a byte-order mark. NaN is not JSON.
         found = json.loads(text, parse_constant=_refuse)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); `slowtrain doctor --json` writes one") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no JSON; `slowtrain doctor --json` writes a machine's facts") from error
     if isinstance(found, dict) and isinstance(found.get("facts"), dict):
-        found = found["facts"]  # of the doctor's whole answer
+        found = found["facts"]  # the doctor's complete answer
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
         said = f"says {schema!r}" if schema is not None else "does not say what it is"

@@ -25,7 +25,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "PYTHONHASHSEED": "set by those who want repeatable runs",
     "MALLOC_ARENA_MAX": "1 makes all threads share one heap and its lock",
     "LD_PRELOAD": "a replaced allocator (tcmalloc, jemalloc) changes host time and memory",
-    # which device, and how it is fed
+    # which device, and its input
     "CUDA_VISIBLE_DEVICES": "which GPUs TensorFlow can see; empty or -1 hides them all",
     "CUDA_DEVICE_ORDER": "whether GPU numbers here are those that nvidia-smi shows",
     "CUDA_LAUNCH_BLOCKING": "1 makes the host wait for every kernel; meant for finding errors only",
@@ -80,16 +80,16 @@ ENVIRONMENT: Mapping[str, str] = {
     "NCCL_SHM_DISABLE": "1 sends gradients between GPUs through the network's stack",
     "NCCL_SOCKET_IFNAME": "which network carries gradients between machines",
 }
-"""Variable -> why it matters. Nothing else of the environment is ever read or saved."""
+"""Variable -> why it matters. No other variable is ever read or saved."""
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those of :data:`ENVIRONMENT` that are set, empty ones too (an empty CUDA_VISIBLE_DEVICES hides every GPU)."""
+    """The relevant variables that are set, empty ones included: an empty CUDA_VISIBLE_DEVICES hides every GPU."""
     return {name: environ[name] for name in ENVIRONMENT if name in environ}
 
 
 def keras_version(environ: Mapping[str, str]) -> str | None:
-    """Of the Keras that ``tf.keras`` is here; None where none is installed. Nothing is imported."""
+    """The version of the Keras behind ``tf.keras`` here; None if none is installed. Imports nothing."""
     from importlib import metadata
 
     legacy = environ.get("TF_USE_LEGACY_KERAS", "").strip().lower() in ("1", "true")
@@ -100,7 +100,7 @@ def keras_version(environ: Mapping[str, str]) -> str | None:
 
 
 def workers(environ: Mapping[str, Any]) -> int | None:
-    """How many processes of ``TF_CONFIG`` train; None where it is not set or cannot be read."""
+    """The number of processes in ``TF_CONFIG`` that train; None if it is not set or cannot be read."""
     try:
         cluster = json.loads(environ["TF_CONFIG"])["cluster"]
         return sum(len(cluster.get(task) or ()) for task in ("chief", "worker"))
@@ -109,7 +109,7 @@ def workers(environ: Mapping[str, Any]) -> int | None:
 
 
 def keras_backend(environ: Mapping[str, str]) -> str:
-    """What Keras 3 runs on: the variable, else Keras' own file, else TensorFlow (which is also Keras 2's)."""
+    """The backend of Keras 3: the variable, else Keras' own file, else TensorFlow (the only backend of Keras 2)."""
     if said := environ.get("KERAS_BACKEND"):
         return said
     home = environ.get("KERAS_HOME") or str(Path(environ.get("HOME", "~")) / ".keras")

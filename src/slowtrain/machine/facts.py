@@ -1,6 +1,6 @@
-"""What this computer is and allows: one JSON-able dictionary, ``slowtrain.machine/1``.
+"""What this computer is and allows: one dictionary for JSON, ``slowtrain.machine/1``.
 
-None is "could not be read" (and for a limit: no limit); nothing here is ever guessed.
+None means "could not be read" (for a limit: no limit). Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slowtrain.machine.gpu import Gpus
 
 SCHEMA = "slowtrain.machine/1"
 
-# What TensorFlow's CPU kernels choose by.
+# The flags by which TensorFlow's CPU kernels are chosen.
 FLAGS = frozenset(
     "sse4_2 avx avx2 fma avx512f avx512_vnni avx512_bf16 avx_vnni amx_tile amx_bf16 amx_int8 asimd sve bf16".split()
 )
@@ -68,7 +68,7 @@ def _platform(root: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _distribution(root: Path) -> dict[str, str | None] | None:
-    """Of os-release(5); in a container the image's, whatever the host is."""
+    """The distribution in os-release(5); in a container that of the image, not of the host."""
     said = dict(line.split("=", 1) for line in text(root / "etc/os-release").splitlines() if "=" in line)
     found = {key.strip(): value.strip().strip("\"'") for key, value in said.items()}
     name = f"{found.get('NAME', '')} {found.get('VERSION_ID', '')}".strip()
@@ -76,7 +76,7 @@ def _distribution(root: Path) -> dict[str, str | None] | None:
 
 
 def _container(root: Path, environ: Mapping[str, str]) -> str | None:
-    """The kind of container, where its tell-tale file, its variable or the group of its first process says so."""
+    """The kind of container, recognised by its marker file, its variable or the control group of its first process."""
     group = text(root / "proc/1/cgroup")
     tells = {
         "apptainer": (root / ".singularity.d").exists(),
@@ -92,7 +92,7 @@ def _python() -> dict[str, Any]:
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
         "compiler": platform.python_compiler(),
-        # A free-threaded build, and whether its lock is nevertheless on.
+        # A free-threaded build, and whether the GIL is enabled in it nevertheless.
         "interpreter_lock": bool(getattr(sys, "_is_gil_enabled", lambda: True)()),
         "debug_build": hasattr(sys, "gettotalrefcount"),
     }
@@ -119,7 +119,7 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 
 def _fields(block: str) -> dict[str, str]:
-    """``name : value`` lines."""
+    """Parses lines of the form ``name : value``."""
     pairs = (line.partition(":") for line in block.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -134,7 +134,7 @@ def _affinity(root: Path) -> list[int] | None:
 
 
 def core_list(says: str) -> list[int]:
-    """The kernel's way to write cores: ``0-2,8`` is 0, 1, 2, 8."""
+    """Parses the kernel's list of cores: ``0-2,8`` is 0, 1, 2, 8."""
     cores: list[int] = []
     for part in filter(None, says.strip().split(",")):
         low, _, high = part.partition("-")
@@ -156,7 +156,7 @@ def _cgroup(limits: cgroup.Limits) -> dict[str, Any]:
 
 
 def _periods(folder: Path | None) -> float | None:
-    """Periods of the quota in which the group had something to run."""
+    """Quota periods in which the group had something to run."""
     for line in text(folder / "cpu.stat").splitlines() if folder else ():
         name, _, value = line.partition(" ")
         if name == "nr_periods" and value.isdigit():
@@ -182,7 +182,7 @@ def _memory(root: Path, limits: cgroup.Limits) -> dict[str, int | None]:
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Memory that this process can still have: without swapping, and within what its container leaves it."""
+    """Memory that this process can still get without swapping, within its container's limit."""
     limits = cgroup.limits(root)
     found = [_memory(root, limits)["available_bytes"]]
     if limits.memory_limit_bytes is not None and limits.memory_folder is not None:
@@ -198,7 +198,7 @@ def _kilobytes(said: Mapping[str, str], name: str) -> int | None:
 
 
 def _elsewhere() -> tuple[int | None, int | None]:
-    """Memory where there is no ``/proc``."""
+    """Total and available memory on a system without ``/proc``."""
     import psutil
 
     try:
@@ -218,12 +218,12 @@ def _room(folder: Path) -> tuple[int | None, int | None]:
 
 
 def _nodes(root: Path) -> list[Path]:
-    """The NUMA nodes in their order; none where the kernel does not say."""
+    """The folders of the NUMA nodes, in order; empty if the kernel does not list them."""
     return sorted(root.glob("sys/devices/system/node/node[0-9]*"), key=lambda node: int(node.name[4:]))
 
 
 def _working_folder(root: Path) -> dict[str, Any]:
-    """The file system under the working folder: data on a network or FUSE mount is often why reading is slow."""
+    """The file system of the working folder: a network or FUSE mount is a common reason for slow reading."""
     here = os.getcwd()
     kind, _ = mount_of(here, root)
     total, free = _room(Path(here))

@@ -1,4 +1,4 @@
-"""A data folder: on what kind of disk it lies, and how fast it can really be read."""
+"""A data folder: the kind of storage it lies on, and its measured read rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slowtrain.machine.rules import MEMORY_FILESYSTEMS, NETWORK_FILESYSTEMS, WIN
 
 MOST_BYTES = 256 << 20
 MOST_SECONDS = 3.0
-LISTED = 20_000  # files looked at to choose from
+LISTED = 20_000  # files that are listed to choose from
 LISTING_SECONDS = 2.0
 READ_FILES = 512
 BLOCK = 1 << 20
@@ -24,7 +24,7 @@ BLOCK = 1 << 20
 
 @dataclass
 class Reading:
-    """What was read, and how."""
+    """What was read, and whether it bypassed the page cache."""
 
     bytes: int = 0
     files: int = 0
@@ -33,7 +33,7 @@ class Reading:
 
 
 def mount_of(folder: str, root: Path = Path("/")) -> tuple[str | None, str | None]:
-    """File system and device number (``major:minor``) under a folder, of /proc/self/mountinfo."""
+    """File system type and device number (``major:minor``) of a folder, from /proc/self/mountinfo."""
     best = ""
     found: tuple[str | None, str | None] = (None, None)
     for line in text(root / "proc/self/mountinfo").splitlines():
@@ -48,7 +48,7 @@ def mount_of(folder: str, root: Path = Path("/")) -> tuple[str | None, str | Non
 
 
 def kind_of(filesystem: str | None, device: str | None, root: Path = Path("/")) -> str | None:
-    """memory, network, windows, overlay, rotational, solid-state; None is unknown."""
+    """memory, network, windows, overlay, rotational or solid-state; None is unknown."""
     if filesystem is None:
         return None
     if filesystem in WINDOWS_FILESYSTEMS:
@@ -60,7 +60,7 @@ def kind_of(filesystem: str | None, device: str | None, root: Path = Path("/")) 
     if filesystem == "overlay":
         return "overlay"
     block = root / "sys/dev/block" / (device or "")
-    for place in (block / "queue/rotational", block / "../queue/rotational"):  # a disk, a partition of one
+    for place in (block / "queue/rotational", block / "../queue/rotational"):  # a disk, then a partition of one
         rotational = number(place)
         if rotational is not None:
             return "rotational" if rotational else "solid-state"
@@ -68,7 +68,7 @@ def kind_of(filesystem: str | None, device: str | None, root: Path = Path("/")) 
 
 
 def measure(folder: Path, root: Path = Path("/")) -> dict[str, Any]:
-    """Reads at most :data:`MOST_BYTES` for at most :data:`MOST_SECONDS` of the folder's files, past the page cache."""
+    """Reads files of the folder past the page cache, limited by :data:`MAX_READ_BYTES` and :data:`MAX_READ_S`."""
     where = str(folder.resolve())
     filesystem, device = mount_of(where, root)
     paths, whole = _files(Path(where))
@@ -96,7 +96,7 @@ def measure(folder: Path, root: Path = Path("/")) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> tuple[list[str], bool]:
-    """Files below a folder, as many as can be listed in a moment, and whether those are all."""
+    """Files below a folder, as many as can be listed within the time limit, and whether these are all."""
     deadline = time.perf_counter() + LISTING_SECONDS
     found: list[str] = []
     for path in _walk(folder):
@@ -116,19 +116,19 @@ def _walk(folder: Path) -> Iterator[str]:
 
 
 def _spread(paths: list[str], count: int) -> list[str]:
-    """Files from all over the list, in an order that no reading ahead foresees."""
+    """Files from the whole list, in an order that read-ahead cannot predict."""
     chosen = paths[:: max(len(paths) // count, 1)][:count]
     return chosen[::2] + chosen[1::2][::-1]
 
 
 def _read(path: str, got: Reading) -> None:
-    """One file, to its end or to the end of the budget; its time is counted from opening it."""
+    """Reads one file to its end or to the end of the budget. Its time includes opening it."""
     begun = time.perf_counter()
     file, direct = _open(path)
     try:
         got.files += 1
         got.direct |= direct
-        buffer = mmap.mmap(-1, BLOCK)  # O_DIRECT reads into whole pages only
+        buffer = mmap.mmap(-1, BLOCK)  # O_DIRECT needs a page-aligned buffer
         at = 0
         while got.bytes < MOST_BYTES and got.seconds + time.perf_counter() - begun < MOST_SECONDS:
             count = os.preadv(file, [buffer], at) if hasattr(os, "preadv") else len(os.read(file, BLOCK))
@@ -142,7 +142,10 @@ def _read(path: str, got: Reading) -> None:
 
 
 def _open(path: str) -> tuple[int, bool]:
-    """Past the page cache where the file system can; else with the file's pages dropped from it, as far as may be."""
+    """Opens the file past the page cache.
+
+    If the file system does not support that, drops its pages from the cache first.
+    """
     with contextlib.suppress(OSError, AttributeError):
         file = os.open(path, os.O_RDONLY | os.O_DIRECT)
         try:
@@ -158,7 +161,7 @@ def _open(path: str) -> tuple[int, bool]:
 
 
 def _storage_bytes() -> int | None:
-    """Bytes that this process had fetched from storage so far, as the kernel counts them."""
+    """Bytes that this process has fetched from storage so far, as counted by the kernel."""
     for line in text(Path("/proc/self/io")).splitlines():
         if line.startswith("read_bytes:"):
             return int(line.split()[1])

@@ -1,4 +1,4 @@
-"""The frameworks that are installed here, each asked in a child process: how it was built, how many GPUs it sees."""
+"""The installed frameworks, each asked in a child process: its build options, and how many GPUs it sees."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 from slowtrain.machine import libraries
 
-MODULE = "slowtrain.capture.builds"  # by its name: what imports a framework lives in capture/ alone
+MODULE = "slowtrain.capture.builds"  # a name, because only capture/ may import a framework
 MARK = "slowtrain.build:"
 NAMES = ("tensorflow", "torch", "jax")
 SECONDS = 120.0
-# Of what a framework writes on its way, what tells of GPUs; the first few lines of them are kept.
+# A line of a framework's log with one of these words is about GPUs. The first few such lines are kept.
 TELLING = ("cuda", "cudnn", "gpu", "libcu", "dlopen", "dynamic library", "driver", "rocm")
 MOST_LINES = 6
-# TensorFlow says at start-up that factories were registered twice and that a CPU build has instructions to use.
+# Start-up messages that do not matter: factories registered twice, and instructions that a CPU build could use.
 USUAL = ("factory", "cpu_feature_guard", "onednn", "absl::initializelog", "tf-trt")
 
 
 def installed() -> tuple[str, ...]:
-    """Those that could be imported."""
+    """The frameworks that could be imported."""
     return tuple(name for name in NAMES if importlib.util.find_spec(name) is not None)
 
 
 def framework(name: str, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What one of them says; ``error`` where it could not be asked, ``said`` its own words about GPUs."""
+    """The answer of one framework. ``error``: it could not be asked. ``said``: its own log lines about GPUs."""
     own = {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1"}
     try:
         done = subprocess.run(
@@ -52,7 +52,7 @@ def framework(name: str, environ: Mapping[str, str] | None = None) -> dict[str, 
 
 
 def telling(lines: Sequence[str]) -> list[str]:
-    """Of a framework's log the lines about GPUs, each once, without time and thread."""
+    """The lines about GPUs in a framework's log, each once, without time and thread."""
     found = []
     for line in lines:
         lower = line.lower()

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML. Every call is guarded: what a card or a driver does not tell is None."""
+"""NVIDIA GPUs through NVML. Every call is guarded: what a GPU or a driver does not report is None."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ THROTTLE_REASONS = {
     0x80: "external power brake",
     0x100: "display clock",
 }
-"""Bits of NVML's reasons for a clock below its maximum; 0x1 (idle) is no reason to worry."""
+"""Bits of NVML's reasons for a clock below its maximum; 0x1 (idle) is not listed, because it is harmless."""
 
 
 class Gpus:
-    """An open connection to the driver, or the reason why there is none in ``unmeasured``."""
+    """An open connection to the driver; ``unmeasured`` is the reason if there is none."""
 
     def __init__(self, nvml: ModuleType | Any | None = None) -> None:
         self.nvml: Any = nvml
@@ -42,7 +42,7 @@ class Gpus:
             self.unmeasured = " ".join(str(error).split()) or type(error).__name__
 
     def facts(self) -> dict[str, Any]:
-        """Driver and devices; ``unmeasured`` says why there are none to read."""
+        """Driver and devices; ``unmeasured`` says why there are none."""
         return {
             "unmeasured": self.unmeasured,
             "driver_version": _text(self._ask("nvmlSystemGetDriverVersion")) if self.handles else None,
@@ -51,7 +51,7 @@ class Gpus:
         }
 
     def sample(self) -> dict[str, list[float | None]]:
-        """What the devices are doing now, a list a quantity in the order of the devices; empty without GPUs."""
+        """Current figures: one list per quantity, in the order of the devices; empty without GPUs."""
         found: dict[str, list[float | None]] = {}
         sm = self._constant("NVML_CLOCK_SM", 1)
         for handle in self.handles:
@@ -109,14 +109,14 @@ class Gpus:
         }
 
     def _mig(self, handle: Any) -> dict[str, Any]:
-        """Whether the card is split, and into how many instances; None of them is that they may not be counted."""
+        """Whether MIG is on, and the number of instances; None for the number if they may not be counted."""
         on = _flag((self._ask("nvmlDeviceGetMigMode", handle) or [None])[0])
         most = self._ask("nvmlDeviceGetMaxMigDeviceCount", handle) if on else None
         found = None if most is None else [self._instance(handle, index) for index in range(int(most))]
         return {"mig_mode": on, "mig_instances": None if found is None or None in found else sum(map(bool, found))}
 
     def _instance(self, handle: Any, index: int) -> bool | None:
-        """Whether there is one in this place; None where the driver refuses to say."""
+        """Whether this place holds an instance; None if the driver refuses to say."""
         try:
             self.nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except Exception as error:  # noqa: BLE001  as in _ask
@@ -124,13 +124,13 @@ class Gpus:
         return True
 
     def _reserved(self, handle: Any) -> int | None:
-        """What of the card's memory the driver keeps for itself; the first version of the call counts it as used."""
+        """Memory that the driver keeps for itself; the first version of the call counts it as used."""
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle, self._constant("nvmlMemory_v2", 0x02000028))
         reserved = getattr(memory, "reserved", None)
         return None if reserved is None else int(reserved)
 
     def _health(self, handle: Any) -> dict[str, Any]:
-        """Errors of the card's memory, since the driver was loaded and ever, and what was done about them."""
+        """Memory errors since the driver was loaded and over the GPU's life, and the repairs that followed."""
         corrected, uncorrected = 0, 1  # NVML_MEMORY_ERROR_TYPE_*
         volatile, aggregate = 0, 1  # NVML_*_ECC
         errors = "nvmlDeviceGetTotalEccErrors"
@@ -157,7 +157,7 @@ class Gpus:
         return [{"pid": p.pid, "memory_used_bytes": getattr(p, "usedGpuMemory", None)} for p in found if p.pid != own]
 
     def _throttle(self, handle: Any) -> int | None:
-        # NVML renamed "throttle" to "event" in driver 535; the old name still answers on old drivers.
+        # NVML renamed "throttle" to "event" in driver 535; old drivers only know the old name.
         bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if bits is None:
             bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
@@ -167,18 +167,18 @@ class Gpus:
         return int(getattr(self.nvml, name, default))
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of NVML's function ``name``, or None where it has none."""
+        """The answer of NVML's function ``name``, or None if it has none."""
         call: Callable[..., Any] | None = getattr(self.nvml, name, None)
         if call is None:
             return None
         try:
             return call(*arguments)
-        except Exception:  # noqa: BLE001  NVMLError, or a symbol that this driver lacks
+        except Exception:  # noqa: BLE001  NVMLE  NVMLError, or a symbol that this driver lacks
             return None
 
 
 def throttle_reasons(bits: int | None) -> list[str] | None:
-    """NVML's bits in words; an empty list is a clock that nothing holds down, None is not measured."""
+    """NVML's bits in words. An empty list means that nothing reduces the clock; None means not measured."""
     if bits is None:
         return None
     return [says for bit, says in THROTTLE_REASONS.items() if bits & bit]

@@ -1,4 +1,4 @@
-"""What the C library's malloc holds: in use, and free in pieces that it has not given back."""
+"""What the C library's malloc holds: bytes in use, and free bytes that it has not returned to the system."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Callable
 
-# To count what is free malloc goes through it all, with the heap locked: microseconds, or more where it is in very many
-# pieces. So what a count took decides when the next one may be made.
+# Counting free bytes walks the heap with its lock held. It takes microseconds, or more if the heap is very fragmented.
+# So the duration of a count decides when the next one may run.
 COST_SHARE = 0.0002
 
 
 class _Figures(ctypes.Structure):
-    """``struct mallinfo2`` of malloc(3), since glibc 2.33; the older one counts to 2 GiB only."""
+    """``struct mallinfo2`` of malloc(3), since glibc 2.33; the older ``mallinfo`` counts to 2 GiB only."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -25,14 +25,14 @@ class _Figures(ctypes.Structure):
 
 
 class Heap:
-    """``used_bytes`` and ``free_bytes`` of all arenas, large blocks that are mapped by themselves left out."""
+    """``used_bytes`` and ``free_bytes`` of all arenas; large blocks that have their own mapping are not included."""
 
     def __init__(self, count: Callable[[], _Figures], clock: Callable[[], float] = time.perf_counter) -> None:
         self._count, self._clock = count, clock
         self._due = 0.0
 
     def __call__(self) -> tuple[float, float] | None:
-        """None where it is too early to count again, and where another allocator stands in its place."""
+        """None if it is too early to count again, or if another allocator replaces malloc."""
         begun = self._clock()
         if begun < self._due:
             return None
@@ -40,11 +40,12 @@ class Heap:
         self._due = begun + (self._clock() - begun) / COST_SHARE
         if not told.uordblks:
             return None
-        return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))  # the end of the heap is given back
+        # The end of the heap is returned to the system.
+        return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))
 
 
 def heap() -> Heap | None:
-    """Of this process; None where its C library does not tell."""
+    """A reader for this process; None if its C library does not report the heap."""
     if not sys.platform.startswith("linux"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the host leaves a training process: cores, memory, NUMA, disk, threads. Of ``machine/limited-host``."""
+"""Checks of the host: cores, memory, NUMA, disk, threads. All belong to ``machine/limited-host``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
 
 
 def hosting(facts: Facts) -> Iterator[Check]:
-    """Every part of the host."""
+    """Checks every part of the host."""
     yield _cores(facts)
     yield from _busy(facts)
     yield from _quota(facts)
@@ -56,7 +56,10 @@ def _cores(facts: Facts) -> Check:
 
 
 def _busy(facts: Facts) -> Iterator[Check]:
-    """What other processes took while the doctor looked; no fault of the computer's, and soon otherwise."""
+    """Processor time of other processes while the doctor measured.
+
+    It is only noted, because it changes from moment to moment.
+    """
     busy, cores = figure(at(facts, "others", "busy_cores")), figure(at(facts, "others", "cores"))
     if busy is None or not cores:
         return
@@ -70,7 +73,7 @@ def _busy(facts: Facts) -> Iterator[Check]:
 
 
 def _quota(facts: Facts) -> Iterator[Check]:
-    """A container's quota of processor time, and whether it has stopped anything so far."""
+    """The container's quota of processor time, and whether it has stopped the container so far."""
     quota, board = figure(at(facts, "cgroup", "cpu_quota_cores")), figure(at(facts, "cpu", "logical_cores"))
     if at(facts, "cgroup", "version") is None:
         if at(facts, "platform", "system") == "Linux":
@@ -102,7 +105,7 @@ def _quota(facts: Facts) -> Iterator[Check]:
 
 
 def _more_cores(facts: Facts, board: float | None) -> str:
-    """How this kind of container is given all cores."""
+    """How to give this kind of container all cores."""
     inside = container(facts)
     if inside in ("docker", "podman") and board:
         return f" (`{inside} run --cpus {board:g} …`)"
@@ -110,7 +113,7 @@ def _more_cores(facts: Facts, board: float | None) -> str:
 
 
 def _threads(facts: Facts) -> Iterator[Check]:
-    """Settings that leave most of the cores idle: one thread where there are several cores."""
+    """Thread settings that leave cores idle, or that start more threads than the cores can run."""
     usable = figure(at(facts, "cpu", "usable_cores"))
     said = {name: at(facts, "environment", name) for name in THREADS}
     pools = at(builds(facts).get("tensorflow") or {}, "threads", "intra_op")
@@ -147,7 +150,7 @@ def _memory(facts: Facts) -> Check:
     if not usable or free is None:
         return _unknown("memory", "the memory is not told")
     if limit is not None and used is not None:
-        free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, and can be given up
+        free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, but can be reclaimed
     where = "the container's limit" if limit is not None and limit <= usable else "this computer"
     says = f"{gib(free)} free of {gib(usable)} ({where})"
     swapped = (swap - swap_free) if swap and swap_free is not None else 0.0
@@ -188,7 +191,7 @@ def _shared(facts: Facts) -> Iterator[Check]:
 
 
 def _numa(facts: Facts) -> Iterator[Check]:
-    """Whether this process may run beside the card at all, on boards with several memory nodes."""
+    """Whether this process may run on the GPU's NUMA node, on boards with several nodes."""
     nodes, bound = at(facts, "numa_nodes"), at(facts, "cpu", "affinity_cores")
     if not (isinstance(nodes, list) and nodes) and cards(facts):
         yield _unknown("NUMA", "this computer's memory nodes are not told")
@@ -211,10 +214,10 @@ def _numa(facts: Facts) -> Iterator[Check]:
 
 
 def _distance(facts: Facts, node: int) -> str:
-    """The kernel's measure between this node and the others, beside that within it."""
+    """The kernel's distance between this node and the others, and within the node."""
     said = at(facts, "numa_distances")
     row = said[node] if isinstance(said, list) and len(said) > node and isinstance(said[node], list) else []
-    if len(row) <= node or len(row) < 2:  # a kernel without a table of them
+    if len(row) <= node or len(row) < 2:  # the kernel has no distance table
         return ""
     away = sorted({figure(d) or 0.0 for other, d in enumerate(row) if other != node})
     span = f"{away[0]:g}" if len(away) == 1 else f"{away[0]:g} to {away[-1]:g}"
@@ -222,7 +225,7 @@ def _distance(facts: Facts, node: int) -> str:
 
 
 def _disk(facts: Facts) -> Iterator[Check]:
-    """The data folder, where one was named: what lies under it, and what it gave."""
+    """The data folder, if one was named: its kind of storage, and its measured read rate."""
     data = at(facts, "data")
     if data is None:
         says = "how fast the data can be read: name its folder with --data"

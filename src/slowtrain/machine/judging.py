@@ -1,4 +1,4 @@
-"""Judges facts: fine, wrong with a remedy, noted, or unchecked. The one place, for ``doctor`` and for ``run`` alike."""
+"""Judges facts as fine, wrong with a remedy, noted, or unchecked. ``doctor`` and ``run`` both use these checks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slowtrain.model.sheet import Check, State
 
 
 def judge(facts: Facts) -> tuple[Check, ...]:
-    """Every check, in the order in which a person would look."""
+    """All checks, in the order in which a person would look."""
     return (*seeing(facts), *matching(facts), *carding(facts), *hosting(facts), *leftovers(facts))
 
 
 def outcome(checks: tuple[Check, ...]) -> State:
-    """One word for several checks: what is wrong counts most, then that something was found to be fine."""
+    """One state for several checks: wrong comes first, then fine, then noted; else unchecked."""
     states = {check.state for check in checks}
     for state in (State.WRONG, State.FINE, State.NOTED):
         if state in states:

@@ -1,4 +1,4 @@
-"""The driver's own fault reports (XIDs) in the kernel's log, where this process may read it."""
+"""The driver's fault reports (XIDs) in the kernel's log, if this process may read it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SECONDS = 10.0
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
 
 
-READERS = (("dmesg",), ("journalctl", "--dmesg", "--quiet", "--no-pager"))  # the journal may be for more people
+READERS = (("dmesg",), ("journalctl", "--dmesg", "--quiet", "--no-pager"))  # more users may read the journal
 
 
 def kernel_log(said: str | None = None) -> dict[str, Any]:
-    """``xids``: code -> how often, by PCI address; None with ``unmeasured`` where the log cannot be read."""
+    """``xids``: code, count and PCI address; None with ``unmeasured`` if the log cannot be read."""
     why = None
     for command in READERS if said is None else ():
         said, refused = _read(command)
@@ -33,7 +33,7 @@ def kernel_log(said: str | None = None) -> dict[str, Any]:
 
 
 def _read(command: Sequence[str]) -> tuple[str | None, str | None]:
-    """What it shows of the kernel's log, or why it shows nothing."""
+    """What the command prints of the kernel's log, or why it prints nothing."""
     name = command[0]
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)

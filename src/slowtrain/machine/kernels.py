@@ -1,4 +1,4 @@
-"""Whether a build's code, its CUDA and the driver go together with a card. Pure rules of the table."""
+"""Whether a build's code, its CUDA version and the driver fit a GPU. Pure functions over the rule table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def capability(said: Any) -> tuple[int, int] | None:
 
 
 def code_for(name: str, build: Facts, gpu: Facts) -> str | None:
-    """``machine`` code, ``ptx`` that the driver has to compile, ``none``; None where either side is unknown."""
+    """``machine`` code, ``ptx`` that the driver has to compile, or ``none``; None if either side is unknown."""
     has, lists = capability(gpu.get("compute_capability")), build.get("capabilities")
     if has is None or not isinstance(lists, (list, tuple)) or not lists:
         return None
@@ -27,9 +27,10 @@ def code_for(name: str, build: Facts, gpu: Facts) -> str | None:
     for said in lists:
         found = re.fullmatch(r"(sm_|compute_)?(\d+)\.?(\d)([af]?)", str(said))
         if found is None:
-            return None  # a list that cannot be read wholly proves nothing
+            return None  # a list that cannot be read completely proves nothing
         one = (int(found[2]), int(found[3]))
-        # TensorFlow's compute_xy is both kinds, so is x.y; PyTorch lists them apart (tensorflow-capabilities).
+        # TensorFlow's compute_xy contains both kinds, and so does x.y; PyTorch lists them separately
+        # (tensorflow-capabilities).
         if found[1] == "sm_" or name == "tensorflow":
             binary.append((*one, found[4]))
         if found[1] != "sm_" and not found[4]:
@@ -40,28 +41,31 @@ def code_for(name: str, build: Facts, gpu: Facts) -> str | None:
 
 
 def _runs(code: tuple[int, int, str], has: tuple[int, int]) -> bool:
-    """Machine code runs on its own major version from its minor on; with the letter a on its very own card alone."""
+    """Machine code runs on its own major version, from its own minor version on.
+
+    With the suffix "a" it runs on exactly one.
+    """
     if code[2] == "a":
         return code[:2] == has
     return code[0] == has[0] and code[1] <= has[1]
 
 
 def least_driver(facts: Facts, build: Facts) -> tuple[int, ...] | None:
-    """The oldest driver that runs the CUDA which this build was made with; None where no rule is known."""
-    # In WSL the driver is that of Windows.
+    """The oldest driver that runs the build's CUDA; None if no rule is known."""
+    # In WSL the driver is the Windows driver.
     system = "Windows" if at(facts, "devices", "wsl") else str(at(facts, "platform", "system"))
     return MINIMUM_DRIVER.get(system, {}).get(major(build.get("cuda_version")) or 0)
 
 
 def driver_too_old(facts: Facts, build: Facts) -> str | None:
-    """What to say where the driver is older than that; None where it is not, or is not known."""
+    """A sentence if the driver is too old for the build; None if it is not, or if that is unknown."""
     least, has = least_driver(facts, build), version(at(facts, "gpu", "driver_version"))
     speaks = version(at(facts, "gpu", "cuda_version"))
     if least is None or has is None or has >= least:
         return None
     built = version(build.get("cuda_version"))
-    # By itself a driver below the limit speaks the major version's first CUDA at most: where it speaks more, a forward
-    # compatibility package does.
+    # A driver below the limit normally supports at most the major version's first CUDA. If it supports more, a forward
+    # compatibility package is installed.
     if speaks is not None and built is not None and (speaks[:2] >= built[:2] or speaks[:2] > (built[0], 0)):
         return None
     return (
@@ -71,7 +75,7 @@ def driver_too_old(facts: Facts, build: Facts) -> str | None:
 
 
 def other_plugin(build: Facts) -> str | None:
-    """What to say where JAX's CUDA plugin is of another version than jaxlib, so that it is not used."""
+    """A sentence if JAX ignores its CUDA plugin because jaxlib has another version; else None."""
     has, plugins = version(build.get("jaxlib_version")), build.get("plugins")
     if has is None or not isinstance(plugins, Mapping):
         return None

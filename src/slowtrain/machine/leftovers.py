@@ -1,4 +1,4 @@
-"""Settings that slow training down when they were left on: of ``machine/slowing-setting``. One table."""
+"""Settings that slow training down if they are left on, for ``machine/slowing-setting``. One table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def _has(*words: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable, the values that slow, and what they do; ``chosen``: often wanted, so noted and not called wrong."""
+    """A variable, the values that slow training, and their effect.
+
+    ``chosen``: often intended, so noted and not wrong.
+    """
 
     name: str
     slow: Callable[[str], bool]
@@ -196,7 +199,7 @@ SETTINGS = (
 
 
 def leftovers(facts: Facts) -> Iterator[Check]:
-    """Those that are set so; one line for all that are not."""
+    """One check for each setting that slows training, and one for all settings that do not."""
     environment = at(facts, "environment")
     if not isinstance(environment, Mapping):
         yield Check(CAUSE, "settings", State.UNCHECKED, "the environment is not told", missing=(Signal.FACTS,))

@@ -1,7 +1,7 @@
-"""The shared libraries of CUDA: which files there are, and whether the loader finds one of each name.
+"""CUDA's shared libraries: which files exist, and whether the loader finds one of each name.
 
-Which of them a framework takes is not told by that: its wheels name places of their own (RPATH), or load by path. The
-framework's own process tells it (``taken``).
+This does not tell which file a framework loads: its wheels name their own folders (RPATH) or load by path. The
+framework's process reports that itself (``describe_loaded_files``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SYSTEM_FOLDERS = (
     "usr/lib",
 )  # fmt: skip
 SECONDS = 30.0
-# Tried in a process of its own: what a library does when it is loaded, it does there.
+# Runs in a child process, so that side effects of loading a library stay there.
 TRY = """
 import ctypes, json, os, sys
 said = []
@@ -46,7 +46,7 @@ print(json.dumps(said))
 
 
 def wanted(cuda: str | None, cudnn: str | None) -> tuple[str, ...]:
-    """The libraries that a build with these versions loads, the driver's first; of unknown versions that alone."""
+    """The libraries that a build of these versions loads, the driver's first; only that one if they are unknown."""
     names = ["libcuda.so.1"]
     names += LIBRARIES.get(major(cuda) or 0, ())
     if (version := major(cudnn)) is not None:
@@ -55,12 +55,12 @@ def wanted(cuda: str | None, cudnn: str | None) -> tuple[str, ...]:
 
 
 def beside(cuda: str | None) -> tuple[str, ...]:
-    """Those that it loads later, for a profile or several GPUs; that one of them is missing hides no GPU."""
+    """Libraries that it loads later, for a profile or several GPUs. The GPU is seen without them."""
     return BESIDE.get(major(cuda) or 0, ())
 
 
 def major(version: str | None) -> int | None:
-    """12 of "12.5.1"; None where it is none."""
+    """12 of "12.5.1"; None if there is no number."""
     found = re.match(r"(\d+)", version or "")
     return int(found[1]) if found else None
 
@@ -68,14 +68,14 @@ def major(version: str | None) -> int | None:
 def libraries(
     names: Sequence[str], environ: Mapping[str, str], root: Path = Path("/"), packages: Iterable[str] = sys.path
 ) -> list[dict[str, Any]] | None:
-    """Each library: the files of its name, the one that was loaded, or the loader's own words why none was.
+    """Each library: its files, the one that was loaded, or the loader's error.
 
-    By its name first, as a program would (LD_LIBRARY_PATH, the loader's cache), then from where a build of TensorFlow
-    or PyTorch looks by itself: NVIDIA's wheels. None where there is no such loader.
+    Tries the name first, as a program does (LD_LIBRARY_PATH, the loader's cache), then NVIDIA's wheels, where
+    builds of TensorFlow and PyTorch look by themselves. None if this system has no such loader.
     """
     if sys.platform != "linux":
         return None
-    import subprocess  # what reads of libraries starts none
+    import subprocess  # imported here, because callers that only read versions start no process
 
     folders = list(_folders(environ, root, packages))
     rows = [(name, _files(name, folders)) for name in names]
@@ -103,7 +103,7 @@ def _folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) ->
 
 
 def _files(name: str, folders: Iterable[Path]) -> list[str]:
-    """The files of that name, each once however many links lead to it; the loader's order."""
+    """The files of that name in the loader's order; a file that several links lead to is listed once."""
     found: dict[str, str] = {}
     for folder in folders:
         path = folder / name
@@ -114,7 +114,7 @@ def _files(name: str, folders: Iterable[Path]) -> list[str]:
 
 
 def wheel_version(path: str) -> str | None:
-    """Of a file in one of NVIDIA's wheels (nvidia/cudnn/lib/…), whose name tells no more than the major version."""
+    """The version of a file in one of NVIDIA's wheels, whose name holds the major version only."""
     place = Path(path)
     if place.parent.name != "lib" or len(place.parents) < 4:
         return None
@@ -122,13 +122,13 @@ def wheel_version(path: str) -> str | None:
     with contextlib.suppress(OSError):
         for about in packages.glob(f"nvidia_{part}*.dist-info"):
             name, _, version = about.name.removesuffix(".dist-info").rpartition("-")
-            if re.fullmatch(rf"nvidia_{re.escape(part)}(_cu\d+)?", name):  # and not nvidia_cudnn_frontend
+            if re.fullmatch(rf"nvidia_{re.escape(part)}(_cu\d+)?", name):  # excludes nvidia_cudnn_frontend
                 found.add(version)
-    return found.pop() if len(found) == 1 else None  # of two wheels that bring the same file nobody knows whose it is
+    return found.pop() if len(found) == 1 else None  # if two wheels bring the same file, its wheel is unknown
 
 
 def taken(files: Iterable[str]) -> list[dict[str, str | None]]:
-    """Files that a process has loaded, each with its version where its name or its wheel tells."""
+    """Files that a process has loaded, each with its version if its name or its wheel tells it."""
     return [{"file": file, "version": _dotted(file_version(file)) or wheel_version(file)} for file in files]
 
 
@@ -137,6 +137,6 @@ def _dotted(version: tuple[int, ...] | None) -> str | None:
 
 
 def file_version(path: str) -> tuple[int, ...] | None:
-    """(9, 3, 0) of libcudnn.so.9.3.0; None where the name says less than a minor version."""
+    """(9, 3, 0) of libcudnn.so.9.3.0; None unless the name holds a minor version."""
     found = re.search(r"\.so\.(\d+(?:\.\d+)+)$", path)
     return tuple(map(int, found[1].split("."))) if found else None

@@ -1,4 +1,4 @@
-"""The GPUs under a short load: link, clocks and temperature as they are at work, and the rate of copying."""
+"""The GPUs under a short load: link, clocks and temperature at work, and the rate of copies."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from slowtrain.machine.gpu import Gpus
 
 MODULE = "slowtrain.capture.load"
 MARK = "slowtrain.load:"
-SECONDS = 2.0  # of copying to each card, and of computing there: links and clocks rise in a fraction of one
-MOST_SECONDS = 150.0  # for all cards of a machine together
+SECONDS = 2.0  # of copying and of computing on each GPU: links and clocks rise within a fraction of a second
+MOST_SECONDS = 150.0  # for all GPUs together
 EVERY_S = 0.1
 FIGURES = ("gpu_pcie_generation", "gpu_pcie_width", "gpu_sm_mhz", "gpu_celsius", "gpu_power_watts", "gpu_throttle_bits")
 
 
 def load(gpus: Gpus, framework: str | None, command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Samples of each card while a child copies to it; ``unmeasured`` says why there are none."""
+    """Samples of each GPU while a child process copies to it; ``unmeasured`` says why there are none."""
     if not gpus.handles:
         return {"unmeasured": "no GPU that its driver shows", "devices": []}
     if framework is None and command is None:
         return {"unmeasured": "no framework here that sees the GPU and could load it", "devices": []}
     argv = list(command or (sys.executable, "-m", MODULE, str(framework), str(SECONDS)))
     watch = _Watch(gpus)
-    # Numbers as nvidia-smi gives them, so that the child's cards are the driver's.
+    # Numbers the GPUs as nvidia-smi does, so that the child's indices match the driver's.
     environ = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1"}
     environ.pop("CUDA_VISIBLE_DEVICES", None)
     try:
@@ -52,7 +52,7 @@ def load(gpus: Gpus, framework: str | None, command: Sequence[str] | None = None
 
 
 class _Watch:
-    """Reads the cards while the child says that it is at one of them."""
+    """Samples a GPU for as long as the child reports that it uses it."""
 
     def __init__(self, gpus: Gpus) -> None:
         self.gpus = gpus
@@ -79,9 +79,9 @@ class _Watch:
             self._thread = None
 
     def _look(self, index: int, stop: threading.Event) -> None:
-        """The most of each figure: a card at its work; of the reasons for a lower clock, all that were given.
+        """The maximum of each figure, and all reasons for a reduced clock that appeared.
 
-        Of the clock the middle: its most is from before anything could hold it down.
+        Of the clock the median: its maximum is from before anything could reduce it.
         """
         row: dict[str, Any] = {"index": index}
         clocks: list[float] = []

@@ -1,4 +1,4 @@
-"""Whether driver, libraries, build and card go together: ``machine/library-mismatch``, ``startup/jit-from-ptx``."""
+"""Whether driver, libraries, build and GPU fit together: ``machine/library-mismatch``, ``startup/jit-from-ptx``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COMPILED = "startup/jit-from-ptx"
 
 
 def matching(facts: Facts) -> Iterator[Check]:
-    """For every build with CUDA: driver, cuDNN, then the code for each card; then Keras and the workers."""
+    """Checks for every CUDA build the driver, cuDNN and the code for each GPU, then Keras with several workers."""
     yield from _builds(facts)
     yield from _workers(facts)
 
 
 def _workers(facts: Facts) -> Iterator[Check]:
-    """Several workers and Keras 3: whether the script trains them by ``fit`` is not known here."""
+    """Several workers with Keras 3. Whether the script trains with ``fit`` is unknown here."""
     environment, keras = at(facts, "environment"), version(at(facts, "keras_version"))
     count = workers(environment) if isinstance(environment, Mapping) else None
     if not count or count < 2 or not keras or keras[0] < 3 or backend(facts) != "tensorflow":
@@ -53,7 +53,7 @@ def _builds(facts: Facts) -> Iterator[Check]:
 
 
 def _nothing(facts: Facts, made: bool) -> Iterator[Check]:
-    """No build with CUDA, or no card that the driver shows."""
+    """There is no CUDA build, or the driver shows no GPU."""
     for cause in (CAUSE, COMPILED):
         if present(facts) is False:
             yield Check(cause, "match", State.FINE, "no NVIDIA GPU here, nothing to match")
@@ -81,7 +81,7 @@ def _driver(facts: Facts, name: str, build: Facts) -> Check:
 
 
 def _cudnn(build_name: str, build: Facts) -> Iterator[Check]:
-    """The cuDNN that the framework has loaded, against the one that it was built with."""
+    """Compares the cuDNN that the framework loaded with the one it was built with."""
     built = version(build.get("cudnn_version"))
     has, file = _loaded_cudnn(build)
     name, who = f"{build_name} cuDNN", called(build_name, build)
@@ -89,7 +89,7 @@ def _cudnn(build_name: str, build: Facts) -> Iterator[Check]:
         return
     shown, made = ".".join(map(str, has or ())), ".".join(map(str, built or ()))
     place = f" ({file})" if file else ""
-    # A major version alone is enough where the build tells no more of its own.
+    # The major version alone is enough if the build reports no more than that.
     if built is None or has is None or (has[0] == built[0] and len(has) == 1 < len(built)):
         says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {made}"
         lacks = "what it was built with" if built is None else "which one it loads"
@@ -109,7 +109,7 @@ def _cudnn(build_name: str, build: Facts) -> Iterator[Check]:
 
 
 def _plugin(name: str, build: Facts) -> Iterator[Check]:
-    """JAX's own parts: jaxlib and the plugin for CUDA."""
+    """Compares JAX's own packages: jaxlib and the CUDA plugin."""
     said = build.get("plugins")
     plugins = [str(plugin) for plugin in said if "cuda" in str(plugin)] if isinstance(said, Mapping) else []
     if not plugins or not build.get("jaxlib_version"):
@@ -124,7 +124,10 @@ def _plugin(name: str, build: Facts) -> Iterator[Check]:
 
 
 def _loaded_cudnn(build: Facts) -> tuple[tuple[int, ...] | None, str]:
-    """Its version and its file. What the loader would find says nothing of it: frameworks bring places of their own."""
+    """Version and file of the loaded cuDNN.
+
+    The loader's result would not tell, because frameworks have their own folders.
+    """
     found = [row for row in rows(build.get("loaded")) if _base(row.get("file")).startswith("libcudnn.so")]
     row: Facts = found[0] if len(found) == 1 else {}
     file = str(row.get("file") or "")
@@ -137,7 +140,7 @@ def _base(file: object) -> str:
 
 
 def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
-    """Whether the build has code for this card."""
+    """Whether the build has code for this GPU."""
     kind, who = kernels.code_for(name, build, gpu), called(name, build)
     where, has = f"{name} code", gpu.get("compute_capability")
     listed = ", ".join(map(str, build.get("capabilities") or ()))
@@ -183,9 +186,9 @@ def _compiled(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) ->
 
 
 def _twice(made: Mapping[str, Facts]) -> Iterator[Check]:
-    """Two files of one library in one process: which of them a call reaches is chance.
+    """Two files of one library in one process: which one a call reaches is undefined.
 
-    Of files that lie on the disk and are not loaded nothing is said: each framework takes those of its own place.
+    Files that are on the disk but not loaded do not matter: each framework loads from its own folder.
     """
     for name, build in made.items():
         files: dict[str, list[str]] = {}

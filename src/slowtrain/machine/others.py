@@ -1,4 +1,4 @@
-"""What other processes take of the processors just now."""
+"""The processor time that other processes use at the moment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from slowtrain.machine.gpu import Gpus
 from slowtrain.machine.sample import Sampler
 
-SECONDS = 0.5  # in which this process does nothing: long against a scheduler's slice, short for who waits
+SECONDS = 0.5  # during which this process sleeps: long against a scheduler's time slice, short for the user
 
 
 def others(gpus: Gpus, root: Path = Path("/"), sleep: Callable[[float], None] = time.sleep) -> dict[str, Any] | None:
-    """``busy_cores`` of ``cores`` over ``seconds``, in which we sleep; None where the system does not tell."""
+    """``busy_cores`` of ``cores`` over ``seconds`` of sleep; None if the system does not report it."""
     looked = Sampler(root, gpus)
     try:
         sleep(SECONDS)

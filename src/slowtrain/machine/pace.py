@@ -1,7 +1,7 @@
-"""How fast a core of this machine does work of the kind that starting ops is: branches, small objects, tables.
+"""Measures how fast a core does work that resembles starting ops: branches, small objects, tables.
 
-What a call of a graph and an op in it cost is known in ms from other machines (:mod:`slowtrain.trace.host`); of two of
-them one took 1.6 times as long as the other for the same steps, traced or not.
+The costs of a graph call and of an op in it are known in ms from other machines (:mod:`slowtrain.trace.host`). Of two
+of these machines one took 1.6 times as long as the other for the same steps, traced or not.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import time
 
-TIMES = 30  # the shortest counts: what else the machine does only makes it longer
+TIMES = 30  # the shortest counts, because other work on the machine only makes a run longer
 TEXT = json.dumps([{"name": f"op{i}", "shape": [i, 2 * i], "kind": "op", "at": i / 7} for i in range(100)])
-# What one takes where those constants are from: 1.6 times the 54 µs (51 to 57, twelve processes) of a machine on which
-# nine scripts of eager steps and of traces had a median of 1/1.6 of their former step, and their cured ones of 1/1.65
-# (`recorded` of clinic/measured.json, 2026-11-25 and 2026-11-26).
+# The duration on the machine where those constants were measured. It is 1.6 times 54 µs (51 to 57, twelve processes),
+# measured on a second machine. There nine scripts of eager steps and of traces had a median of 1/1.6 of their former
+# step, and their cured versions of 1/1.65 (`recorded` of clinic/measured.json, 2026-11-25 and 2026-11-26).
 REFERENCE_NS = 86_000.0
 
 
 def measured() -> float:
-    """A core's pace just now, in those of the reference: 2.0 is twice as fast. Takes some milliseconds."""
+    """The pace of a core relative to the reference: 2.0 is twice as fast. Takes some milliseconds."""
     return round(REFERENCE_NS / min(_once() for _ in range(TIMES)), 3)
 
 

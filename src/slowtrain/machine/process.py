@@ -1,4 +1,4 @@
-"""Which process it is, for who comes later: the number of one that has ended is given again, and clocks are set."""
+"""Identifies a process beyond its number, because process numbers are reused and clocks are set."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROC = Path("/proc")
-STARTED = 19  # fields behind the name: when the process began, in ticks since the machine did
+STARTED = 19  # fields after the name: the process's start in ticks since boot
 
 
 def born(pid: int) -> str:
-    """Which start of the machine it is, and the process's own beginning since; empty where the kernel tells neither."""
+    """The boot id and the process's start since boot; empty if the kernel reports neither."""
     try:
         ticks = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[STARTED]
         return f"{(PROC / 'sys/kernel/random/boot_id').read_text('ascii').strip()} {int(ticks)}"
@@ -20,15 +20,14 @@ def born(pid: int) -> str:
 
 
 def writing(name: str) -> dict[Path, int]:
-    """Folders in which this user's processes have a file of that name open to write, each with the process's number.
+    """Folders in which a process of this user has a file of that name open for writing, with the process id.
 
-    What the kernel says of open files needs no note that somebody would have to take away again. Linux only: elsewhere
-    there are none.
+    The kernel's list of open files needs no lock file that could be left behind. Linux only; empty elsewhere.
     """
     found: dict[Path, int] = {}
     for process in sorted(PROC.glob("[0-9]*"), key=lambda p: int(p.name) if p.name.isdigit() else 0):
         for file in _open_files(process, name):
-            found.setdefault(file.parent, int(process.name))  # not a worker that it forked, which came later
+            found.setdefault(file.parent, int(process.name))  # keep the first: a forked worker came later
     return found
 
 
@@ -40,11 +39,11 @@ def _open_files(process: Path, name: str) -> Iterator[Path]:
             file = os.readlink(process / "fd" / number)
             if file.rpartition("/")[2] == name and _writable(process / "fdinfo" / number):
                 yield Path(file)
-    except (OSError, ValueError):  # it has ended, or closed the file
+    except (OSError, ValueError):  # the process has ended, or closed the file
         return
 
 
 def _writable(about: Path) -> bool:
-    """``flags: 02100002``, in octal, as proc(5) has it."""
+    """Reads ``flags: 02100002``, an octal number, as in proc(5)."""
     said = dict(line.split(":", 1) for line in about.read_text("ascii").splitlines() if ":" in line)
     return int(said.get("flags", "0"), 8) & (os.O_WRONLY | os.O_RDWR) != 0

@@ -1,4 +1,4 @@
-"""Facts as they may come from anywhere: nothing is taken to be there, and nothing to be of the right kind."""
+"""Access to facts of any origin: any fact may be missing or have the wrong type."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ NAMES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
 
 def at(facts: Any, *path: str) -> Any:
-    """A nested fact; None where it is absent."""
+    """A nested fact; None if it is absent."""
     for key in path:
         facts = facts.get(key) if isinstance(facts, Mapping) else None
     return facts
 
 
 def rows(value: Any) -> list[Facts]:
-    """A list of objects; what is none of them is left out."""
+    """The objects in a list; other entries are left out."""
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
 def figure(value: Any) -> float | None:
-    """A number; True and "4" are none."""
+    """The value as a number; None for other types: True and "4" are not numbers."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def version(said: Any) -> tuple[int, ...] | None:
-    """(550, 54, 15) of "550.54.15"; None where it does not begin with a number."""
+    """(550, 54, 15) of "550.54.15"; None if the text does not begin with a number."""
     found = re.match(r"\d+(?:\.\d+)*", str(said or ""))
     return tuple(map(int, found[0].split("."))) if found else None
 
@@ -43,19 +43,19 @@ def cards(facts: Facts) -> list[Facts]:
 
 
 def card(gpu: Facts) -> str:
-    """How a GPU is called in a sentence."""
+    """The name of a GPU in a sentence."""
     return f"GPU {gpu.get('index', '?')} ({gpu.get('name') or 'unnamed'})"
 
 
 def builds(facts: Facts) -> dict[str, Facts]:
-    """The frameworks that were asked; the one that Keras runs on first."""
+    """The frameworks that answered; the backend of Keras first."""
     found = at(facts, "frameworks")
     named = {n: b for n, b in found.items() if isinstance(b, Mapping)} if isinstance(found, Mapping) else {}
     return dict(sorted(named.items(), key=lambda item: item[0] != backend(facts)))
 
 
 def backend(facts: Facts) -> str:
-    """What training runs on here: Keras' backend, TensorFlow where nothing else is said."""
+    """The backend that trains here: that of Keras, or TensorFlow if the facts do not name one."""
     return str(at(facts, "keras_backend") or "tensorflow")
 
 
@@ -64,24 +64,24 @@ def called(name: str, build: Facts) -> str:
 
 
 def present(facts: Facts) -> bool | None:
-    """Whether there is an NVIDIA GPU here, whoever sees it; None where the system does not show."""
+    """Whether this computer has an NVIDIA GPU, by any source; None if the system does not show it."""
     pci = at(facts, "devices", "pci_gpus")
     files = {str(row.get("path")) for row in rows(at(facts, "devices", "files"))}
     if cards(facts) or pci or files - {DXG}:
         return True
-    if DXG in files:  # WSL has it for whatever GPU Windows has, NVIDIA's library for NVIDIA's alone
+    if DXG in files:  # in WSL the file exists for every GPU of Windows, NVIDIA's library only for NVIDIA's
         return True if at(facts, "devices", "wsl_driver") else None
     return False if isinstance(pci, list) else None
 
 
 def others(facts: Facts) -> list[str]:
-    """GPUs of other makers, in words; what shows no more than a console's picture is none."""
+    """GPUs of other vendors, in words, without those that only drive a console."""
     found = rows(at(facts, "devices", "other_gpus"))
     return [f"{maker(row)} GPU at PCI {row.get('address')}" for row in found if _computes(row)]
 
 
 def pictures(facts: Facts) -> list[str]:
-    """The makers of the displays that do no more than that, each once."""
+    """The vendors of displays that cannot compute, each once."""
     return list(dict.fromkeys(maker(r) for r in rows(at(facts, "devices", "other_gpus")) if not _computes(r)))
 
 

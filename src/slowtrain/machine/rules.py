@@ -1,6 +1,6 @@
 """Every number and version rule by which a machine is judged, each with its source and the day it was read there.
 
-One table, so that it can be read and corrected as one. What is not in it is not known, and is reported as unchecked.
+One table, so that it can be read and corrected as a whole. What is not in it is unknown and is reported as unchecked.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from slowtrain.machine.choices import KERAS_WORKERS, OWN
 from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
-SINCE = "2026-11-25"  # rows that came later
-LATER = "2026-11-26"  # those that had been known by heart alone, read at last
+SINCE = "2026-11-25"  # rows that were added later
+LATER = "2026-11-26"  # rows that were written from memory first, and checked against the source on this day
 
 SOURCES: Mapping[str, Source] = {
     source.key: source
@@ -334,13 +334,13 @@ LIBRARIES: Mapping[int, tuple[str, ...]] = {
     13: ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcusolver.so.12",
          "libcusparse.so.12"),
 }  # fmt: skip
-"""CUDA major version -> the shared libraries that a build of it loads (cuda-sonames)."""
+"""CUDA major version -> the shared libraries that such a build loads (cuda-sonames)."""
 
 BESIDE: Mapping[int, tuple[str, ...]] = {
     12: ("libcupti.so.12", "libnvJitLink.so.12", "libnccl.so.2"),
     13: ("libcupti.so.13", "libnvJitLink.so.13", "libnccl.so.2"),
 }
-"""The same -> what its profiler, its linker and several GPUs take, and the GPU is seen without (cuda-sonames)."""
+"""CUDA major version -> libraries for profiles, linking and several GPUs; optional (cuda-sonames)."""
 
 WHEELS: Mapping[str, str] = {
     "libcudart": "nvidia-cuda-runtime",
@@ -351,19 +351,19 @@ WHEELS: Mapping[str, str] = {
     "libcusparse": "nvidia-cusparse",
     "libcudnn": "nvidia-cudnn",
 }
-"""Library -> the wheel that brings it, less its ``-cu12``."""
+"""Library -> the wheel that contains it, without its suffix ``-cu12``."""
 
 MAKERS: Mapping[str, str] = {
     "0x1002": "AMD", "0x8086": "Intel", "0x1a03": "ASPEED", "0x102b": "Matrox", "0x1013": "Cirrus Logic",
     "0x1234": "QEMU", "0x1af4": "virtio", "0x1b36": "Red Hat", "0x15ad": "VMware", "0x1414": "Microsoft",
 }  # fmt: skip
-"""PCI's number -> who makes displays besides NVIDIA (pci-vendors)."""
+"""PCI vendor id -> vendors of displays other than NVIDIA (pci-vendors)."""
 
 PICTURE_ONLY = frozenset(MAKERS) - {"0x1002", "0x8086"}
-"""Of those: the picture of a server's console or of a virtual machine, and nothing to compute with."""
+"""Of these the vendors of server consoles and virtual displays, which cannot compute."""
 
 LANE_GBPS: Mapping[int, float] = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""Generation of PCI Express -> GB/s a lane and direction (pcie-rate)."""
+"""PCI Express generation -> GB/s per lane and direction (pcie-rate)."""
 
 FAULTY_XIDS: Mapping[int, str] = {
     48: "an uncorrectable memory error",
@@ -373,7 +373,7 @@ FAULTY_XIDS: Mapping[int, str] = {
     94: "a contained memory error",
     95: "an uncontained memory error",
 }
-"""XIDs that are faults of the card or its seat, and of no program (page-retirement, xid)."""
+"""XIDs that are faults of the card or its slot, never of a program (page-retirement, xid)."""
 
 LAST_NATIVE_WINDOWS = (2, 10)
 """The last TensorFlow that used a GPU on native Windows (tensorflow-windows)."""
@@ -382,9 +382,9 @@ FIRST_CUDA_EXTRA = (2, 15)
 """The oldest TensorFlow whose wheel was seen to have the extra ``and-cuda`` (tensorflow-cuda-wheels)."""
 
 DOCKER_SHM_BYTES = 64 << 20
-"""Docker's default of shared memory (docker-shm)."""
+"""Docker's default size of shared memory (docker-shm)."""
 
-# fstype -> what it is, of /proc/self/mountinfo
+# File system types in /proc/self/mountinfo, by what they are.
 NETWORK_FILESYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs lustre ceph gpfs beegfs glusterfs afs fuse.sshfs fuse.gcsfuse fuse.s3fs fuse.goofys "
     "fuse.juicefs fuse.glusterfs fuse.blobfuse2 wekafs".split()

@@ -1,7 +1,7 @@
-"""One cheap look at what the machine is doing: a fraction of a millisecond on Linux.
+"""One cheap sample of what the machine does: a fraction of a millisecond on Linux.
 
-The files of ``/proc`` are kept open and read again from their beginning, which costs a few
-microseconds each; psutil opens and parses them anew every time.
+The files of ``/proc`` stay open and are read again from their beginning, which costs a few microseconds each. psutil
+opens and parses them each time.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ UNITS: Mapping[str, str] = {
     "gpu_celsius": "for each GPU",
     "gpu_throttle_bits": "for each GPU: NVML's reasons for a lower clock (gpu.throttle_reasons)",
 }
-"""What a sample may hold. What could not be read is absent; it is never zero instead."""
+"""The quantities that a sample may hold. What could not be read is absent, never zero."""
 
 
 class Sampler:
-    """Reads samples; of the process that made it. Make it after a fork, not before.
+    """Takes samples of the process that made it. Create it after a fork, not before.
 
-    A source that fails once is not asked again, and is named in ``faults``.
+    A source that fails once is not asked again; ``faults`` names it.
     """
 
     def __init__(self, root: Path = Path("/"), gpus: Gpus | None = None) -> None:
@@ -91,27 +91,27 @@ class Sampler:
         if self.gpus.handles:
             readers["gpu"] = self._gpu
         self._readers: dict[str, Reader] = {name: read for name, read in readers.items() if read is not None}
-        self.sample()  # the shares of the first sample that counts are since now
+        self.sample()  # so that the shares of the first sample that counts begin now
 
     def sample(self) -> dict[str, Value]:
-        """What could be read, by the names in :data:`UNITS`."""
+        """What could be read, by the names in :data:`SAMPLE_UNITS`."""
         found: dict[str, Value] = {}
         for name, read in list(self._readers.items()):
             try:
                 read(found)
-            except Exception as error:  # noqa: BLE001  one source less; the others still tell
+            except Exception as error:  # noqa: BLE001  one source less; the others still work
                 self.faults[name] = f"{type(error).__name__}: {error}"
                 del self._readers[name]
         return found
 
     def close(self) -> None:
-        """Closes the files; no sample can be read afterwards."""
+        """Closes the files; no sample can be taken afterwards."""
         self._readers.clear()
         while self._files:
             os.close(self._files.pop())
 
     def _open(self, path: Path, parse: Callable[[dict[str, Value], bytes], None]) -> Reader | None:
-        """A reader of the whole file at ``path``, or None where there is none."""
+        """A reader of the whole file at ``path``, or None if there is no such file."""
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         except OSError:
@@ -159,7 +159,7 @@ class Sampler:
         try:
             return _Threads(tasks, self._files)
         except OSError:
-            return None  # no such system, or none of ours
+            return None  # no such system, or not one of ours
 
     def _statm(self, found: dict[str, Value], data: bytes) -> None:
         found["rss_bytes"] = float(int(data.split(None, 2)[1]) * self._page_bytes)
@@ -188,14 +188,14 @@ class Sampler:
         return read
 
     def _quota(self, limits: cgroup.Limits) -> Reader | None:
-        """Throttling, only where a quota can cause it."""
+        """Throttling, read only if there is a quota."""
         if limits.cpu_folder is None or limits.cpu_quota_cores is None:
             return None
         folder = limits.cpu_folder
         return lambda found: found.update(cgroup.throttling(folder))
 
     def _charged(self, limits: cgroup.Limits) -> Reader | None:
-        """The container's memory, only where a limit makes it matter."""
+        """The container's memory, read only if there is a limit."""
         if limits.memory_folder is None or limits.memory_limit_bytes is None:
             return None
         for name in ("memory.current", "memory.usage_in_bytes"):
@@ -209,7 +209,7 @@ class Sampler:
 
 
 class _Elsewhere:
-    """Where there is no ``/proc``: what psutil can tell."""
+    """The figures from psutil, for systems without ``/proc``."""
 
     def __init__(self) -> None:
         import psutil
@@ -225,23 +225,22 @@ class _Elsewhere:
         found["available_bytes"] = float(self.psutil.virtual_memory().available)
 
 
-# TensorFlow names the threads of its executors to the system (tf_Compute, tf_numa_-1_Eigen, tf_gpu_private …), and
-# leaves those of tf.data with the process's name: seen with 2.15 and 2.21.
+# TensorFlow names the threads of its executors (tf_Compute, tf_numa_-1_Eigen, tf_gpu_private …). Threads of tf.data
+# keep the process's name. Seen with 2.15 and 2.21.
 EXECUTORS = b"tf_"
-LISTED_S = 2.0  # between two looks for new threads: there may be hundreds, and few of them count
+LISTED_S = 2.0  # between two listings of threads: there may be hundreds, of which few count
 
 
 class _Threads:
     """Processor time of the main thread and of the framework's executors.
 
-    Only their files are kept open and read: every call into the system lets go of the interpreter's lock, and
-    waits for it again.
+    Only their files are kept open and read, because every system call releases the GIL and waits for it again.
     """
 
     def __init__(self, tasks: Path, files: list[int]) -> None:
         self.tasks, self._files = tasks, files
         self._known: set[str] = set()
-        self._executors: dict[int, int] = {}  # file -> ticks when last read, which an ended thread keeps
+        self._executors: dict[int, int] = {}  # file -> ticks at its last reading; an ended thread keeps its value
         self._main = self._opened(str(os.getpid()))
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._due = 0.0
@@ -252,7 +251,7 @@ class _Threads:
             self._look()
         found["main_cpu_seconds"] = _used_ticks(os.pread(self._main, 512, 0)) / self._ticks
         for file in list(self._executors):
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # the thread has ended
                 self._executors[file] = _used_ticks(os.pread(file, 512, 0))
         found["framework_cpu_seconds"] = sum(self._executors.values()) / self._ticks
 
@@ -275,12 +274,12 @@ class _Threads:
 
 
 def _used_ticks(said: bytes) -> int:
-    """The fields utime and stime of proc(5); a thread's name, in brackets, may hold anything."""
+    """The fields utime and stime of proc(5). A thread's name, in parentheses, may contain any characters."""
     return sum(int(n) for n in said[said.rindex(b")") :].split()[12:14])
 
 
 def _busy(spent: list[int]) -> float:
-    """The busy share of a stretch of a core's time; idle and waiting for a disk are not busy."""
+    """The busy share of a stretch of a core's time. Idle time and waiting for a disk are not busy."""
     whole = sum(spent)
     idle = spent[IDLE] + spent[IOWAIT]
     return min(max(1 - idle / whole, 0.0), 1.0) if whole > 0 else 0.0

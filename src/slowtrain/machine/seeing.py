@@ -1,4 +1,4 @@
-"""Whether the frameworks see the GPU that is there, and why not: of ``machine/gpu-unseen``."""
+"""Whether the frameworks see the GPU, and why not, for ``machine/gpu-unseen``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/gpu-unseen"
-Reason = tuple[str, str, tuple[str, ...]]  # what was found, what to do, sources
+Reason = tuple[str, str, tuple[str, ...]]  # finding, remedy, sources
 GIVE = {
     "docker": (
         "start it with `docker run --gpus all …`; the host needs the NVIDIA Container Toolkit for that",
@@ -49,7 +49,7 @@ GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ has
 
 
 def seeing(facts: Facts) -> Iterator[Check]:
-    """The driver's part, then each framework's."""
+    """Checks the driver, then each framework."""
     first = _driver(facts)
     yield first
     if present(facts) and others(facts):
@@ -61,8 +61,8 @@ def seeing(facts: Facts) -> Iterator[Check]:
         yield Check(CAUSE, "frameworks", State.UNCHECKED, says, missing=(Signal.BUILD,))
     for name, build in asked.items():
         found = _framework(facts, name, build)
-        # What is installed beside the framework in use does no harm by seeing no GPU.
-        # And while the driver shows no GPU, no framework can be to blame.
+        # A framework that training does not use does no harm if it sees no GPU. And while the driver shows no GPU, no
+        # framework can be the reason.
         spared = name not in (backend(facts), next(iter(asked))) or first.state is State.WRONG
         if found.state is State.WRONG and spared:
             found = Check(CAUSE, found.name, State.NOTED, found.says, numbers=found.numbers, sources=found.sources)
@@ -95,7 +95,7 @@ def _driver(facts: Facts) -> Check:
 
 
 def _hidden(facts: Facts) -> Reason:
-    """Why the driver shows no GPU where there is one: what was found, what to do, sources."""
+    """Why the driver shows no GPU although there is one: finding, remedy, sources."""
     pci = rows(at(facts, "devices", "pci_gpus"))
     files = rows(at(facts, "devices", "files"))
     loaded, said = at(facts, "devices", "kernel_driver"), at(facts, "gpu", "unmeasured") or "NVML gave no answer"
@@ -126,7 +126,7 @@ def _hidden(facts: Facts) -> Reason:
 
 
 def _blocked(where: str, files: list[Facts], give: str | None) -> Reason:
-    """Device files that are there and may not be used; ``give`` says how this container is given a GPU."""
+    """Device files exist but may not be opened. ``give``: how this kind of container is given a GPU."""
     why = sorted({str(f.get("refused")) for f in files if f.get("refused")})
     says = f"{where}; this process may not open {', '.join(str(f.get('path')) for f in files)}"
     says += f" ({', '.join(why)})" if why else ""
@@ -139,7 +139,7 @@ def _blocked(where: str, files: list[Facts], give: str | None) -> Reason:
 
 
 def _install(facts: Facts) -> str:
-    """NVIDIA's driver on this very distribution; what a container says of its own is not the host's."""
+    """How to install NVIDIA's driver on this distribution; a container's own distribution is not the host's."""
     inside, system = container(facts), at(facts, "platform", "distribution", "id")
     how = INSTALL.get(str(system)) if not inside else None
     on = "on the host " if inside else ""
@@ -181,9 +181,9 @@ def _visible(facts: Facts) -> str | None:
 
 
 def left(visible: str, count: int) -> int | None:
-    """Of ``count`` GPUs those that CUDA_VISIBLE_DEVICES leaves: what stands before the first entry that is none.
+    """How many of ``count`` GPUs CUDA_VISIBLE_DEVICES leaves: the entries before the first invalid one.
 
-    None where it names them in another way than by number (UUIDs are not among the facts), or one of them twice.
+    None if it names GPUs by UUID (which the facts do not hold), or names one of them twice.
     """
     seen: list[str] = []
     for entry in visible.split(","):
@@ -197,7 +197,7 @@ def left(visible: str, count: int) -> int | None:
 
 
 def _blind(facts: Facts, name: str, build: Facts) -> Reason:
-    """Why a framework sees no GPU where there is one, what to do, sources; the surest reason first."""
+    """Why a framework sees no GPU although there is one: finding, remedy, sources; the most certain reason first."""
     system, number = at(facts, "platform", "system"), version(build.get("version")) or ()
     found = _windows(facts, name, number) if system == "Windows" else None
     found = found or _left_out(facts, name)
@@ -219,7 +219,7 @@ def _blind(facts: Facts, name: str, build: Facts) -> Reason:
     none = [card(gpu) for gpu in cards(facts) if kernels.code_for(name, build, gpu) == "none"]
     if none:
         return f"it has no code for {', '.join(none)}", "see machine/library-mismatch", ("cuda-binary",)
-    if "libraries" not in facts:  # a run's facts: nothing was tried, and nothing asked in a process of its own
+    if "libraries" not in facts:  # facts of a run: no library was tried, and no framework was asked in its own process
         return "the run does not tell why", "run `slowtrain doctor`: it tries the libraries and hears what it says", ()
     words = "; ".join(str(line) for line in build.get("said") or ()) or "it does not say why"
     remedy = f"reason not found; its own words: run `python -m slowtrain.capture.builds {name}` and read stderr"
@@ -227,7 +227,7 @@ def _blind(facts: Facts, name: str, build: Facts) -> Reason:
 
 
 def _windows(facts: Facts, name: str, number: tuple[int, ...]) -> Reason | None:
-    """What uses no GPU on native Windows, and does in WSL2."""
+    """A framework that uses no GPU on native Windows, but does in WSL2."""
     there = "train in WSL2: `wsl --install`, then there "
     if name == "tensorflow" and number[:2] > LAST_NATIVE_WINDOWS:
         remedy = f"{there}`pip install 'tensorflow[and-cuda]'`"
@@ -239,7 +239,7 @@ def _windows(facts: Facts, name: str, number: tuple[int, ...]) -> Reason | None:
 
 
 def _left_out(facts: Facts, name: str) -> Reason | None:
-    """Settings that leave the GPU out."""
+    """Settings that exclude the GPU."""
     visible, shown = _visible(facts), len(cards(facts))
     if visible is not None and left(visible, shown or sys.maxsize) == 0:
         numbers = ",".join(str(index) for index in range(shown or 1))
@@ -254,7 +254,7 @@ def _left_out(facts: Facts, name: str) -> Reason | None:
 
 
 def _undivided(facts: Facts) -> Reason | None:
-    """MIG on, and no instance made on any card."""
+    """MIG is on, and no GPU has an instance."""
     if not all(gpu.get("mig_mode") and gpu.get("mig_instances") == 0 for gpu in cards(facts)):
         return None
     index = cards(facts)[0].get("index")
@@ -263,7 +263,7 @@ def _undivided(facts: Facts) -> Reason | None:
 
 
 def _cuda_build(facts: Facts, name: str, number: tuple[int, ...]) -> str:
-    """How to get a build with CUDA of this framework."""
+    """How to install a CUDA build of this framework."""
     exact = ".".join(map(str, number))
     if name == "tensorflow" and at(facts, "platform", "system") in ("Linux", None):
         if number[:2] >= FIRST_CUDA_EXTRA:
@@ -278,7 +278,7 @@ def _cuda_build(facts: Facts, name: str, number: tuple[int, ...]) -> str:
 
 
 def _lacking(facts: Facts, name: str, build: Facts) -> Reason | None:
-    """The libraries that this build needs and the loader does not find, by name."""
+    """The libraries that this build needs and the loader does not find."""
     needed = wanted(build.get("cuda_version"), build.get("cudnn_version"))
     missing = [row for row in rows(at(facts, "libraries")) if row.get("name") in needed and not row.get("loaded")]
     if not missing:
@@ -302,7 +302,7 @@ def _lacking(facts: Facts, name: str, build: Facts) -> Reason | None:
 
 
 def _tried(libraries: list[Facts]) -> Check:
-    """What came of trying the libraries. Noted: a framework finds its own, wherever they lie."""
+    """Summary of the tried libraries. Only noted, because a framework finds its own libraries anywhere."""
     lacking = [str(row.get("name")) for row in libraries if not row.get("loaded")]
     several = [str(row.get("name")) for row in libraries if len(row.get("found") or ()) > 1]
     says = f"{len(libraries) - len(lacking)} of {len(libraries)} libraries load by their names"

@@ -1,1 +1,1 @@
-"""Device memory before a long run: the allocator's own record of a few steps, replayed at other batch sizes."""
+"""Predicts device memory before a long run: replays the allocator's record of a few steps at other batch sizes."""

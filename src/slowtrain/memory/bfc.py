@@ -1,11 +1,12 @@
-"""TensorFlow's allocator (best fit with coalescing), simulated: whether a sequence of requests fits a limit.
+"""A simulation of TensorFlow's allocator (best fit with coalescing): whether a sequence of requests fits a limit.
 
-The rules are those of ``bfc_allocator.cc`` (TensorFlow 2.15 to 2.21): sizes are rounded up to 256 bytes; the smallest
-free piece that is large enough is taken, the lowest of several; it is split where the rest would be as large as
-the request, or 128 MiB; what is freed is joined with its free neighbours. Its bins of powers of two only make the
-search for the smallest piece quick, and a sorted list finds the same one. With ``growth`` memory comes in regions,
-each twice as large as the last, that are never joined; that is how the CPU's allocator works, and a GPU's with
-``set_memory_growth``. Without, a single region is the whole card.
+The rules are those of ``bfc_allocator.cc`` (TensorFlow 2.15 to 2.21). Sizes are rounded up to 256 bytes. The smallest
+free piece that is large enough is used, of several the one with the lowest address. It is split if the rest would be as
+large as the request, or 128 MiB. A freed piece is joined with its free neighbours. The real bins of powers of two only
+speed up the search for the smallest piece; a sorted list finds the same one.
+
+With ``growth`` memory comes in regions, each twice as large as the last, which are never joined. The CPU's allocator
+works so, and a GPU's with ``set_memory_growth``. Without it a single region is the whole card.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 ROUNDING_BYTES = 256
 FIRST_REGION_BYTES = 2 << 20
 MOST_WASTE_BYTES = 128 << 20
-GAP_BYTES = 1 << 44  # between the addresses of two regions: they are not neighbours
+GAP_BYTES = 1 << 44  # between the addresses of two regions, so that they are not neighbours
 
 
 def rounded(size_bytes: int) -> int:
@@ -25,7 +26,7 @@ def rounded(size_bytes: int) -> int:
 
 @dataclass
 class Chunk:
-    """A piece of a region, with its neighbours by address."""
+    """A piece of a region, linked with its neighbours by address."""
 
     address: int
     size_bytes: int
@@ -36,20 +37,20 @@ class Chunk:
 
 
 class Allocator:
-    """One pool of memory. ``in_use_bytes`` counts whole chunks, as TensorFlow's own statistics do."""
+    """One pool of memory. ``in_use_bytes`` counts whole chunks, as TensorFlow's statistics do."""
 
     def __init__(self, limit_bytes: int, *, growth: bool) -> None:
         self.limit_bytes = limit_bytes
         self.in_use_bytes = 0
         self.peak_bytes = 0
         self.pool_bytes = 0
-        self.regions: list[Chunk] = []  # the first chunk of each
+        self.regions: list[Chunk] = []  # the first chunk of each region
         self._next_region_bytes = rounded(min(limit_bytes, FIRST_REGION_BYTES) if growth else limit_bytes)
-        self._free: list[tuple[int, int]] = []  # size and address
+        self._free: list[tuple[int, int]] = []  # (size, address)
         self._chunks: dict[int, Chunk] = {}
 
     def allocate(self, size_bytes: int) -> int | None:
-        """The address; None where nothing free is large enough, which TensorFlow calls exhaustion."""
+        """The address; None if no free piece is large enough, which TensorFlow reports as exhaustion."""
         wanted = rounded(max(size_bytes, 1))
         chunk = self._best(wanted)
         if chunk is None and self._extend(wanted):
@@ -79,11 +80,11 @@ class Allocator:
 
     @property
     def largest_free_bytes(self) -> int:
-        """Of one request that would succeed now."""
+        """The largest single request that would succeed now."""
         return max(self._free[-1][0] if self._free else 0, self._available())
 
     def chunks(self) -> list[Chunk]:
-        """All of them, by address."""
+        """All chunks, by address."""
         return [self._chunks[a] for a in sorted(self._chunks)]
 
     def _available(self) -> int:

@@ -1,4 +1,4 @@
-"""By what memory is held at the peak: parameters, optimizer, gradients, activations by layer, input, workspace."""
+"""What holds memory at the peak: parameters, optimizer, gradients, activations by layer, input, workspace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPY = re.compile(r"_\d+$")
 
 
 def need(requests: Requests, batch: int, outcome: Outcome, variables: Mapping[str, int]) -> Need:
-    """``outcome`` is a replay at that batch which noted the holders; ``variables`` are bytes as the probe counted."""
+    """``outcome`` is a replay at that batch with holders; ``variables`` are the probe's bytes by kind."""
     sizes = requests.sizes(batch)
     held: Counter[str] = Counter()
     layers: Counter[str] = Counter()
@@ -39,12 +39,12 @@ def need(requests: Requests, batch: int, outcome: Outcome, variables: Mapping[st
     slots = min(variables.get("optimizer", 0), lasting - held["parameters"])
     held["optimizer"] += slots
     held["other"] += lasting - held["parameters"] - slots
-    held["other"] += max(outcome.peak_bytes - sum(held.values()), 0)  # what pieces are larger than what was asked for
+    held["other"] += max(outcome.peak_bytes - sum(held.values()), 0)  # pieces are larger than the requests
     return Need(batch, outcome.peak_bytes, {p: held[p] for p in PARTS}, tuple(layers.most_common()))
 
 
 def part_of(request: Request) -> str:
-    """The part of a request that is given back again."""
+    """The part to which a request belongs that is released again."""
     op = _CALL.sub("", request.op)
     if _of_input(request):
         return "input"
@@ -62,7 +62,7 @@ def _of_input(request: Request) -> bool:
 
 
 def layer_of(op: str) -> str:
-    """``sequential_1/conv2d_1_2/Relu`` is of conv2d_1: without the model, and without the call's number."""
+    """``sequential_1/conv2d_1_2/Relu`` belongs to conv2d_1: without the model's name and the call's number."""
     inner = _CALL.sub("", op).split("/")[:-1]
     inner = inner[1:] if len(inner) > 1 else inner
     name = inner[0] if inner else "other"

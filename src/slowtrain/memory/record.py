@@ -1,4 +1,4 @@
-"""The allocator's own record: every request and release of memory that TensorFlow's profiler noted, in order."""
+"""The allocator's record: every request and release of memory that TensorFlow's profiler noted, in order."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from slowtrain.trace import Bools, names, pools, xplane
 from slowtrain.values import dataclass
 
-# Says the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
+# As in the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
 STATS = (
     "allocator_name", "requested_bytes", "allocation_bytes", "bytes_allocated", "addr", "tf_op", "region_type", "shape",
 )  # fmt: skip
-COMPILING = "tf_pjrt_compile"  # threads in which JAX compiles, and times one kernel against another
+COMPILING = "tf_pjrt_compile"  # threads in which JAX compiles and compares kernels
 
 
 @dataclass(frozen=True)
 class Request:
-    """One piece of memory: who asked for how much, and when (of all requests and releases) it came and went.
+    """One piece of memory: who requested how much, and its positions in the sequence of requests and releases.
 
-    ``released`` is None for what was still held at the end. ``line`` is the thread that asked, ``released_by`` the one
-    that gave it back: often that of the last op which read it.
+    ``released`` is None if it was still held at the end. ``line`` is the thread that requested it. ``released_by`` is
+    the thread that released it, often that of the last op which read it.
     """
 
     op: str
-    kind: str  # output, temp, persist, ... as the framework names it; "" where it does not say
+    kind: str  # output, temp, persist, ... as the framework names it; "" if unknown
     size_bytes: int
     shape: tuple[int, ...]
     taken: int
@@ -38,20 +38,23 @@ class Request:
 
 @dataclass(frozen=True)
 class Record:
-    """All requests to one allocator in the order in which they came, after ``before_bytes`` were in use already.
+    """All requests to one allocator in order. ``before_bytes`` were in use before the first.
 
-    ``readers``: the ops that read each op's results, by name; of what never ran in a graph nothing is known.
+    ``readers``: the ops that read each op's results, by name. Ops that never ran in a graph are not included.
     """
 
     allocator: str
     requests: tuple[Request, ...]
     before_bytes: int
-    peak_bytes: int  # as the allocator counted while it was recorded
+    peak_bytes: int  # as the allocator counted during the recording
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def named(self) -> bool:
-        """Whether requests tell which op made them. XLA's programs, whole steps of them on JAX, ask without a name."""
+        """Whether requests name their op.
+
+        XLA's programs, which are whole steps in JAX, make requests without a name.
+        """
         return any(r.op for r in self.requests)
 
 
@@ -60,9 +63,9 @@ def find(folder: Path) -> Path | None:
 
 
 def read(file: Path, graph: Path | None = None) -> dict[str, Record]:
-    """A record for each allocator of the process. Raises ``InputError`` for what is no profile.
+    """A record for each allocator of the process. Raises ``InputError`` if the file is not a profile.
 
-    ``graph``: a JSON file of each op's inputs, where there is one.
+    ``graph``: a JSON file with each op's inputs, if there is one.
     """
     readers = _readers(graph) if graph is not None and graph.exists() else {}
     rows: dict[str, list[_Row]] = {}
@@ -123,14 +126,14 @@ def _rows(line: xplane.Line, wanted: Bools | None, called: Mapping[int, str]) ->
 
 
 def _paired(name: str, rows: list[_Row], readers: Mapping[str, tuple[str, ...]]) -> Record:
-    """Each request with its release, by address. What was taken before the record began is one lump.
+    """Joins each request with its release, by address. Memory taken before the record began is a single amount.
 
-    Without what JAX's compiler tried on the device: it does with less where it finds less.
+    Excludes what JAX's compiler tried on the device, because it manages with less memory if it finds less.
     """
     first = rows[0]
     before = max(first.in_use - first.size if first.taken else first.in_use + first.size, 0)
     open_at: dict[int, int] = {}
-    tried: dict[int, int] = {}  # what the compiler holds: bytes by address
+    tried: dict[int, int] = {}  # held by the compiler: bytes by address
     peak = 0
     found: list[tuple[_Row, int, int | None, str]] = []
     for at, row in enumerate(rows):
@@ -151,7 +154,7 @@ def _paired(name: str, rows: list[_Row], readers: Mapping[str, tuple[str, ...]])
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    """``[16,3,3,64]`` as numbers; nothing where it is not known."""
+    """``[16,3,3,64]`` as numbers; empty if unknown."""
     inner = text.strip().strip("[]")
     try:
         return tuple(int(part) for part in inner.split(",")) if inner else ()

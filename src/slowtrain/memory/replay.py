@@ -1,4 +1,4 @@
-"""Whether a run at some batch fits a card: its requests, replayed in the simulated allocator."""
+"""Whether a run at a given batch fits a card: replays its requests in the simulated allocator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BATCH = 1 << 24
 
 @dataclass(frozen=True)
 class Pool:
-    """The memory that is there, and whether it comes in regions as it is asked for or all at once."""
+    """The available memory, and whether it comes in regions on demand or all at once."""
 
     limit_bytes: int
     growth: bool
@@ -22,19 +22,19 @@ class Pool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``at_peak`` are the requests that were held when most was in use; ``failed`` is the one that did not fit."""
+    """``at_peak``: requests that were held at the peak. ``failed``: the request that did not fit."""
 
     fits: bool
     peak_bytes: int
     pool_bytes: int
     at_peak: tuple[int, ...]
     failed: int | None
-    free_bytes: int  # in all, where one failed
+    free_bytes: int  # in total, at the failure
     largest_free_bytes: int
 
 
 def replay(requests: Requests, batch: int, pool: Pool, *, holders: bool = False) -> Outcome:
-    """``holders``: also notes what was held at the peak, which takes longer."""
+    """Replays the requests. ``holders``: also records what was held at the peak, which takes longer."""
     allocator = Allocator(pool.limit_bytes, growth=pool.growth)
     sizes = requests.sizes(batch)
     held: dict[int, int] = {}
@@ -72,11 +72,11 @@ def replay(requests: Requests, batch: int, pool: Pool, *, holders: bool = False)
 
 
 class _Threads:
-    """What each thread takes and gives back, in order: a request that fails waits until others give memory back.
+    """The order of each thread's requests and releases: a request that fails waits until others release memory.
 
-    TensorFlow lets it wait ten seconds at most. What is sure to come back is what the ops give back that other threads
-    are at work on, since they end whatever this one waits for: their workspace, and of their inputs what nobody else
-    has still to read. What those threads would do next may hang on the op that waits, and is not counted on.
+    TensorFlow lets it wait at most ten seconds. Certain to be released is only what the ops that other threads are
+    executing will release, because those end in any case: their workspace, and inputs that no other op still has to
+    read. What those threads would do next may depend on the waiting op, and is not counted.
     """
 
     def __init__(self, requests: Requests) -> None:
@@ -93,7 +93,7 @@ class _Threads:
                 self.of_op.setdefault(request.op, []).append(place)
 
     def coming(self, place: int, held: Container[int]) -> list[int]:
-        """The requests that other threads give back, if the one taken at ``place`` waits."""
+        """The requests that other threads release if the request at ``place`` waits."""
         mine = self.requests[self.order[place][0]]
         found: list[int] = []
         for line, places in self.of_thread.items():
@@ -110,7 +110,7 @@ class _Threads:
         return found
 
     def _op(self, past: Sequence[int], held: Container[int]) -> str | None:
-        """The op that a thread is at: it took something and gave nothing back since, or holds workspace."""
+        """The op that a thread is executing: it requested memory and has released none since, or it holds workspace."""
         for place in reversed(past):
             at, taken = self.order[place]
             request = self.requests[at]
@@ -119,7 +119,7 @@ class _Threads:
         return None
 
     def _read(self, at: int, place: int, working: str, waiting: str) -> bool:
-        """Whether all that read what was asked for have begun when ``place`` comes, and none of them waits."""
+        """Whether every reader of a request has begun at ``place``, and none of them waits."""
         readers = self._takers(self.requests[at].op)
         if not readers or (waiting in readers and waiting != working):
             return False
@@ -131,7 +131,7 @@ class _Threads:
         return first < len(places) and places[first] < before
 
     def _takers(self, op: str) -> set[str]:
-        """The readers of an op's result that ask for memory themselves; others hand on what they were given."""
+        """The readers of an op's result that request memory themselves; other readers pass their input on."""
         found: set[str] = set()
         seen = {op}
         todo = [op]
@@ -146,10 +146,10 @@ class _Threads:
 
 
 def largest(fits: Callable[[int], bool], first: int) -> int:
-    """The largest batch that fits, searched upwards and downwards from ``first``; 0 where none does.
+    """The largest batch that fits, searched upwards and downwards from ``first``; 0 if none does.
 
-    Fitting need not be monotone in the batch, since the pieces fall differently: what is returned fits, and the next
-    one does not.
+    Fitting need not be monotone in the batch, because pieces fall differently. The returned batch fits, the next one
+    does not.
     """
     low, high = 0, max(first, 1)
     while high <= MOST_BATCH and fits(high):

@@ -1,12 +1,12 @@
-"""The sequence of requests at a batch that was never run: every size as a line through what was measured at two.
+"""Predicts the requests at a batch that was never run: each size is a line through measurements at two batches.
 
-A request is found again in the other record by its op, its kind and which of its op's requests it is. What has no op's
-name (the input's buffers, constants folded), or one that the other record does not know (a copy that only happens
-where two threads meet), keeps its size where the other record has that size too; else, or where its shape holds the
-batch, it follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
+A request is matched in the other record by its op, its kind and its position among the op's requests. It keeps its size
+if it has no op name (input buffers, folded constants) or the other record lacks the op (a copy that happens only if two
+threads meet), and the other record has that size. Otherwise, or if its shape contains the batch, it scales with the
+batch. So does a request that comes once per sample. No size decreases with the batch.
 
-Where no request has a name, as of XLA's programs, they are found again by their place, counted from the end: the same
-script asks in the same order, and its steps come last.
+If no request has a name, as in XLA's programs, requests are matched by position from the end: the same script requests
+in the same order, and its steps come last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from slowtrain.values import dataclass
 
 Floats = NDArray[np.float64]
 _NUMBERED = re.compile(r"(__(?:inference|forward|backward)_\w*?)_\d+\b")
-PER_SAMPLE = 0.25  # how far from the batches' ratio a ratio of counts may be and still follow them: warm-up adds some
+# The largest deviation from the ratio of batches at which a ratio of counts still follows it: warm-up adds some.
+PER_SAMPLE = 0.25
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class Measured:
 class Requests:
     """All requests of a run with sizes that depend on the batch, and the order of requests and releases."""
 
-    measured: Measured  # whose order it is
+    measured: Measured  # the run whose order it is
     fixed_bytes: Floats
     per_sample_bytes: Floats
-    order: tuple[tuple[int, bool], ...]  # index of a request, and whether it is taken there or given back
+    order: tuple[tuple[int, bool], ...]  # (index of a request, True for its request or False for its release)
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -55,9 +56,9 @@ class Requests:
 
 
 def scale(small: Measured, large: Measured, *, order: Measured | None = None) -> Requests:
-    """Sizes as lines through both records, in the order of ``order``, which is one of them and by default the larger.
+    """Makes each size a line through both records, in the order of ``order``: one of the two, by default the larger.
 
-    Raises ``ValueError`` for batches that are not ascending.
+    Raises ``ValueError`` unless the batches ascend.
     """
     if small.batch >= large.batch:
         raise ValueError(f"a line needs two batches, not {small.batch} and {large.batch}")
@@ -77,10 +78,9 @@ def scale(small: Measured, large: Measured, *, order: Measured | None = None) ->
 
 
 def foretold(first: Measured, second: Measured, third: Measured) -> Requests:
-    """The third's requests in their own order, as large as the two smaller records would have them.
+    """The third run's requests in their own order, with the sizes that the two smaller records predict.
 
-    So what is compared with the third's own peak are the sizes alone: that its threads met in another order is no
-    error of theirs.
+    So only sizes are compared with the third's own peak. A different order of its threads is not a prediction error.
     """
     requests = third.record.requests
     sizes = np.array([r.size_bytes for r in requests], float)
@@ -93,7 +93,7 @@ def foretold(first: Measured, second: Measured, third: Measured) -> Requests:
 
 
 def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
-    """The size that each request had in the other record; None where it follows the batch."""
+    """The size of each request in the other record; None if it scales with the batch."""
     if not mine.record.named:
         return _twins_by_place(others, mine)
     by_op: dict[tuple[str, str], list[int]] = {}
@@ -107,7 +107,7 @@ def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
         nth, seen[key] = seen[key], seen[key] + 1
         sizes = by_op.get(key, []) if request.op else []
         if sizes:
-            found.append(float(sizes[nth] if nth < len(sizes) else max(sizes)))  # a loop that took another turn
+            found.append(float(sizes[nth] if nth < len(sizes) else max(sizes)))  # a loop that ran more often
         elif request.size_bytes in everywhere and mine.batch not in request.shape:
             found.append(float(request.size_bytes))
         else:
@@ -124,12 +124,12 @@ def _twins_by_place(others: Sequence[Request], mine: Measured) -> list[float | N
 
 
 def _key(request: Request) -> tuple[str, str]:
-    """Functions are numbered as they are made, which says nothing."""
+    """Removes the running number of functions, which carries no information."""
     return _NUMBERED.sub(r"\1", request.op), request.kind
 
 
 def _each_sample(small: Measured, large: Measured, mine: Measured) -> Iterator[int]:
-    """Requests that come once for every sample, always as large: there will be more of them, not larger ones."""
+    """Requests that come once per sample, with a constant size: a larger batch has more of them, not larger ones."""
     ratio = large.batch / small.batch
     counts = [Counter((r.op, r.kind, r.size_bytes) for r in m.record.requests) for m in (small, large)]
     for at, r in enumerate(mine.record.requests):
@@ -139,7 +139,7 @@ def _each_sample(small: Measured, large: Measured, mine: Measured) -> Iterator[i
 
 
 def _order(requests: Sequence[Request]) -> tuple[tuple[int, bool], ...]:
-    """None is left out, however small: which hole it fills decides how large the piece is that the next one gets."""
+    """Includes small requests: the gap that one fills decides the size of the next one's piece."""
     taken = ((r.taken, at, True) for at, r in enumerate(requests))
     released = ((r.released, at, False) for at, r in enumerate(requests) if r.released is not None)
     return tuple((at, is_taken) for _, at, is_taken in sorted(chain(taken, released)))

@@ -1,4 +1,4 @@
-"""From several measured batches to any: the peak, the largest that fits, and how far such a forecast was off."""
+"""From several measured batches to any batch: the peak, the largest that fits, and the error of such forecasts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from slowtrain.memory.scaling import Measured, Requests, foretold, scale
 from slowtrain.values import dataclass
 
 NO_LIMIT_BYTES = 1 << 50
-# Of the limit, kept free always: ops of several threads come in another order in each run. Without it a transformer
-# under 256 MiB was promised 204 samples; 203 fitted, 204 did not.
+# Share of the limit that is always kept free, because ops of several threads come in another order in each run. Without
+# it a transformer under 256 MiB was promised 204 samples: 203 fitted, 204 did not.
 LEAST_MARGIN = 0.01
-NEAR = 1 / 64  # below the answer, as a share of it, that is tried too: pieces fall differently at every size
+# Batches down to this share below the answer are tried as well, because pieces fall differently at every size.
+NEAR = 1 / 64
 
 
 @dataclass(frozen=True)
 class Sized:
-    """``orders`` are sizes in the order of each of the records: which op is first varies, and so where pieces fall."""
+    """``orders``: the sizes in the order of each record, because the order of ops varies and with it the placement."""
 
     measured: tuple[Measured, ...]  # by batch
     orders: tuple[Requests, ...]
     error_share: float | None
-    margin_share: float  # by which a forecast may be too low: see ``sized``
+    margin_share: float  # by which a forecast may be too low: see ``forecast_peaks``
 
     def outcome(self, batch: int, pool: Pool | None = None, *, holders: bool = False) -> Outcome:
-        """Without a pool: in one without end, of the kind in which the records were made."""
+        """Replays the batch in ``pool``, by default an unlimited pool of the kind in which the records were made."""
         return replay(self.requests(batch), batch, pool or unlimited(self.measured[-1]), holders=holders)
 
     def requests(self, batch: int) -> Requests:
-        """XLA chooses other kernels for other batches: by its records next to that batch, else by the largest."""
+        """XLA chooses other kernels for other batches, so it uses the records next to that batch, else the largest."""
         if self.measured[-1].record.named:
             return self.orders[0]
         batches = [m.batch for m in self.measured]
@@ -39,13 +40,13 @@ class Sized:
         return scale(small, large, order=small if batch <= small.batch else large)
 
     def fits(self, batch: int, pool: Pool) -> bool:
-        """In every order that was seen, and with the margin kept free."""
+        """Whether the batch fits in every recorded order, with the margin kept free."""
         less = Pool(int(pool.limit_bytes / (1 + self.margin_share)), pool.growth)
         orders = (self.requests(batch), *self.orders[1:])
         return all(replay(order, batch, p).fits for order in orders for p in (less, pool))
 
     def largest(self, pool: Pool) -> int:
-        """The largest batch that fits, with all those just below it; 0 where none does."""
+        """The largest batch that fits together with all batches just below it; 0 if none does."""
         known: dict[int, bool] = {}
 
         def fits(batch: int) -> bool:
@@ -64,28 +65,28 @@ class Sized:
 
 
 def sized(measured: Sequence[Measured]) -> Sized:
-    """Raises ``ValueError`` for fewer than two batches.
+    """Builds the forecast. Raises ``ValueError`` for fewer than two batches.
 
-    Kept free is what forecasts of larger probes were too low by, and a hundredth at the least; of XLA's programs, by
-    the last of these alone, since small batches are computed by other kernels.
+    The margin is the amount by which forecasts of larger probes were too low, and at least a hundredth. For XLA's
+    programs only the last forecast counts, because small batches use other kernels.
     """
     known = tuple(sorted(measured, key=lambda m: m.batch))
     if len(known) < 2:
         raise ValueError("a line needs two batches")
     errors = [_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
     high = known[-1]
-    others = reversed(known[:-1]) if high.record.named else ()  # XLA's programs ask in one order
+    others = reversed(known[:-1]) if high.record.named else ()  # XLA's programs make requests in one order
     orders = (scale(known[-2], high), *(scale(one, high, order=one) for one in others))
     counted = errors if high.record.named else errors[-1:]
     return Sized(known, orders, max(map(abs, errors), default=None), max([LEAST_MARGIN, *counted]))
 
 
 def unlimited(measured: Measured) -> Pool:
-    """What is in use at a peak depends on how memory comes: in regions, pieces are larger than what was asked for."""
+    """An unlimited pool of the same kind: with regions, pieces are larger than requests, which changes the peak."""
     return Pool(NO_LIMIT_BYTES, growth="cpu" in measured.record.allocator)
 
 
 def _error(first: Measured, second: Measured, third: Measured) -> float:
-    """By what share the third's peak is above the one that the two smaller foretell."""
+    """The share by which the third's peak exceeds the prediction from the two smaller ones."""
     peak = replay(foretold(first, second, third), third.batch, unlimited(third)).peak_bytes
     return third.record.peak_bytes / peak - 1

@@ -2,9 +2,10 @@
 
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
-Frozen values; nothing of ours but other nouns is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a
-``_share`` 0 to 1. The nouns of other answers have a file each: ``proof`` (fix, verify, compare), ``findings`` (lint),
-``sheet`` (doctor), ``sizing`` (memory, batch), ``exhaustion`` (oom), ``crossing`` (crossover), ``frame`` (watch).
+All values are frozen, and only other nouns are imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a
+``_share`` 0 to 1. The nouns of other answers are in ``answers``: ``cure_proof`` (fix, verify, compare),
+``linted_files`` (lint), ``doctor_sheet`` (doctor), ``batch_sizing`` (memory, batch), ``exhaustion`` (oom),
+``crossover_result`` (crossover), ``live_frame`` (watch).
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ class Category(Text):
     INPUT = "input"  # waiting for the next batch, or making it on the main thread
     CONVERT = "convert"  # turning host data into tensors, on the host
     FEED = "h2d"  # copying to the device, where no kernel hides it
-    READBACK = "d2h"  # waiting for values to come back to Python
+    READBACK = "d2h"  # copying to the device, unless a kernel runs at the same time
     COMPILE = "compile"  # tracing and compiling
-    DISPATCH = "dispatch"  # framework: Python of the framework, op launch, executor
+    DISPATCH = "dispatch"  # the framework's Python, op launches, the executor
     HOST_OP = "host-op"  # an op of the step that the host computes while the device waits
     PYTHON = "python"  # the user's Python in the loop
     CALLBACK = "callback"
     GC = "gc"
     DEVICE = "device"  # ops computing
-    COLLECTIVE = "collective"  # devices exchanging, where no kernel hides it
+    COLLECTIVE = "collective"  # exchange between devices, unless a kernel runs at the same time
     COLLECTIVE_WAIT = "collective-wait"  # waiting for other processes of the same training
     OTHER_PROCESS = "other-process"  # another process computes on the same device
     UNATTRIBUTED = "unattributed"
@@ -67,7 +68,7 @@ SAID: Mapping[Category, str] = {
 
 
 class Phase(Text):
-    """Where a moment of the whole run goes; phases exclude each other and add up to the run."""
+    """Where a moment of the whole run goes. Phases exclude each other and add up to the run."""
 
     LAUNCH = "launch"  # from process start to the script's first line
     IMPORT = "import"
@@ -81,10 +82,10 @@ class Phase(Text):
     CALLBACK = "callback"  # callbacks at epoch ends
     CHECKPOINT = "checkpoint"
     WINDOW = "window"  # steps under the profiler, and its own start and stop
-    STOPPED = "stopped"  # nothing of the process ran: Ctrl-Z, SIGSTOP, a frozen container
-    EPOCH = "epoch"  # between epochs: iterators made, buffers filled, metrics reset
+    STOPPED = "stopped"  # the process did not run: Ctrl-Z, SIGSTOP, a frozen container
+    EPOCH = "epoch"  # between epochs: creating iterators, filling buffers, resetting metrics
     END = "end"  # after the script's last line
-    OUTSIDE = "outside"  # of a profile: before its first whole step, after its last
+    OUTSIDE = "outside"  # of a profile: before its first whole step and after its last
 
 
 class VerdictKind(Text):
@@ -103,7 +104,7 @@ class VerdictKind(Text):
 
 
 class Effect(Text):
-    """What a prescription does to the numbers that training produces."""
+    """How a prescription affects the numbers that training produces."""
 
     EXACT = "exact"  # the same numbers
     EQUIVALENT = "equivalent"  # the same up to rounding or order
@@ -112,7 +113,7 @@ class Effect(Text):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a cause is believed: one sentence with its numbers (whose names carry their unit), and where to look."""
+    """Why a cause is present: one sentence, its numbers (whose names carry their unit), and the lines to look at."""
 
     says: str
     numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # Python 3.11: defaults must be hashable
@@ -121,9 +122,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Saving:
-    """What curing a cause gives: of a steady ``step`` or of the whole ``run``.
+    """What curing a cause saves, of a steady ``step`` or of the whole ``run``.
 
-    ``low`` and ``high`` bound the speed-up; the tool would bet 9 to 1 on the range.
+    ``low`` and ``high`` bound the speed-up; 9 of 10 measured speed-ups should lie between them.
     """
 
     scope: str
@@ -143,7 +144,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Edit:
-    """The text from ``start`` to ``end`` of ``file`` becomes ``text``; an insertion where both are the same.
+    """Replaces the text from ``start`` to ``end`` of ``file`` with ``text``; an insertion if both places are the same.
 
     Places are ``(line, column)`` as in :mod:`ast`: lines from 1, columns in UTF-8 bytes from 0.
     """
@@ -158,8 +159,9 @@ class Edit:
 class Prescription:
     """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words.
 
-    ``edits`` do it by machine, all together; none where a person has to. ``diff`` is what they change, as text.
-    ``treatment`` names what does the same to the running script. ``later``: it shows after the first epoch only.
+    ``edits`` belong together and make the change; they are empty if a person has to make it. ``diff`` is the change as
+    text. ``treatment`` names a change of the running script with the same effect. ``later``: the gain begins after the
+    first epoch.
     """
 
     kind: str
@@ -183,9 +185,9 @@ class Spot:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What measuring the cure showed, of a steady ``step`` or of the whole ``run`` (``scope``).
+    """The measured effect of a cure, on a steady ``step`` or on the whole ``run`` (``scope``).
 
-    ``first_step_s``: from a process's start until its first step was done, without the cure and with it, on average.
+    ``first_step_s``: mean time from process start to the end of the first step, without and with the cure.
     """
 
     outcome: str
@@ -200,7 +202,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A cause that was found. ``run_share`` is the part of the whole run that its cure would save."""
+    """A cause that was found. ``run_share`` is the share of the whole run that its cure would save."""
 
     cause: str
     title: str
@@ -221,10 +223,10 @@ class Unchecked:
 
 @dataclass(frozen=True)
 class SeenInSource:
-    """What ``slowtrain lint`` sees in the script's text, and what the run says of it.
+    """What ``slowtrain lint`` finds in the script's text, and what the run says about it.
 
-    ``state`` is ``confirmed``, ``harmless`` in this run, or ``not reached``; None where the run cannot tell.
-    ``ms_per_step`` and ``run_ms``: what the cure of a confirmed one would save.
+    ``state`` is ``confirmed``, ``harmless`` in this run, or ``not reached``; None if the run does not tell.
+    ``ms_per_step`` and ``run_ms``: what the cure of a confirmed finding would save.
     """
 
     cause: str
@@ -246,7 +248,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Attribution:
-    """``parts`` add up to ``total_ms``."""
+    """A total and its ``parts``, which add up to ``total_ms``."""
 
     total_ms: float
     parts: tuple[Part, ...]
@@ -260,7 +262,7 @@ class Attribution:
 
 @dataclass(frozen=True)
 class StepSummary:
-    """Steady steps; ``warmup`` counts those left out at the start. Null figures were not measured."""
+    """Steady steps. ``warmup`` counts the steps left out at the start. None means not measured."""
 
     counted: int
     warmup: int
@@ -271,7 +273,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was examined. ``computer`` says by what that of a profile was judged, or why it was not."""
+    """What was examined. ``computer``: how a profile's computer was judged, or why it was not."""
 
     kind: str
     path: str
@@ -284,7 +286,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class WindowCost:
-    """What a profiler window cost: steps inside it against steps outside (1.0 is nothing)."""
+    """The cost of a profiler window: duration of its steps relative to other steps (1.0 is no cost)."""
 
     steps: int
     inflation: float | None
@@ -292,7 +294,7 @@ class WindowCost:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The recorder's own part of the run's wall time, as it measured itself."""
+    """The recorder's own share of the run's wall time, as it measured itself."""
 
     share: float | None
     windows: tuple[WindowCost, ...] = ()
@@ -300,9 +302,9 @@ class Overhead:
 
 @dataclass(frozen=True)
 class IdleGap:
-    """A stretch in which the device had nothing to do; ``share`` of it has the ``reason``, ``detail`` says more."""
+    """A stretch in which the device was idle. ``reason`` accounts for ``share`` of it; ``detail`` explains it."""
 
-    start_ms: float  # from the first step's start
+    start_ms: float  # from the start of the first step
     ms: float
     reason: str
     share: float
@@ -311,7 +313,7 @@ class IdleGap:
 
 @dataclass(frozen=True)
 class OpTime:
-    """A device's op, kernel or copy: ms, executions and bytes (0: not told) a step, its share of the table's time."""
+    """A device's op, kernel or copy, per step: ms, executions, bytes (0 if unknown), and its share of the table."""
 
     name: str
     ms: float
@@ -322,19 +324,19 @@ class OpTime:
 
 @dataclass(frozen=True)
 class Reached:
-    """Rate of the ops whose shapes are told: bytes of ``memory``, or operations in a number format, a second."""
+    """Achieved rate of ops with known shapes: bytes of ``memory``, or operations in a number format, per second."""
 
     what: str
-    ms: float  # a step, of these ops
+    ms: float  # per step, of these ops
     per_second: float
-    peak: float | None  # of the device; None: not known
+    peak: float | None  # of the device; None if unknown
 
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What the device did, in ms a step. ``idle`` adds up the reasons for which it waited.
+    """What the device did, in ms per step. ``idle`` adds up the reasons for which it was idle.
 
-    Of a recording ``idle`` is that of a step outside the profiler's window, and ``gaps`` are those of the window.
+    For a recording, ``idle`` belongs to a step outside the profiler's window, ``gaps`` to steps inside it.
     """
 
     name: str
@@ -347,16 +349,16 @@ class DeviceUse:
     idle: Attribution
     gaps: tuple[IdleGap, ...] = ()
     ops: tuple[OpTime, ...] = ()
-    copies: tuple[OpTime, ...] = ()  # by direction; the share is what no kernel hides
+    copies: tuple[OpTime, ...] = ()  # by direction; the share is the part during which no kernel ran
     reached: tuple[Reached, ...] = ()
 
 
 @dataclass(frozen=True)
 class Checkup:
-    """The whole answer; what every report renders.
+    """The complete answer, which every report renders.
 
-    ``verdict`` is that of the run, ``step_verdict`` that of a steady step: where its time goes.
-    ``lost`` heads it in the verdict's place where what was trained is worth nothing, however fast; else empty.
+    ``verdict`` is that of the run, ``step_verdict`` that of a steady step: where its time goes. ``lost`` replaces the
+    verdict if the trained result is worthless at any speed; else it is empty.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""The nouns of a crossover: one script on two devices, and from where on which of them wins. As in ``model``."""
+"""Nouns of a crossover: one script on two devices, and the batch from which each of them is faster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Range:
-    """A value with its 95 % interval; infinite where the data allow no end."""
+    """A value with its 95 % interval; an end is infinite if the data set no bound."""
 
     value: float
     low: float
@@ -19,7 +19,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Timing:
-    """One process: ``start_s`` from its start to the first step, that step, the mean of the steady ones."""
+    """One process: ``start_s`` until its first step, the duration of that step, and the mean steady step."""
 
     setting: str
     batch: int
@@ -30,9 +30,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class Fit:
-    """``a + b * batch`` in ms through the processes of one setting; ``off_share``: how far a mean is off it at most.
+    """``a + b * batch`` in ms through the processes of one setting. ``off_share``: the largest deviation of a mean.
 
-    ``drawn``: the line with its interval at batches up to the largest, for a picture.
+    ``drawn``: the line with its interval at batches up to the largest, for a chart.
     """
 
     fixed_ms: Range
@@ -44,7 +44,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Side:
-    """One setting: its processes, the line through them, where a step's time and the start go (ms, s).
+    """One setting: its processes, the line through them, the parts of a step's time in ms, and the start in s.
 
     ``measured_on``: kind and name of the device that took its steps.
     """
@@ -60,7 +60,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Overtaking:
-    """At one batch: the faster side in the step, by how much, and the steps after which it is ahead, start included."""
+    """At one batch: the faster side, its speed-up per step, and the steps after which it is ahead, start included."""
 
     batch: int
     faster: str
@@ -70,7 +70,7 @@ class Overtaking:
 
 @dataclass(frozen=True)
 class Crossover:
-    """Two sides. ``winner`` has the flatter line: it wins from ``batch`` on (None: no line could be laid)."""
+    """Two sides. ``winner`` has the flatter line; it is faster from ``batch`` on. None if no line could be fitted."""
 
     script: str
     command: tuple[str, ...]

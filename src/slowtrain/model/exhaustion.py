@@ -1,6 +1,6 @@
-"""The nouns of running out of memory: what was asked for, what held the memory, what that means. As in ``model``.
+"""Nouns of exhausted memory: what was requested, what held the memory, and what that means.
 
-Bytes are None where the log does not say; a ``Dump`` is one moment at which an allocator had no room.
+Bytes are None if the log does not say. A ``Dump`` is one moment at which an allocator had no room.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ class Pool(Text, Enum):
     """Whose memory ran out."""
 
     DEVICE = "device"  # the accelerator's own
-    PINNED = "pinned host"  # locked memory of the host, through which copies go
+    PINNED = "pinned host"  # page-locked memory of the host, used for copies
     HOST = "host"
 
 
 class Outcome(Text, Enum):
-    """Why a piece could not be had."""
+    """Why a piece of memory could not be had."""
 
-    FULL = "full"  # free in total was less than what was asked
-    FRAGMENTED = "fragmented"  # enough was free, in no one piece
-    TAKEN = "taken by others"  # the pool was allowed to grow, and the driver had no more
-    TOO_LARGE = "larger than the pool"  # it would not fit into an empty one
-    LIBRARY = "no memory for a library"  # cuDNN, cuBLAS or NCCL, which allocate beside the pool
+    FULL = "full"  # less was free in total than was requested
+    FRAGMENTED = "fragmented"  # enough was free, but in no single piece
+    TAKEN = "taken by others"  # the pool was allowed to grow, but the driver had no more memory
+    TOO_LARGE = "larger than the pool"  # the request exceeds even an empty pool
+    LIBRARY = "no memory for a library"  # cuDNN, cuBLAS or NCCL, which allocate outside the pool
     OTHER = "not for want of memory"
     KILLED = "killed by the system"  # the kernel, a container's limit or a scheduler ended the process
-    UNKNOWN = "cannot tell"  # the log does not hold what it takes to say
+    UNKNOWN = "cannot tell"  # the log does not contain enough to decide
 
 
 class Kind(Text, Enum):
     """What the log shows of the failure."""
 
     REQUEST = "request"
-    PROGRAM = "program"  # a compiler found that a whole program does not fit
-    HOST = "host"  # a request for the host's memory that the system refused
-    COPY = "copy"  # of a tensor to the device; its error names no size
+    PROGRAM = "program"  # the compiler found that a whole program does not fit
+    HOST = "host"  # a request for host memory that the system refused
+    COPY = "copy"  # a copy of a tensor to the device; its error gives no size
     LIBRARY = "library"
     KILL = "kill"
 
@@ -56,22 +56,22 @@ class HeldBy(Text, Enum):
 
 
 class Purpose(Text, Enum):
-    """What a piece was for, as far as the log tells: the first two are as large whatever the batch."""
+    """The purpose of a piece, as far as the log tells. The first two have the same size for any batch."""
 
     UPDATE = "a variable's update"
     VARIABLE = "the making of a variable"
     STEP = "a step"
-    ARRAY = "an array as a constant"  # all of it at once, whatever the batch
+    ARRAY = "an array as a constant"  # the whole array at once, for any batch
     UNKNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; ``rounded_bytes`` is what the allocator makes of it.
+    """What was requested; ``rounded_bytes`` is the allocator's size for it.
 
-    ``within`` is what its traceback is about, where that tells. ``place`` is the line that made the op, where the log
-    has it, else the line that ran it; ``also`` are other lines of the script that the log names. ``constant`` says that
-    the traceback makes a constant from an array.
+    ``within`` is the purpose that its traceback implies. ``place`` is the line that defined the op if the log has it,
+    else the line that ran it. ``also`` are other lines of the script in the log. ``constant``: the traceback makes a
+    constant from an array.
     """
 
     bytes: int | None = None
@@ -94,7 +94,7 @@ class Request:
 class Holder:
     """Memory in use of one kind: ``count`` pieces of ``each_bytes`` (None: of several sizes), made by ``name``.
 
-    ``expansion`` is how many times as large as its values the device's layout makes it.
+    ``expansion``: the factor by which the device's layout enlarges its values.
     """
 
     bytes: int
@@ -109,16 +109,15 @@ class Holder:
 class Dump:
     """One allocator at the moment when it had no room.
 
-    ``growth_bytes`` is what it was still allowed to ask of the driver. ``driver_free_bytes`` is what the card had left.
-    ``whole`` says that the list of chunks was complete: their sum is what the allocator says is in use.
-    ``by_op`` where the log tells who allocated. ``repeats`` counts dumps of the same kind that followed. ``jax``: JAX
-    wrote it, whose settings are others than TensorFlow's.
+    ``growth_bytes``: what it was still allowed to request from the driver. ``driver_free_bytes``: what the card had
+    free. ``whole``: the list of chunks is complete, because their sum equals the allocator's figure. ``by_op`` is set
+    if the log tells who allocated. ``repeats`` counts dumps of the same kind that followed. ``jax``: JAX wrote it,
+    whose settings differ from TensorFlow's.
 
-    ``device_bytes`` and ``free_at_start_bytes`` are the card's, as the log tells them when the run begins.
-    ``others_bytes`` is what other processes have by the log's own words, ``outside_bytes`` what this process has beside
-    the pool. ``refused_bytes`` is the most that the driver refused to the pool. ``sure`` is False where something else
-    than memory may be the reason; ``other_reason`` names it where the log does. ``who`` names the library, or what
-    killed the process.
+    ``device_bytes`` and ``free_at_start_bytes`` are the card's figures at the start of the run. ``others_bytes``:
+    memory of other processes that the log states. ``outside_bytes``: this process's memory outside the pool.
+    ``refused_bytes``: the largest request that the driver refused. ``sure`` is False if memory may not be the reason;
+    ``other_reason`` names the reason if the log does. ``who`` names the library, or what killed the process.
     """
 
     allocator: str
@@ -139,10 +138,10 @@ class Dump:
     by_op: tuple[Holder, ...] = ()
     whole: bool = False
     repeats: int = 0
-    used_share: float | None = None  # of the pool, as the map at the dump's end draws it: from above
+    used_share: float | None = None  # upper bound of the share in use, from the map at the dump's end
     jax: bool = False
     kind: Kind = Kind.REQUEST
-    kept_in: Pool | None = None  # where the log says it otherwise than by the allocator's name
+    kept_in: Pool | None = None  # if the log states it and the allocator's name says otherwise
     device_bytes: int | None = None
     free_at_start_bytes: int | None = None
     others_bytes: int | None = None
@@ -165,7 +164,7 @@ class Dump:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do; ``gain_bytes`` is what it frees or makes usable, None where that has to be tried."""
+    """What to do. ``gain_bytes`` is what it frees or makes usable; None if that is unknown."""
 
     says: str
     gain_bytes: int | None = None
@@ -174,10 +173,10 @@ class Advice:
 
 @dataclass(frozen=True)
 class Questions:
-    """What is answered before any advice; None where the log does not tell.
+    """Answers that come before any advice; None if the log does not tell.
 
-    ``alone`` says that the request exceeds the whole device by itself. ``held_bytes`` of ``whole_bytes`` is what
-    ``held_by`` had before. ``constant`` says that it is a constant made from an array.
+    ``alone``: the request by itself exceeds the whole device. ``held_by`` held ``held_bytes`` of ``whole_bytes``
+    before. ``constant``: the request is a constant made from an array.
     """
 
     alone: bool | None = None
@@ -189,7 +188,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Finding:
-    """A dump, judged: one sentence, and what to do, best first."""
+    """A judged dump: one sentence, and advice, the best first."""
 
     dump: Dump
     outcome: Outcome
@@ -201,10 +200,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Exhaustion:
-    """All that one log says of memory. ``findings`` has the most telling first.
+    """All that one log says about memory. ``findings`` has the most informative one first.
 
-    ``retries`` counts, by allocator, requests that failed and were met otherwise: the sign of a memory nearly full.
-    Those of them that exceed the whole pool (``oversized``, of ``pool_bytes``) are no such sign.
+    ``retries`` counts, by allocator, requests that failed and were satisfied in another way, which is a sign of nearly
+    full memory. Those that exceed the whole pool (``oversized``, of ``pool_bytes``) are not such a sign.
     """
 
     path: str
@@ -213,11 +212,11 @@ class Exhaustion:
     findings: tuple[Finding, ...] = ()
     dumps: int = 0
     retries: Mapping[str, int] = field(default_factory=dict)
-    retried_bytes: Mapping[str, int] = field(default_factory=dict)  # the most that one of these asked for
+    retried_bytes: Mapping[str, int] = field(default_factory=dict)  # the largest of these requests
     oversized: Mapping[str, int] = field(default_factory=dict)
     pool_bytes: Mapping[str, int] = field(default_factory=dict)
-    refusals: int = 0  # of the driver, to a pool that wanted to grow
-    refused_bytes: int = 0  # the most that one of these asked for
-    host_refusals: int = 0  # those of them for pinned memory of the host
+    refusals: int = 0  # by the driver, of a pool that wanted to grow
+    refused_bytes: int = 0  # the largest of these requests
+    host_refusals: int = 0  # those of them for page-locked host memory
     jax: bool = False
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The nouns of ``slowtrain lint``: what was found in which file. Frozen values, as in ``model``."""
+"""Nouns of ``slowtrain lint``: what was found in which file. Frozen values, as in ``model``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from slowtrain.model import Edit, Effect
 from slowtrain.values import dataclass
 
 UNUSED_IGNORE = "lint/unused-ignore"
-SAFE = frozenset({Effect.EXACT})  # the same numbers: what --fix does without being asked twice
+SAFE = frozenset({Effect.EXACT})  # the same numbers, so --fix applies them without another option
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a recording says of a finding: ``confirmed``, ``harmless`` there, or ``not reached``.
+    """What a recording says about a finding: ``confirmed``, ``harmless`` there, or ``not reached``.
 
-    ``ms_per_step`` of a confirmed one is what its cure would save of a step, ``run_ms`` what it would save of the run.
+    For a confirmed one, ``ms_per_step`` is what its cure would save per step, ``run_ms`` what it would save of the run.
     """
 
     state: str
@@ -23,10 +23,10 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause seen in a file's text. Lines and columns count from 1, in characters; the end column is exclusive.
+    """A cause in a file's text. Lines and columns count from 1, in characters; the end column is exclusive.
 
-    In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` are the lines as they
-    stand. ``cure`` is what to do; ``edits`` do it, and ``diff`` shows them.
+    In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` holds the lines. ``cure``
+    is what to do; ``edits`` do it, and ``diff`` shows them.
     """
 
     cause: str
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class FileError:
-    """Why a file, or a part of it, could not be looked at; the rest was."""
+    """Why a file, or a part of it, could not be checked; the rest was."""
 
     file: str
     says: str
@@ -69,7 +69,7 @@ class FileError:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A file as it is and as its fixes make it; ``fixed`` is how many findings they took away."""
+    """A file before and after its fixes; ``fixed`` is the number of findings that they removed."""
 
     file: str
     before: bytes
@@ -80,7 +80,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Linted:
-    """All of it. ``files`` were looked at, of which ``parsed`` could matter at all."""
+    """The complete answer. ``files`` were checked, of which ``parsed`` needed parsing."""
 
     files: int
     parsed: int

@@ -1,7 +1,7 @@
-"""The nouns of a look at a run in progress: one frame of the live view, and the alerts in it.
+"""Nouns of the live view: one frame of a run in progress, and its alerts.
 
-Frozen values, which reports render. What was not measured is None or empty, never zero. Times are ms from the
-start of the run.
+Frozen values, which reports render. What was not measured is None or empty, never zero. Times are ms from the start of
+the run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slowtrain.values import dataclass
 
 
 class State(str, Enum):
-    """How the run stands."""
+    """The state of the run."""
 
     STARTING = "starting"  # no step yet
     RUNNING = "running"
     ENDED = "ended"
-    LOST = "lost"  # its process is gone and noted no end
-    CUT = "recording ended"  # the script goes on, unrecorded: a full disk, say
+    LOST = "lost"  # the process is gone and recorded no end
+    CUT = "recording ended"  # the script continues without recording, for example because of a full disk
 
     def __str__(self) -> str:
         return self.value
@@ -29,9 +29,9 @@ class State(str, Enum):
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that somebody who watches should know, with what was measured. ``over_ms``: when it was so no longer.
+    """Something that a person who watches should know, with the measured figures. ``over_ms``: when it ended.
 
-    ``id`` is a cause's id where the diagnosis of the recording so far says it, else a plain word (``stall``).
+    ``id`` is a cause's id if it comes from the diagnosis of the recording so far, else a plain word (``stall``).
     """
 
     id: str
@@ -45,7 +45,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class Found:
-    """A cause found in the recording so far: its id, its title, and how many times faster its cure makes its scope."""
+    """A cause in the recording so far: id, title, and the speed-up that its cure gives to its scope."""
 
     cause: str
     title: str
@@ -55,7 +55,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Curve:
-    """A figure over time, at equal distances; None where nothing was measured."""
+    """A figure over time at equal intervals; None if nothing was measured."""
 
     values: tuple[float | None, ...] = ()
     start_ms: float = 0.0
@@ -68,7 +68,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class StepTime:
-    """``now_ms``: the median of the last ``window_ms``; ``run_ms``: that of the run; 19 of 20 are below ``slow_ms``."""
+    """``now_ms``: median of the last ``window_ms``. ``run_ms``: median of the run. ``slow_ms``: 95th percentile."""
 
     now_ms: float | None = None
     run_ms: float | None = None
@@ -90,13 +90,13 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """Of the run's process and its machine, now."""
+    """The run's process and its machine, now."""
 
     rss_bytes: float | None = None
     available_bytes: float | None = None
-    limit_bytes: float | None = None  # what the machine or the container has in all
+    limit_bytes: float | None = None  # total memory of the machine or the container
     rss: Curve = Curve()
-    cores: float | None = None  # processors at work for this process, over the window
+    cores: float | None = None  # processors used by this process, over the window
     usable_cores: float | None = None
     gpus: tuple[Gpu, ...] = ()
     disk_free_bytes: float | None = None
@@ -106,14 +106,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class Progress:
-    """``left_ms`` of the loop in progress is None where the run does not say how long it is.
+    """``left_ms`` of the current loop is None if the run does not say how long it is.
 
-    Of a loop of the script's own, ``loop``, its text says ``planned`` steps, or ``epochs``; ``at_most``: it may end
+    For a loop written in the script (``loop``), its text says ``planned`` steps, or ``epochs``. ``at_most``: it may end
     earlier.
     """
 
     steps: int | None = None
-    epoch: int | None = None  # the one in progress, from 1
+    epoch: int | None = None  # the current one, from 1
     epochs: int | None = None
     epoch_step: int | None = None
     steps_per_epoch: int | None = None
@@ -126,7 +126,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Frame:
-    """One look. ``parts`` is where a step of the last ``window_ms`` goes; ``why`` says why it is empty."""
+    """One look. ``parts``: where a step of the last ``window_ms`` goes. ``why``: the reason if it is empty."""
 
     folder: str
     command: str
@@ -145,5 +145,5 @@ class Frame:
     doing_what: str = ""
     alerts: tuple[Alert, ...] = ()
     found: tuple[Found, ...] = ()
-    examined_ms: float | None = None  # the recording was last examined when it was so long
+    examined_ms: float | None = None  # length of the recording when it was last examined
     started_at: float | None = None  # seconds since 1970

@@ -1,4 +1,4 @@
-"""What reports draw: charts, bars, the input pipeline. Never computed by a report."""
+"""What reports draw: charts, bars, the input pipeline. Reports never compute it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Chart:
-    """A series for the report: ``x`` and ``y`` have one length. Drawn, never computed, by reports."""
+    """A series for a report; ``x`` and ``y`` have the same length."""
 
     title: str
     x_label: str
@@ -19,7 +19,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Band:
-    """A stretch of a chart's ``x`` that is not like the rest: a profiler window, a validation run."""
+    """A stretch of a chart's ``x`` with a special meaning: a profiler window, a validation run."""
 
     name: str
     start: float

@@ -1,4 +1,4 @@
-"""A line of somebody's source."""
+"""A line of the user's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns of measuring: two runs compared; cures tried, what they gave, the patch that is left. As in ``model``."""
+"""Nouns of measuring: two runs compared; cures tried, their effect, and the patch that remains."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from slowtrain.values import dataclass
 class Attempt:
     """One cure that was tried: ``kept`` or not, and ``why``.
 
-    ``verdict`` is None where it could not be measured: the candidate failed, or there was no time left.
-    ``predicted`` is None where somebody else's patch was tried. ``remark``: what is to be known of the loss with a cure
-    that is kept, where it is not the same to the bit.
+    ``verdict`` is None if it could not be measured, because the candidate failed or no time was left. ``predicted`` is
+    None for a patch of the user's. ``remark``: a note on the loss with a kept cure, if the loss is not identical to the
+    bit.
     """
 
     name: str
@@ -30,7 +30,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A prescription that was not applied, and the lines that it is about. ``needs``: the option that would have it."""
+    """A prescription that was not applied, and the lines that it is about.
+
+    ``needs``: the option that would apply it.
+    """
 
     cause: str
     says: str
@@ -41,7 +44,7 @@ class ByHand:
 
 @dataclass(frozen=True)
 class Changed:
-    """A file of the user's: its bytes when it was read, and with what was kept."""
+    """A file of the user's: its bytes when it was read, and with the cures that were kept."""
 
     path: Path
     before: bytes
@@ -52,9 +55,9 @@ class Changed:
 class Proof:
     """All that was tried, in order, what it gives ``together``, and the patch.
 
-    ``by_hand`` is what is left to a person. ``limits`` says what a probe could not keep from happening, ``notes`` what
-    else was seen. ``apply`` and ``undo`` are commands that apply the patch and take it back, in whatever folder they
-    are typed; empty where there is none.
+    ``by_hand``: what a person has to do. ``limits``: side effects that a probe could not prevent. ``notes``: other
+    observations. ``apply`` and ``undo`` are commands that apply the patch and revert it, from any folder; empty if
+    there is no patch.
     """
 
     command: tuple[str, ...]
@@ -74,7 +77,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Change:
-    """A figure in two runs; ``noise`` is each one's 95 % half-width, ``real`` whether the difference exceeds them."""
+    """A figure in two runs. ``noise``: 95 % half-width of each. ``real``: whether the difference exceeds the noise."""
 
     name: str
     before_ms: float
@@ -92,9 +95,9 @@ class Change:
 class Comparison:
     """Two runs: the mean steady step, its categories by the size of their change, and the phases of the whole runs.
 
-    ``samples`` are those of a mean step, where they are known of both runs and differ; the step and its categories are
-    then ms per thousand samples. ``run`` is ms of the runs; a phase of one run alone has no noise that could be told.
-    ``scripts``: what ran, where the two are not called alike.
+    ``samples``: the samples of a mean step, if both runs' are known and differ. The step and its categories are then ms
+    per thousand samples. ``run``: ms of the runs' phases; a phase of one run has no measurable noise. ``scripts``: what
+    ran, if the names differ.
     """
 
     names: tuple[str, str]

@@ -1,4 +1,4 @@
-"""What ``slowtrain doctor`` found out about a computer; what its reports render. Frozen values."""
+"""Nouns of ``slowtrain doctor``, which its reports render. Frozen values."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from slowtrain.values import dataclass
 
 
 class State(Text):
-    """What came of looking at one thing."""
+    """The result of one check."""
 
     WRONG = "wrong"
     FINE = "fine"
-    NOTED = "noted"  # measured or read, and neither good nor bad by itself: it depends on the script
+    NOTED = "noted"  # measured or read, but neither good nor bad by itself: it depends on the script
     UNCHECKED = "unchecked"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at for ``cause``.
+    """One check for ``cause``.
 
-    ``says`` is the evidence, and of an unchecked one what was missing; ``remedy`` what to do on this very system.
-    ``where`` is the card that it is about, ``sources`` are keys of the table of rules, ``missing`` the signals
-    without which it could not be judged.
+    ``says`` is the evidence, or for an unchecked one what was missing. ``remedy`` is what to do on this system.
+    ``where`` is the GPU that was checked, ``sources`` are keys of the rule table, ``missing`` the signals that were
+    needed.
     """
 
     cause: str
@@ -39,13 +39,13 @@ class Check:
 
     @property
     def sentence(self) -> str:
-        """What it says, and of which card."""
+        """The evidence with its GPU."""
         return f"{self.where}: {self.says}" if self.where else self.says
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a rule comes from; ``date`` is the day on which it was read there."""
+    """The origin of a rule; ``date`` is the day on which it was read there."""
 
     key: str
     says: str
@@ -55,7 +55,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The whole answer. ``about`` describes the computer in a few pairs of words; ``causes`` sums the checks up."""
+    """The complete answer.
+
+    ``about`` describes the computer in a few pairs of words; ``causes`` summarises the checks.
+    """
 
     version: str
     headline: str
@@ -64,8 +67,8 @@ class Sheet:
     causes: Mapping[str, State]
     sources: tuple[Source, ...]
     facts: Mapping[str, object]
-    given: str | None = None  # the file of somebody else's facts
+    given: str | None = None  # name of the facts file of another computer
 
     def of(self, state: State) -> tuple[Check, ...]:
-        """The checks that came out so, in order."""
+        """The checks with this state, in order."""
         return tuple(c for c in self.checks if c.state is state)

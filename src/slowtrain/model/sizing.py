@@ -1,4 +1,4 @@
-"""What a script needs of a device's memory, and what its batch size does: the nouns of ``memory`` and ``batch``."""
+"""Nouns of ``memory`` and ``batch``: what a script needs of a device's memory, and the effect of its batch size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.values import dataclass
 class Device:
     """Memory to fit into. ``source`` says where its size is from.
 
-    ``known``: by its size alone (``given``), as a card of the table (``card``), or as this computer's (``here``).
+    ``known``: given by size (``given``), as a card of the table (``card``), or as this computer's (``here``).
     """
 
     name: str
@@ -23,7 +23,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Need:
-    """What one batch size takes at its peak, by what holds it; ``layers`` divides the activations."""
+    """The peak at one batch size, by what holds it; ``layers`` divides the activations."""
 
     batch: int
     peak_bytes: int
@@ -33,11 +33,11 @@ class Need:
 
 @dataclass(frozen=True)
 class MemoryAnswer:
-    """``largest_batch`` is None where no device was asked for, 0 where not even one sample fits.
+    """``largest_batch`` is None if no device was asked for, 0 if not even one sample fits.
 
-    ``error_share``: the furthest that a peak foretold from the smaller probes was from the measured one; None with two.
-    ``tried``: each run under the device's limit, its batch and whether it fitted; of an answer that only they gave
-    the replay knows no ``largest_peak_bytes``.
+    ``error_share``: the largest error of a peak predicted from smaller probes; None with two probes. ``tried``: each
+    run under the device's limit, with its batch and whether it fitted. If only those runs gave the answer,
+    ``largest_peak_bytes`` is None.
     """
 
     script: str
@@ -47,7 +47,7 @@ class MemoryAnswer:
     fits: bool | None
     largest_batch: int | None
     largest_peak_bytes: int | None
-    measured: tuple[tuple[int, int], ...]  # batch and peak bytes of every probe
+    measured: tuple[tuple[int, int], ...]  # (batch, peak bytes) of every probe
     error_share: float | None
     notes: tuple[str, ...] = ()
     tried: tuple[tuple[int, bool], ...] = ()
@@ -55,7 +55,7 @@ class MemoryAnswer:
 
 @dataclass(frozen=True)
 class Point:
-    """Steady steps at one batch size. The interval is of the mean, over parts of the steps."""
+    """Steady steps at one batch size. The interval is that of the mean, over parts of the steps."""
 
     batch: int
     step_ms: float
@@ -67,13 +67,13 @@ class Point:
 
 @dataclass(frozen=True)
 class BatchCurve:
-    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured, or where no
-    batch below it, or too few in all, were measured (``still_gains`` tells these apart).
+    """Throughput over batch size, and its ``knee``: no doubling beyond it gained ``gain_share``.
 
-    ``knee_low`` and ``knee_high`` are where it would lie at the ends of the intervals. ``fixed_ms`` and
-    ``ms_per_sample`` are a line through the steps' times, with the range that leaving any one point out gives.
-    ``measured_on`` is kind and name of the device that took the steps, ``device`` the one whose memory
-    ``limit_batch`` is foretold for.
+    ``knee`` is None if it lies beyond the measured batches, or if no smaller batch or too few batches were measured
+    (``still_gains`` distinguishes these). ``knee_low`` and ``knee_high``: the knee at the ends of the intervals.
+    ``fixed_ms`` and ``ms_per_sample``: a line through the steps' times, with the range from leaving out any one point.
+    ``measured_on``: kind and name of the device that took the steps. ``device``: the device for whose memory
+    ``limit_batch`` is predicted.
     """
 
     script: str
@@ -96,7 +96,7 @@ class BatchCurve:
 
     @property
     def still_gains(self) -> bool:
-        """Whether the last doubling that was measured gained ``gain_share``."""
+        """Whether the last measured doubling gained ``gain_share``."""
         if len(self.points) < 2:
             return False
         before, last = self.points[-2:]

@@ -1,5 +1,6 @@
-"""Proof: baseline and candidate run in turn, each a process of its own, and what their ratio is worth.
+"""Proves cures: runs baseline and candidate alternately, each in its own process, and judges the ratio of their times.
 
-``probes`` runs one process, ``pairs`` runs them in turn until ``statistics`` can tell, ``parity`` holds the losses
-against each other, ``fixing`` goes from diagnosis to a patch whose gain was measured.
+``measurement`` runs pairs of processes until their ratio is decided, and compares their losses. ``candidates`` holds
+edited files and proves one candidate. ``batch_sizes`` measures memory and throughput at other batch sizes. ``fix`` goes
+from a diagnosis to a patch with a measured gain.
 """

@@ -1,7 +1,7 @@
-"""The same run in several circumstances: what hangs on which thread comes first comes out differently in each.
+"""Runs the same process in several circumstances, because results that depend on thread order differ between them.
 
-TensorFlow's executor hands ops to threads as they become ready. Which does come first, and with it how much memory is
-held at once, depends on whether threads run side by side or in turn, and on what else the cores are busy with.
+TensorFlow's executor hands ops to threads as they become ready. Which op starts first, and so how much memory is held
+at once, depends on whether threads run in parallel, and on the other load of the cores.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ ALONE = "alone"
 ONE_CORE = "on one core"
 BUSY = "beside busy cores"
 ALL = (ALONE, ONE_CORE, BUSY)
-# Ends with its parent, however that ends.
-# Ends with its parent, also where that ended before it was asked for.
+# Ends with its parent, however the parent ends, and also if that happened before the process began to watch it.
 _SPIN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent: sum(range(10**6))"
 
 
 @contextlib.contextmanager
 def under(circumstance: str) -> Iterator[None]:
-    """Processes begun inside run so: what is inherited is this thread's affinity. Where the system has none (macOS,
-    Windows) ``ONE_CORE`` is ``ALONE``.
+    """Processes that are started inside run in this circumstance, because they inherit this thread's affinity.
+
+    If the system has no affinity (macOS, Windows), ``ON_ONE_CORE`` is ``ALONE``.
     """
     if circumstance == ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})  # not all of several on the same one
+        # So that several probes do not all use the same core.
+        os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
         try:
             yield
         finally:

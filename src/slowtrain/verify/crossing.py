@@ -1,4 +1,4 @@
-"""The same script on two devices: short probes at several batches, the two in turn, and what they say together."""
+"""Measures one script on two devices: short probes at several batches, alternating between the devices."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from slowtrain.verify.sizing import UNTRAINED, Sizing, batch_of
 RULE = Rule(seconds=1.0, steps=12)
 DEEP = Rule(seconds=2.0, steps=60, windows=True)  # the recorder's own windows open after some steps
 ROUNDS = 3
-SPREAD = 4  # times the script's own batch, and a part of it: where nothing else is asked for
+SPREAD = 4  # factor above and below the script's own batch, if no batches are asked for
 _SETTING = re.compile(r"cpu(?::threads=(\d{1,4}))?\Z")
-# JAX fails where its plugin for GPUs is installed and sees none, unless it is told not to look.
+# JAX fails if its GPU plugin is installed and sees no GPU, unless JAX is told not to look for one.
 CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-# The last two are XLA's for the pool of its CPU client, in which JAX computes: by the first name, older versions'.
+# The last two set XLA's pool of the CPU client, in which JAX computes. Older versions use the first name.
 THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "NPROC", "PJRT_NPROC")
-FAR = 1.2  # times: a mean further off the line than this is said
+FAR = 1.2  # times the line: a mean further off is reported
 LEAST_S = 5.0
 PARTS = {
     "input": (Category.INPUT,),
@@ -39,11 +39,14 @@ PARTS = {
 
 
 def settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatment]]:
-    """Two settings of ``gpu,cpu`` or ``cpu:threads=1,cpu:threads=2``. Raises ``InputError``, ``EnvironmentMissing``."""
+    """Parses ``gpu,cpu`` or ``cpu:threads=1,cpu:threads=2`` into two settings.
+
+    Raises ``InputError``, or ``EnvironmentMissing`` if there is no GPU.
+    """
     given = [part.strip() for part in text.split(",") if part.strip()]
     if len(given) != 2 or given[0] == given[1]:
         raise InputError(f"--devices {text}: name two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
-    one, other = (_treatment(name, text) for name in given)  # what is none is told where there is no GPU, too
+    one, other = (_treatment(name, text) for name in given)  # an unknown setting is reported even if there is no GPU
     if "gpu" in given:
         gpus = Gpus()
         if not gpus.handles:
@@ -67,7 +70,7 @@ def _treatment(name: str, text: str) -> tuple[str, Treatment]:
 
 
 def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = ROUNDS) -> Crossover:
-    """Raises ``InputError`` for a script that cannot be measured on one of the two."""
+    """Measures the crossover. Raises ``InputError`` if the script cannot be measured on one of the two."""
     begun = time.monotonic()
     pair = settings(devices)
     sizing = Sizing(bench)
@@ -109,7 +112,7 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
 
 
 def _deep(sizing: Sizing, pair: Sequence[tuple[str, Treatment]]) -> dict[str, Trace]:
-    """A deep probe on each device, which tells the script's own batch, too."""
+    """A deep probe on each device, which also gives the script's own batch."""
     found: dict[str, Trace] = {}
     own = sizing.own
     for name, treatment in pair:
@@ -128,7 +131,7 @@ def _deep(sizing: Sizing, pair: Sequence[tuple[str, Treatment]]) -> dict[str, Tr
 
 
 def _parts(trace: Trace) -> dict[str, float]:
-    """What a step is made of."""
+    """The parts of a step in ms."""
     parts = {part: sum(map(trace.mean, some)) for part, some in PARTS.items()}
     if trace.device is not None and trace.device.kind != "CPU":
         parts["copies"] = sum(c.exposed_ms for c in trace.device.copies.values())
@@ -143,9 +146,9 @@ def _placed(trace: Trace, name: str, target: str) -> None:
 def _rounds(
     sizing: Sizing, pair: Sequence[tuple[str, Treatment]], batches: Sequence[int], rounds: int, *, asked: bool
 ) -> tuple[list[Timing], list[str]]:
-    """The two in turn at each batch, in an order that changes; a round that has begun is ended.
+    """Runs both settings alternately at each batch, in a changing order; a round that has begun is completed.
 
-    A batch larger than the script's own that nobody ``asked`` for, and that cannot be had, is left out with a note.
+    A larger batch than the script's own that nobody ``asked`` for is left out with a note if it cannot run.
     """
     timings: list[Timing] = []
     notes: list[str] = []
@@ -170,7 +173,7 @@ def _rounds(
 
 
 def _timing(sizing: Sizing, name: str, treatment: Treatment, batch: int, number: int) -> Timing:
-    """One process. Raises ``InputError`` where its steps do not take that many samples."""
+    """Times one process. Raises ``InputError`` unless its steps take that many samples."""
     own = batch == sizing.own and not sizing.given
     what = f"{name} at batch {batch:,}, round {number}"
     trace = _trace(sizing, None if own else batch, what, treatment, RULE)
@@ -189,7 +192,7 @@ def _trace(sizing: Sizing, batch: int | None, what: str, treatment: Treatment, r
     if probe.failed:
         raise InputError(f"{target} failed in a probe ({what}): {probe.failed}")
     trace = build.load(probe.folder)
-    if not len(trace.steps) and not probe.stopped:  # one that was cut short may have come to train
+    if not len(trace.steps) and not probe.stopped:  # a probe that was cut short may still have begun to train
         raise InputError(f"{target} {UNTRAINED}")
     if not trace.steps.steady.any():
         raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")

@@ -19,16 +19,16 @@ from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
 from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, given_out, measure, time_for
 
-GAIN = 0.1  # of a doubling: less is not worth the memory, nor the change of training
-BELOW = 2  # halvings of the script's own batch that are tried, to see where it stands
+GAIN = 0.1  # of a doubling: a smaller gain is not worth the memory and the changed training
+BELOW = 2  # halvings of the script's own batch that are tried
 RULE = Rule(seconds=2.0, steps=12)
 BLOCKS = 8  # parts of a probe's steady steps; their spread gives the interval
-STUDENT_95 = 2.365  # of 8 values
-PAST = 2  # doublings beyond the knee that are still measured, since one may have been disturbed
-LEAST_POINTS = 3  # for a knee: itself, one above and, where there is any, one below
+STUDENT_95 = 2.365  # for 8 values
+PAST = 2  # doublings beyond the knee that are still measured, because one may have been disturbed
+LEAST_POINTS = 3  # for a knee: itself, one above and, if possible, one below
 MOST = 1 << 20
-LEAST_S = 10.0  # a probe's own time, at the least
-MARGIN = 1.2  # times the longest probe so far has to be left for another
+LEAST_S = 10.0  # a probe's own time
+MARGIN = 1.2  # the time left for another probe, in durations of the longest one so far
 TIMED = (
     "steps are timed with the script's own settings, in processes of their own: of the probes for memory, whose "
     "allocator needs oneDNN off, none is timed"
@@ -45,11 +45,11 @@ def curve(
     most: int | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> BatchCurve:
-    """Raises ``InputError`` for a script that cannot be measured.
+    """Measures the curve. Raises ``InputError`` for a script that cannot be measured.
 
-    ``own`` is the script's batch for those who know it and look for a larger one: no smaller one is timed, and memory
-    measured only where there is a ``device`` that it has to fit. ``most`` is the largest that is of any use to them.
-    ``texts``: see :class:`Sizing`.
+    ``own``: the script's batch, if the caller knows it and only wants larger ones. Then no smaller batch is timed, and
+    memory is measured only if it has to fit a ``device``. ``most``: the largest batch that is of use. ``texts``: see
+    :class:`BatchProbes`.
     """
     sizing = Sizing(bench, texts)
     sizing.own = own or sizing.own
@@ -98,7 +98,7 @@ def curve(
 
 
 def _memory(sizing: Sizing) -> tuple[Sized | None, str]:
-    """Where no device limits the batch: after the steps, if there is time for it, and why there is none."""
+    """Memory if no device limits the batch: measured after the steps if time is left, else the reason why not."""
     if not time_for(sizing, sizing.own):
         return None, "memory was not measured: the time was over; --budget gives more"
     try:
@@ -108,9 +108,9 @@ def _memory(sizing: Sizing) -> tuple[Sized | None, str]:
 
 
 class _Search:
-    """Times the script's own batch, then its neighbours until the knee lies between batches that were measured.
+    """Times the script's own batch, then its neighbours until the knee lies between measured batches.
 
-    ``below``: smaller ones, too. ``ended`` says why no further batch was tried.
+    ``below``: smaller batches as well. ``ended``: why no further batch was tried.
     """
 
     def __init__(self, sizing: Sizing, limit: int | None, below: bool, most: int) -> None:
@@ -121,7 +121,7 @@ class _Search:
         self._longest_s = 0.0  # of a probe
 
     def points(self) -> list[Point]:
-        """By batch."""
+        """The measured points, by batch."""
         while (batch := self._next()) is not None:
             left_s = max(self.sizing.bench.left_s, 0.0)
             if self._points and left_s < MARGIN * self._longest_s:
@@ -138,7 +138,7 @@ class _Search:
         return [self._points[batch] for batch in sorted(self._points)]
 
     def _next(self) -> int | None:
-        """The batch to time now; None where the answer is known, or nothing more can be."""
+        """The next batch to time; None if the answer is known or nothing more can be measured."""
         if not self._points:
             return self._first()
         points = [self._points[batch] for batch in sorted(self._points)]
@@ -150,7 +150,7 @@ class _Search:
         return (down or up) if at == low else (up or down)
 
     def _first(self) -> int | None:
-        """The script's own, or, where that does not fit the device, the next below it that does."""
+        """The script's own batch, or the largest below it that fits the device."""
         batch = self.sizing.own
         while self._down and self.limit is not None and self.limit < batch > 1:
             self._close(batch, f"batch {batch:,} would not fit")
@@ -161,7 +161,7 @@ class _Search:
         return batch if batch <= self.most and (self._up or self._down) else None
 
     def _close(self, batch: int, why: str, *, both: bool = False) -> None:
-        """No further batch on this side."""
+        """Stops the search on this side."""
         larger = all(batch > known for known in self._points)
         if larger or both:
             self._up, self.ended = False, why
@@ -170,13 +170,13 @@ class _Search:
 
 
 class _Unchangeable(InputError):
-    """The script takes steps of its own size whatever is asked for."""
+    """The script takes steps of its own size whatever batch is asked for."""
 
 
 def _found(points: Sequence[Point], below: bool) -> bool:
-    """Whether measurements on both sides tell the knee, or that it lies beyond them.
+    """Whether measurements on both sides show the knee, or that it lies beyond them.
 
-    Where smaller batches were not asked for, the smallest stands for all below it.
+    If no smaller batches were asked for, the smallest stands for all below it.
     """
     at = knee(points)
     if at is None:
@@ -186,7 +186,7 @@ def _found(points: Sequence[Point], below: bool) -> bool:
 
 
 def _timed(sizing: Sizing, batch: int) -> tuple[Point, float]:
-    """And the seconds that the probe took."""
+    """The point at one batch, and the probe's duration in s."""
     own = batch == sizing.own and not sizing.given
     probe = sizing.run(None if own else batch, f"steps of {counted(batch, 'sample')}", Treatment(), RULE)
     if probe.failed:
@@ -212,9 +212,9 @@ def _point(trace: Trace, batch: int) -> Point:
 
 
 def knee(points: Sequence[Point], *, optimism: int = 0) -> int | None:
-    """The first batch beyond which no doubling that was measured gained ``GAIN``; None where the last one did.
+    """The first batch beyond which no measured doubling gained ``MIN_DOUBLING_GAIN``; None if the last one did.
 
-    ``optimism``: 1 counts each gain as large as the intervals allow, -1 as small.
+    ``optimism``: 1 takes each gain at the upper end of its interval, -1 at the lower end.
     """
     found: int | None = None
     for this, after in pairwise(points):
@@ -236,7 +236,10 @@ def _gain(this: Point, after: Point, optimism: int) -> float:
 
 
 def line(points: Sequence[Point]) -> tuple[float | None, float | None, float | None, float | None]:
-    """Fixed ms, ms a sample, and the range of the first when any one point is left out; None with less than three."""
+    """Fixed ms, ms per sample, and the range of the fixed ms if any one point is left out.
+
+    None with fewer than three points.
+    """
     if len(points) < 3:
         return None, None, None, None
     fixed, slope = _line(points)
@@ -245,7 +248,7 @@ def line(points: Sequence[Point]) -> tuple[float | None, float | None, float | N
 
 
 def _line(points: Sequence[Point]) -> tuple[float, float]:
-    """Each point weighs by its own time, so that the smallest batches count as much as the largest."""
+    """Weights each point by its own time, so that small batches count as much as large ones."""
     batch, ms = (np.array([getattr(p, name) for p in points], float) for name in ("batch", "step_ms"))
     slope, fixed = np.polyfit(batch, ms, 1, w=1 / ms)
     return max(float(fixed), 0.0), max(float(slope), 0.0)

@@ -1,4 +1,4 @@
-"""The user's files: read once, changed in memory, written back only where nobody else has changed them."""
+"""The user's files: read once, edited in memory, and written only if nobody else has changed them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Files:
-    """Texts as they would be: ``original`` and ``current`` bytes by absolute path, of the files that were touched."""
+    """Edited texts: ``original`` and ``current`` bytes of the affected files by absolute path."""
 
     original: dict[Path, bytes] = field(default_factory=dict)
     current: dict[Path, bytes] = field(default_factory=dict)
 
     def edited(self, edits: Iterable[Edit], root: str) -> Files:
-        """With ``edits`` made in what is current. Raises ``InputError`` where a file cannot or must not be edited."""
+        """A copy with ``edits`` applied. Raises ``InputError`` if a file cannot or must not be edited."""
         original, current = dict(self.original), dict(self.current)
         by_file: dict[Path, list[Edit]] = {}
         for edit in edits:
@@ -43,7 +43,7 @@ class Files:
         return Files(original, current)
 
     def texts(self) -> dict[str, str]:
-        """What stands in for the files in a probe, by path."""
+        """The texts that replace the files in a probe, by path."""
         return {str(path): decode(content) for path, content in self.current.items()}
 
     def changed(self) -> tuple[Changed, ...]:
@@ -55,7 +55,7 @@ class Files:
 
 
 def diff(files: Iterable[Changed], folder: Path) -> str:
-    """One unified diff, with paths relative to what :func:`top` says of a run in ``folder``."""
+    """One unified diff, with paths relative to :func:`patch_root` for a run in ``folder``."""
     files = list(files)
     base = top([one.path for one in files], folder)
     parts = []
@@ -67,9 +67,9 @@ def diff(files: Iterable[Changed], folder: Path) -> str:
 
 
 def top(paths: Iterable[Path], folder: Path) -> Path:
-    """What a patch of files is relative to, and where git applies it: the top of the repository in which ``folder`` is.
+    """The folder that a patch's paths are relative to: the top of the git repository that contains ``folder``.
 
-    Without one, ``folder`` itself; of files that lie outside it, the deepest folder that holds them all.
+    Without a repository it is ``folder``. For files outside it, it is the deepest folder that contains them all.
     """
     paths = list(paths)
     known = (repository(folder), folder)
@@ -78,13 +78,13 @@ def top(paths: Iterable[Path], folder: Path) -> Path:
 
 
 def repository(folder: Path) -> Path | None:
-    """The top folder of the git repository in which ``folder`` is."""
+    """The top folder of the git repository that contains ``folder``."""
     said = _git(folder, "rev-parse", "--show-toplevel")
     return Path(said) if said else None
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git says, "" where there is none, or it knows of no repository there."""
+    """The output of a git command; "" if git is missing or knows no repository there."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=20)
@@ -94,26 +94,26 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _together(paths: list[Path], folder: Path) -> None:
-    """Raises ``InputError`` where nothing but the root of all folders holds what would be edited."""
+    """Raises ``InputError`` if the files' only common folder is the root of the file system."""
     if top(paths, folder) == Path(folder.anchor) != folder:
         others = os.path.commonpath([path.parent for path in paths[:-1]] or [folder])
         raise InputError(f"{paths[-1]} has no folder in common with {others}, so that no patch is of both; not edited")
 
 
 def _bytes(content: bytes) -> str:
-    """Bytes as text that ``encode("utf-8", "surrogateescape")`` gives back, whatever the source's encoding is."""
+    """Bytes as text that ``encode("utf-8", "surrogateescape")`` restores, whatever the source's encoding is."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def decode(content: bytes) -> str:
-    """A source file's text, by the encoding that it says, its line ends kept."""
+    """A source file's text in its declared encoding, with its line ends."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     return content.decode(encoding)
 
 
 def write(files: Iterable[Changed], *, force: bool = False) -> None:
-    """Writes what was kept. Raises ``InputError``, and then has written nothing, where that could lose something."""
-    files = [replace(one, path=Path(os.path.realpath(one.path))) for one in files]  # a link stays one
+    """Writes the files, or raises ``InputError`` before writing anything if content could be lost."""
+    files = [replace(one, path=Path(os.path.realpath(one.path))) for one in files]  # a symbolic link stays one
     for one in files:
         try:
             now = one.path.read_bytes()
@@ -142,8 +142,8 @@ def write(files: Iterable[Changed], *, force: bool = False) -> None:
 
 
 def writable(path: Path, *, force: bool = False) -> None:
-    """Raises ``InputError`` where :func:`write` would refuse the file as it is now."""
-    # Of root no file is read-only to os.access.
+    """Raises ``InputError`` if :func:`write_files` would refuse the file in its present state."""
+    # For root, os.access reports no file as read-only.
     if not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
         raise InputError(f"{path} is read-only; nothing was written, apply the patch by hand")
     dirty = [] if force else _dirty(path.parent)
@@ -153,7 +153,7 @@ def writable(path: Path, *, force: bool = False) -> None:
 
 
 def _prepare(part: Path, one: Changed) -> None:
-    """The new content beside the file, with its mode and its owner."""
+    """Writes the new content beside the file, with its mode and owner."""
     about = one.path.stat()
     part.write_bytes(one.after)
     part.chmod(stat.S_IMODE(about.st_mode))
@@ -162,13 +162,13 @@ def _prepare(part: Path, one: Changed) -> None:
 
 
 def _dirty(folder: Path) -> list[str]:
-    """Files of the repository in which ``folder`` is that have changes; none of what git does not know."""
+    """Files with uncommitted changes in the repository that contains ``folder``; without untracked files."""
     said = _git(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
     return [row[3:] for row in said.split("\0") if row]
 
 
 def _own(path: Path) -> bytes:
-    """The content of a file that is the user's own to edit."""
+    """The content of a file that belongs to the user and may be edited."""
     if modules.installed(path):
         raise InputError(f"{path} belongs to an installed package, which is not edited")
     try:

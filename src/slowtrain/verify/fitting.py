@@ -1,7 +1,7 @@
-"""Lines through processes, and where two of them cross, each with what the spread of the processes leaves open.
+"""Lines through processes, and the batch at which two lines cross, with intervals from the spread of processes.
 
-A process is one value: its steps are not independent. Times spread in proportion to themselves, so that each counts
-by the inverse of its square. Intervals come from draws of Student's distribution about the fit, with a fixed seed.
+A process is one value, because its steps are not independent. Times spread in proportion to themselves, so each counts
+by the inverse of its square. Intervals come from draws of Student's distribution around the fit, with a fixed seed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from slowtrain.model.crossing import Fit, Overtaking, Range, Timing
 DRAWS = 4000
 SEED = 20_240_817
 LEVELS = (0.025, 0.975)
-DRAWN = 60  # pieces of a line in a picture
+DRAWN = 60  # segments of a line in a chart
 
 Draws = NDArray[np.float64]
 
 
 def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
-    """The line, and draws of its two parameters; None where there are fewer than two batches or three processes."""
+    """The line, and draws of its two parameters; None with fewer than two batches or three processes."""
     batch = np.array([t.batch for t in timings], dtype=float)
     ms = np.array([t.step_ms for t in timings])
     if len(np.unique(batch)) < 2 or len(ms) < 3:
@@ -36,7 +36,7 @@ def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
     freedom = len(ms) - 2
     spread = float(rest @ rest) / freedom
     shape = np.linalg.inv(design.T @ design) * spread
-    # Each side draws for itself: with the same numbers the two would err together, and their crossing seem certain.
+    # Each side has its own draws. With the same numbers both would err together, and their crossing would seem certain.
     draws = (
         found
         + _student(freedom, 2, zlib.crc32(timings[0].setting.encode()))
@@ -50,10 +50,10 @@ def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
 
 
 def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[float, float], most: int) -> Range:
-    """The batch from which ``one``, the flatter line, is lower: 0 where it always is, infinite where never.
+    """The batch from which ``one``, the flatter line, is lower: 0 if it always is, infinite if it never is.
 
-    Always is up to ``most``, the largest batch that was measured: of two lines of which nobody knows which is the
-    flatter, none says what comes beyond.
+    "Always" holds up to ``most``, the largest measured batch. If it is unknown which line is flatter, neither says what
+    comes beyond.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (one[:, 0] - other[:, 0]) / (other[:, 1] - one[:, 1])
@@ -66,7 +66,7 @@ def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[f
 
 
 def overtaking(batch: int, sides: tuple[Sequence[Timing], Sequence[Timing]]) -> Overtaking | None:
-    """At one batch, from its own processes; spreads are taken of all batches of a side together."""
+    """Compares the sides at one batch by its own processes; spreads come from all batches of a side."""
     at = [[t for t in side if t.batch == batch] for side in sides]
     if not all(at):
         return None
@@ -91,7 +91,7 @@ def overtaking(batch: int, sides: tuple[Sequence[Timing], Sequence[Timing]]) -> 
 
 
 def _ready_ms(timing: Timing) -> float:
-    """What a process pays once: all until its first step has ended, less what a steady one takes."""
+    """The one-time cost of a process: the time until its first step ended, minus one steady step."""
     return 1e3 * timing.start_s + timing.first_ms - timing.step_ms
 
 
@@ -106,7 +106,7 @@ def ready(timings: Sequence[Timing]) -> Range:
 
 
 def _about(mean: float, count: int, rows: Sequence[tuple[int, float]], stream: int) -> Draws:
-    """Draws of a mean of ``count`` processes, whose relative spread is that of all batches."""
+    """Draws of a mean of ``count`` processes, with the relative spread of all batches."""
     groups: dict[int, list[float]] = {}
     for batch, value in rows:
         groups.setdefault(batch, []).append(value)

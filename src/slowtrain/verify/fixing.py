@@ -1,4 +1,4 @@
-"""From a script to a patch: diagnose, apply what is prescribed, measure, keep or drop, and diagnose again."""
+"""From a script to a patch: diagnose, apply a prescription, measure, keep or drop, and diagnose again."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 from slowtrain.verify.proving import STEADY_S, STEPS, differing, foretold, judged, own
 from slowtrain.verify.seen import Seen, least_s
 
-DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
-PART, MOST_PART = 0.3, 0.4  # of the time left may go into a diagnosis; more than the first in a short time only
+DIAGNOSED_S = 60.0  # of training in a diagnosis: two windows, and a few hundred steps of most scripts
+# Of the time left may go into a diagnosis; only the first may take the larger part if time is short.
+PART, MOST_PART = 0.3, 0.4
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 ONCE_FULL = "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"
 WHOLE = "whole runs were timed: without these calls its steps are those of its training"
@@ -35,7 +36,7 @@ LATE = "the time was over before what is left could be diagnosed; a longer --bud
 
 @dataclass(frozen=True)
 class Choice:
-    """A cure that can be applied: to the ``files``, or where it cannot be written there, to the running script."""
+    """A cure that can be applied, as an edit in ``files`` or else as a treatment of the running script."""
 
     diagnosis: Diagnosis
     prescription: Prescription
@@ -45,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Tried:
-    """What trying a cure gave, with the trial and its rule where it was measured."""
+    """The result of trying a cure, with the trial and its rule if it was measured."""
 
     attempt: Attempt
     trial: Trial | None = None
@@ -53,9 +54,9 @@ class Tried:
 
 
 def fix(bench: Bench, allowed: frozenset[Effect] = SAFE, device: Device | None = None) -> Proof:
-    """Cures what can be cured within the time. Raises ``InputError`` where the script itself does not run.
+    """Cures what it can within the time. Raises ``InputError`` if the script itself does not run.
 
-    ``device`` is one whose memory a larger batch has to fit.
+    ``device``: the device whose memory a larger batch has to fit.
     """
     begun = time.monotonic()
     files = Files()
@@ -64,13 +65,13 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE, device: Device | None =
     attempts: list[Attempt] = []
     tried: set[tuple[str, str]] = set()
     kept: list[Kept] = []
-    as_it_is: list[Trial] = []  # whose baseline is the script as it is
+    as_it_is: list[Trial] = []  # trials whose baseline is the unchanged script
     over, sizes = False, None
     while (choice := _next(seen, files, allowed, tried, attempts)) is not None:
         if sizes is None and larger.asks(choice.diagnosis, choice.prescription):
             seen, sizes = _sized(bench, before, seen, choice, files, kept, device)
             before = before if kept else seen
-            continue  # the cure may be another now
+            continue  # the cause may have another cure now
         tried.add((choice.diagnosis.cause, choice.prescription.says))
         one = _try(bench, before, seen, files, choice, kept)
         attempts.append(one.attempt)
@@ -85,7 +86,7 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE, device: Device | None =
                 break
             seen = _diagnose(within, files, sizes)
     joint = together(bench, before, kept)
-    if joint.dropped:  # what is left is what was seen before the first of them was made
+    if joint.dropped:  # what remains was diagnosed before the first of them was applied
         seen, files = kept[len(joint.kept)].before, joint.kept[-1].files
     again = {(a.name, a.says): a for a in joint.dropped}
     attempts = [again.get((a.name, a.says), a) for a in attempts]
@@ -114,7 +115,7 @@ def _notes(bench: Bench, before: Seen, as_it_is: list[Trial]) -> Iterator[str]:
 
 
 def _after(joint: Joint, seen: Seen, *, late: bool) -> Checkup | None:
-    """The script with what was kept: as diagnosed last, or as its last probe ran where no time was left for that."""
+    """The script with the kept cures: the last diagnosis, or its last probe if no time was left for one."""
     if not joint.kept:
         return None
     if not late:
@@ -147,7 +148,7 @@ def _examined(probe: Probe, trace: Trace, sizes: Sizes | None) -> Seen:
 def _sized(
     bench: Bench, script: Seen, seen: Seen, choice: Choice, files: Files, kept: Sequence[Kept], device: Device | None
 ) -> tuple[Seen, Sizes]:
-    """The script, diagnosed by what its steps take at other batch sizes where that can be measured and written."""
+    """Diagnoses again with measured times at other batch sizes, if these can be measured and written."""
     probed = _rule(seen, choice)
     spare = _setting_aside(bench, script, [*((k.rule, k.trial.scope) for k in kept), probed])
     spare = replace(spare, deadline=spare.deadline - least_s(seen, *probed))
@@ -166,12 +167,12 @@ def _sized(
 def _next(
     seen: Seen, files: Files, allowed: frozenset[Effect], tried: set[tuple[str, str]], attempts: list[Attempt]
 ) -> Choice | None:
-    """The first cure, in the order of what it saves, that can be applied and was not tried."""
+    """The first cure that can be applied and was not tried, in the order of savings."""
     for diagnosis in seen.findings.diagnoses:
         if diagnosis.saving.scope == "run" and seen.probe.stopped:
-            continue  # of a run that was ended nobody knows the whole
+            continue  # the length of a run that was ended early is unknown
         if diagnosis.saving.speedup <= 1:
-            continue  # it claims no time (memory, numbers), and time is what is measured
+            continue  # it claims no time (memory, numbers), and only time is measured
         for prescription in diagnosis.prescriptions:
             key = (diagnosis.cause, prescription.says)
             if prescription.effect not in allowed or key in tried:
@@ -191,7 +192,7 @@ def _next(
 def _try(bench: Bench, script: Seen, seen: Seen, files: Files, choice: Choice, kept: Sequence[Kept]) -> Tried:
     diagnosis, prescription = choice.diagnosis, choice.prescription
     rule, scope = _rule(seen, choice)
-    # Those that are kept are measured together in the end: time for that is set aside before the second is tried.
+    # Kept cures are measured together at the end. Time for that is set aside before the second is tried.
     at_last = [(k.rule, k.trial.scope) for k in kept]
     bench = _setting_aside(bench, script, at_last if choice.treatment.cures else [*at_last, (rule, scope)])
     if not _time_for(bench, seen, rule, scope):
@@ -204,7 +205,7 @@ def _try(bench: Bench, script: Seen, seen: Seen, files: Files, choice: Choice, k
     predicted: Saving | None = diagnosis.saving
     trial = compare(bench, baseline, candidate, rule, scope)
     if not trial.alike and not seen.probe.stopped:
-        rule, scope = Rule(), "run"  # of which the saving of a step foretells nothing
+        rule, scope = Rule(), "run"  # a saving per step predicts nothing for the run
         if not _time_for(bench, seen, rule, scope):
             return Tried(_dropped(diagnosis, prescription, f"{OTHER_STEPS}; give a longer --budget"))
         trial, predicted = compare(bench, baseline, candidate, rule, scope), None
@@ -214,13 +215,13 @@ def _try(bench: Bench, script: Seen, seen: Seen, files: Files, choice: Choice, k
     if choice.treatment.cures:
         why = PROVEN if attempt.kept else attempt.why
         return Tried(replace(attempt, kept=False, why=why), trial, rule)
-    before = {**choice.files.original, **files.current}  # a file that nothing kept has touched is as it was
+    before = {**choice.files.original, **files.current}  # a file that no kept cure changed is in its original state
     changed = Files(before, choice.files.current).changed()
     return Tried(replace(attempt, diff=diff(changed, Path.cwd())), trial, rule)
 
 
 def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
-    """How long a probe has to be, so that it shows what the cure gives."""
+    """The length of a probe that shows the gain of the cure."""
     if choice.diagnosis.saving.scope == "run":
         return Rule(), "run"
     if choice.prescription.later:
@@ -231,12 +232,12 @@ def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
 
 
 def _time_for(bench: Bench, seen: Seen, rule: Rule | None = None, scope: str = "step") -> bool:
-    """Whether the smallest number of pairs that can tell anything fits into what is left."""
+    """Whether the smallest number of pairs that can decide fits into the time left."""
     return bench.left_s > least_s(seen, rule or Rule(seconds=STEADY_S), scope)
 
 
 def _setting_aside(bench: Bench, script: Seen, probes: Sequence[tuple[Rule, str]]) -> Bench:
-    """The bench without the time that it takes to measure those together, where they are several."""
+    """The bench without the time for measuring these together, if there are several."""
     spare_s = least_s(script, *at_once(probes)) if len(probes) > 1 else 0.0
     return replace(bench, deadline=bench.deadline - spare_s)
 

@@ -1,4 +1,4 @@
-"""What was kept one by one, measured at once: two cures that help by themselves may be in each other's way."""
+"""Measures all kept cures together, because two cures that help alone may interfere with each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_TOGETHER = "not measured together: the time was over; each was measured besi
 
 @dataclass(frozen=True)
 class Kept:
-    """A cure that was kept by ``trial``. ``files`` are with it; ``before`` is the script without it, as diagnosed."""
+    """A cure that was kept by ``trial``. ``files`` contain it; ``before`` is the diagnosed script without it."""
 
     attempt: Attempt
     effect: Effect
@@ -31,9 +31,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Joint:
-    """What stands, and what it gives at once; None where nothing does, or the time was over.
+    """The cures that stand, and their joint verdict; None if none stands or no time was left.
 
-    ``dropped`` are those of the others, each with the reason.
+    ``dropped``: attempts that were dropped, each with its reason.
     """
 
     kept: tuple[Kept, ...]
@@ -43,7 +43,7 @@ class Joint:
 
 
 def at_once(probes: Sequence[tuple[Rule, str]]) -> tuple[Rule, str]:
-    """Rule and scope by which all of these show what they give: the longest, and whole runs where one needs them."""
+    """Rule and scope under which all of these show their gain: the longest, and whole runs if one needs them."""
     if any(scope == "run" for _, scope in probes):
         return Rule(), "run"
     rules = [rule for rule, _ in probes]
@@ -52,14 +52,14 @@ def at_once(probes: Sequence[tuple[Rule, str]]) -> tuple[Rule, str]:
 
 
 def together(bench: Bench, script: Seen, kept: Sequence[Kept]) -> Joint:
-    """Measures all that was kept against the ``script`` as it was. While that fails, the last cure goes.
+    """Measures all kept cures against the ``script`` as it was. While that fails, the last cure is dropped.
 
-    A single one was measured against that by itself, and stands.
+    A single cure was measured against the script already, and stands.
     """
     standing, dropped = list(kept), list[Attempt]()
     while len(standing) > 1:
         rule, scope = at_once([(k.rule, k.trial.scope) for k in standing])
-        # What was set aside for it (fixing) may have lost a little to the probe before.
+        # The last probe may have used a little of the time that was set aside.
         if bench.left_s <= least_s(script, rule, scope, FEWEST - 1):
             return Joint(tuple(standing), None, tuple(dropped), (NOT_TOGETHER,))
         bench.say("measuring all that was kept together")

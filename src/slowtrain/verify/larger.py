@@ -1,4 +1,4 @@
-"""A larger batch for ``fix``: steps at other sizes are timed first, where there is time, and the knee is the size."""
+"""A larger batch for ``fix``: times steps at other sizes first, if there is time, and proposes the knee."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from slowtrain.verify.seen import Seen, least_s
 from slowtrain.verify.sizing import batch_of
 
 CAUSE = "compute/small-batch"
-PART = 0.7  # of the time that nothing else is waiting for may go into these probes
-OF_MEMORY = 2  # probes, where there is a device that the batch has to fit
+PART = 0.7  # of the time that is not reserved may go into these probes
+OF_MEMORY = 2  # probes, if there is a device that the batch has to fit
 NO_TIME = "there is no time to measure it; a longer --budget gives more"
 NO_EDIT = "no edit can write what was measured"
 NO_GAIN = "; a larger batch than the script's own gains too little"
@@ -27,14 +27,17 @@ NO_GAIN = "; a larger batch than the script's own gains too little"
 
 @dataclass(frozen=True)
 class Sizes:
-    """What steps take at other batch sizes, as a trace is told of it; None: nothing is decided. ``note`` says it."""
+    """Step times at other batch sizes, as facts for a trace;
+
+    ``known`` is None if nothing was decided. ``note`` says it.
+    """
 
     known: Mapping[str, Any] | None
     note: str
 
 
 def asks(diagnosis: Diagnosis, prescription: Prescription) -> bool:
-    """Whether an edit makes the batch larger, so that somebody has to say by how much."""
+    """Whether an edit enlarges the batch, so that its size has to be decided."""
     larger = diagnosis.cause == CAUSE and prescription.effect is Effect.CHANGES_TRAINING
     return larger and bool(prescription.edits)
 
@@ -42,8 +45,8 @@ def asks(diagnosis: Diagnosis, prescription: Prescription) -> bool:
 def measured(bench: Bench, seen: Seen, diagnosis: Diagnosis, texts: Mapping[str, str], device: Device | None) -> Sizes:
     """Times the script, with ``texts`` in place of its files, from its own batch on until the knee is known.
 
-    That decides where the knee was found, or the limit of ``device``, or the last batch of which the data has enough,
-    or steps at least as large as ``diagnosis`` goes to without any of this were still gaining.
+    The result decides if the knee was found, or the limit of ``device``, or the last batch that the data fills, or if
+    steps at least as large as those that ``diagnosis`` proposes still gained.
     """
     own, goal = batch_of(seen.trace), int(diagnosis.evidence.numbers["goal"])
     most = batching.of_data(seen.trace, own)
@@ -69,7 +72,7 @@ def measured(bench: Bench, seen: Seen, diagnosis: Diagnosis, texts: Mapping[str,
 
 
 def undecided(diagnosis: Diagnosis, why: str) -> Sizes:
-    """No size but the one that ``diagnosis`` names by itself."""
+    """Only the size that ``diagnosis`` itself names."""
     goal = diagnosis.evidence.numbers["goal"]
     return Sizes(None, f"{CAUSE}: where the knee is was not measured, a common size is tried ({goal:,.0f}): {why}")
 

@@ -1,4 +1,4 @@
-"""What ``fix`` leaves to a person, and what it has to say of its own sight."""
+"""The work that ``fix`` leaves to a person, and the limits of what its probes could observe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_PLACES = 3
 def by_hand(
     diagnoses: Sequence[Diagnosis], attempts: Sequence[Attempt], allowed: Collection[Effect]
 ) -> Iterator[ByHand]:
-    """Of each cause that is left the first cure in words, and all that training was not allowed to change for."""
+    """For each remaining cause the first cure in words, and every cure that needs leave to change training."""
     dropped = {(a.name, a.says) for a in attempts if a.why != PROVEN}
     proven = {(a.name, a.says) for a in attempts if a.why == PROVEN}
     for diagnosis in diagnoses:
@@ -37,7 +37,7 @@ def by_hand(
 
 
 def notes(before: Seen) -> Iterator[str]:
-    """What the diagnosis of the script as it was could not see, and what its probes did."""
+    """What the diagnosis of the unchanged script could not see, and side effects of its probes."""
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
         yield "each probe ended before the script did: causes of the whole run were left alone"
     unseen = [u.cause for u in before.checkup.unchecked if str(Signal.KERNELS) in u.missing]
@@ -57,7 +57,7 @@ def notes(before: Seen) -> Iterator[str]:
 
 
 def unseen(sources: Sequence[Source], measured: Probe) -> Iterator[str]:
-    """Parts of the program that no edit reaches, or that a probe like ``measured``, of the script as it is, did not."""
+    """Parts of the program that no edit reaches, or that the probe ``measured`` did not run."""
     for source in sources:
         for line, name in hidden.run_as_text(source):
             yield f"{_at(source, line)} runs text as code ({name}): no edit reaches what stands in it"

@@ -1,8 +1,8 @@
-"""Each loss of a candidate against the same one of the baselines, known by the function that it comes from.
+"""Compares each loss of a candidate with the same loss of the baselines, identified by the function it comes from.
 
-A loop may take several losses in a turn (a discriminator's, a generator's), and a cure may change which of them a step
-tells: eagerly every gradient is one, of functions every call. Mixed losses held against a single one differ, though
-none of them has changed.
+An iteration may compute several losses (a discriminator's, a generator's), and a cure may change which of them a step
+reports: eagerly every gradient is reported, in functions every call. A mixture of losses differs from a single loss
+although none of them has changed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from slowtrain.verify.probes import Origin, Probe
 
 MOST_NAMED = 3
 LONGEST_NAME = 40
-Places = Mapping[str, int]  # of each function in how many places it tells losses
+Places = Mapping[str, int]  # function -> number of places in it that report losses
 
 
 def parity(effect: Effect | None, baselines: Sequence[Probe], candidates: Sequence[Probe]) -> Parity:
-    """Whether the ``effect`` that was promised is what the losses show, or the weights where steps tell none.
+    """Whether the losses show the promised ``effect``; the weights, if steps report no loss.
 
-    Not measured where neither of both can be compared: a step is another part of a turn than it was.
+    Not measured if neither can be compared, because a step covers a different part of an iteration than before.
     """
-    rows = min((len(p.losses) for p in (*baselines, *candidates)), default=0)  # as far as all of them have come
+    rows = min((len(p.losses) for p in (*baselines, *candidates)), default=0)  # rows that all of them have
     told = [_places(several, rows, telling=True) for several in (baselines, candidates)]
     pairs = _pairs(*told)
     if pairs is not None:
@@ -41,9 +41,9 @@ def parity(effect: Effect | None, baselines: Sequence[Probe], candidates: Sequen
 
 
 def _places(several: Sequence[Probe], rows: int, *, telling: bool) -> Places:
-    """Of losses that are told, or of all that counts as a step, told or not. A few steps by the way are none of them.
+    """Places that report losses, or all places that count as a step. Places with only a few steps are left out.
 
-    Where there are but few of all, all count. Steps of Keras' own have no name, and are one.
+    If all places have few steps, all count. Keras' own steps have no name, and are one place.
     """
     found: Counter[tuple[str, int]] = Counter()
     for one in several:
@@ -56,9 +56,9 @@ def _places(several: Sequence[Probe], rows: int, *, telling: bool) -> Places:
 
 
 def _pairs(before: Places, after: Places) -> list[tuple[str, str]] | None:
-    """Which function's losses are held against which; None where they are not the same ones.
+    """The function pairs whose losses are compared; None if the functions do not correspond.
 
-    A single one that is left on both sides is the same under another name: lines that became a function.
+    If one function is left on each side, they are the same under different names: lines became a function.
     """
     same = [name for name, places in before.items() if after.get(name) == places]
     left, right = ([name for name in one if name not in same] for one in (before, after))
@@ -78,7 +78,7 @@ def _together(
         one: losses.parity(effect, [_of(p, one) for p in baselines], [_of(p, other) for p in candidates])
         for one, other in pairs
     }
-    # What breaks the promise, else what is not known, else all.
+    # A broken promise comes first, then what is unknown, else all hold.
     holds = next(h for h in (False, None, True) if any(p.holds is h for p in found.values()))
     told = {name: p for name, p in found.items() if p.holds is holds}
     worst = max(told.values(), key=lambda p: p.apart)
@@ -88,7 +88,7 @@ def _together(
 
 
 def _of(probe: Probe, name: str) -> Sequence[Mapping[str, float]]:
-    """The losses of a function in the order of its steps; all of them where no function is known."""
+    """The losses of a function in the order of its steps; all losses if no function is known."""
     if not probe.origins or not name:
         return probe.losses
     return [loss for origin, loss in zip(probe.origins, probe.losses, strict=False) if origin.name == name]

@@ -1,4 +1,4 @@
-"""What a script needs of a device's memory: probes, and their records replayed at other batch sizes."""
+"""A script's need of device memory: probes, and their records replayed at other batch sizes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ XLA_NOTE = (
     "they are not told apart here; where a step does not fit it computes some of them twice, so that more may fit than "
     "is foretold"
 )
-ALIKE = 0.01  # of a peak: two figures that differ by less need no word
+ALIKE = 0.01  # of a peak: a smaller difference is not reported
 
 
 def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> MemoryAnswer:
-    """Raises ``InputError`` for a script that cannot be measured."""
+    """Measures the need. Raises ``InputError`` for a script that cannot be measured."""
     sizing = Sizing(bench)
     sizing.first()
     device = given_out(sizing, device)
@@ -61,7 +61,7 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
 
 
 def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator[str]:
-    """Why record and replay are not alike at the script's own batch, where it is that their memory comes otherwise."""
+    """Explains why record and replay differ at the script's own batch, if their memory comes in different ways."""
     taken = next((m.record.peak_bytes for m in found.measured if m.batch == own), replayed)
     if pool is None or pool.growth or abs(taken - replayed) <= ALIKE * replayed:
         return
@@ -74,7 +74,7 @@ def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator
 
 
 def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
-    """How far peaks are apart by the order of ops alone, which is another in every run."""
+    """How far peaks differ by the order of ops alone, which changes from run to run."""
     peaks = [replay(order, own, pool).peak_bytes for order in found.orders]
     if max(peaks) > (1 + ALIKE) * min(peaks):
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
@@ -85,12 +85,12 @@ def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
 
 
 def _fits(found: Sized, own: int, pool: Pool, trial: Tried) -> bool:
-    """By the runs, where there were any."""
+    """Whether the script's own batch fits, decided by the runs if there were any."""
     return own <= trial.batch if trial.runs else found.fits(own, pool)
 
 
 def notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> Iterator[str]:
-    """What the reader has to know of memory that was measured so, and of the largest batch."""
+    """Notes on memory that was measured so, and on the largest batch."""
     if device is not None and device.known != "given":
         yield f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}"
     if "cpu" in sizing.recorded[0].allocator:

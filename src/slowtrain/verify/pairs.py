@@ -1,4 +1,4 @@
-"""Baseline and candidate in turn until their ratio is known, the candidate fails, or the time is over."""
+"""Runs baseline and candidate alternately until their ratio is known, the candidate fails, or the time is over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slowtrain.verify.parity import Parity
 from slowtrain.verify.probes import CALLS, TRAINING, Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import LOOKS, Ratio, decided, ratio
 
-LONGEST = 4.0  # times as long as the baseline: a candidate that takes longer is ended
+LONGEST = 4.0  # times the baseline's duration: a candidate that takes longer is ended
 LEAST_LIMIT_S = 60.0
 OTHER_STEPS = "training steps on one side and calls of predict on the other: only whole runs can be compared"
 
@@ -27,8 +27,8 @@ Say = Callable[[str], None]
 class Bench:
     """Where and how probes run. ``deadline`` is on the monotonic clock, in seconds.
 
-    ``say`` is told how far it is, ``tick`` the seconds that a probe has run by now, many times in each, ``warn`` what
-    the user must know before anything runs.
+    ``say`` gets progress messages. ``tick`` gets the seconds that a probe has run, many times per second. ``warn`` gets
+    what the user must know before anything runs.
     """
 
     script: Script
@@ -46,7 +46,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Trial:
-    """The pairs of one comparison. ``scope``: a ``step``'s samples or the whole ``run`` were timed."""
+    """The pairs of one comparison. ``scope``: whether a ``step``'s samples or the whole ``run`` was timed."""
 
     scope: str
     pairs: tuple[tuple[Probe, Probe], ...]
@@ -54,15 +54,19 @@ class Trial:
 
     @property
     def alike(self) -> bool:
-        """Whether both sides' steps do the same: a row that is predicted is not timed against one that is trained on.
+        """Whether the steps of both sides do the same work: predicted rows are not compared with trained rows.
 
-        A script that predicts in a loop has calls of predict for its steps, and without them those of its training.
+        The steps of a script that predicts in a loop are calls of predict. Without these calls its steps are training
+        steps.
         """
         return self.scope == "run" or not any({b.work, c.work} == {TRAINING, CALLS} for b, c in self.pairs)
 
     @property
     def unit(self) -> str | None:
-        """What is timed: a ``run``, a ``sample`` where all know their samples, else a ``step``; None: nothing."""
+        """What is timed: a ``run``, a ``sample`` if all processes know their samples, else a ``step``;
+
+        None if nothing can be.
+        """
         probes = [p for pair in self.pairs for p in pair if self.alike]
         if self.scope == "run":
             return "run"
@@ -72,7 +76,7 @@ class Trial:
 
     @property
     def per_process(self) -> str:
-        """What was timed in each process."""
+        """What was timed in each process, in words."""
         if self.scope == "run":
             return "a whole process, from its start to its end"
         return f"a process; timed is a {self.unit or 'step'} in its steady steps"
@@ -83,7 +87,7 @@ class Trial:
         return ratio(times) if times else None
 
     def times(self) -> list[tuple[float, float]]:
-        """Of each pair; nothing where one of the processes has no steady steps."""
+        """The times of each pair; empty if one of the processes has no steady steps."""
         of = {"run": "wall_s", "sample": "sample_ms", "step": "step_ms"}.get(self.unit or "")
         return [(getattr(b, of), getattr(c, of)) for b, c in self.pairs] if of else []
 
@@ -99,7 +103,7 @@ class Trial:
         return Verdict(found.outcome, found.speedup, found.low, found.high, runs, loss, self.scope, first)
 
     def _first_step_s(self) -> tuple[float, float] | None:
-        """Mean of the baselines and of the candidates; None where one of them does not tell."""
+        """Mean of the baselines and of the candidates; None if one process does not report it."""
         known = [(b.first_step_s, c.first_step_s) for b, c in self.pairs if b.first_step_s and c.first_step_s]
         if len(known) < len(self.pairs):
             return None
@@ -107,10 +111,10 @@ class Trial:
 
 
 def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule, scope: str) -> Trial:
-    """Runs pairs, in an order that changes from pair to pair, and looks after those of ``statistics.LOOKS``.
+    """Runs pairs in an order that changes, and decides after the numbers of pairs in ``LOOK_PAIRS``.
 
-    Where a pair shows that some steps are long now and then, it was too short: it begins anew with longer ones, if
-    there is time for as many as can decide.
+    If a pair shows that some steps are long now and then, it was too short. The comparison starts again with longer
+    pairs, if there is time for as many as can decide.
     """
     pairs: list[tuple[Probe, Probe]] = []
     slowest, lengthened = 0.0, False
@@ -121,7 +125,7 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
             limit = max(LONGEST * slowest, LEAST_LIMIT_S) if slowest else bench.left_s
             probe = found[one.name] = _probe(bench, one, rule, min(limit, max(bench.left_s, 1.0)))
             if pairs and bench.left_s <= 0 and (probe.stopped if scope == "run" else not probe.step_ms):
-                return Trial(scope, tuple(pairs))  # it was cut short: that says nothing of the pairs before it
+                return Trial(scope, tuple(pairs))  # a pair that was cut short says nothing about the earlier ones
             if probe.failed:
                 return Trial(scope, tuple(pairs), f"{one.name}: {probe.failed}")
             if scope == "run" and probe.stopped:

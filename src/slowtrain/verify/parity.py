@@ -1,12 +1,12 @@
-"""Whether a candidate still trains the same: its losses, step by step, against those of the baseline.
+"""Whether a candidate still trains the same: compares its losses with the baseline's, step by step.
 
-With the seeds fixed two baselines give the same losses to the last bit where the framework is deterministic; where
-they do not, what they differ by is the measure. Both are of the same seed, so that a difference is the script's own.
-Where no step tells a loss, the weights after the same number of steps stand for them.
+With fixed seeds two baselines have identical losses if the framework is deterministic. Otherwise their difference is
+the measure. Both have the same seed, so a difference is the script's own. If no step reports a loss, the weights after
+the same number of steps are compared.
 
-The most that three baselines differ by is less than the most there is. Of drawn runs (of independent steps, random
-walks, one direction) one or more of three candidates was further than that from the nearest baseline in 14 to 25 % of
-comparisons, and further than twice as far in 0 to 10 %: so *exact* allows twice (tests/verify).
+The largest difference among three baselines underestimates the possible difference. In simulated runs (independent
+steps, random walks, one direction) one or more of three candidates was further from the nearest baseline than that in
+14 to 25 % of comparisons, and further than twice that in 0 to 10 %. So *exact* allows twice (tests/verify).
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from slowtrain.values import dataclass
 
 T = TypeVar("T")
 Losses = Sequence[Mapping[str, float]]
-Weights = Sequence[tuple[int, str, float]]  # steps taken, a digest, how far from those after the first step
+# (steps taken, a digest, the distance from the weights after the first step)
+Weights = Sequence[tuple[int, str, float]]
 
-FEWEST = 5  # steps of both
-# Of the mean loss: what a change of the order of random draws or of rounding may shift the mean of the first steps by,
-# beyond three standard errors of the steps' own scatter.
+FEWEST = 5  # steps that both must have
+# Share of the mean loss by which another order of random draws or another rounding may shift the mean of the first
+# steps, beyond three standard errors of the steps' scatter.
 TOLERANCE = 0.02
 SURE = 3.0
-AS_FAR = 2.0  # times as far from the nearest baseline as two baselines from each other: see above
-LEAST_APART = 1e-15  # what is not the same to the bit, and yet differs by nothing that these numbers show
-# Of the way that the weights went: more than two orders of the same batches differ by (docs/fixing.md).
+AS_FAR = 2.0  # distance to the nearest baseline, in distances between two baselines: see the module's docstring
+LEAST_APART = 1e-15  # a smaller difference is invisible in these numbers
+# Share of the way that the weights moved: more than two orders of the same batches differ by (docs/fixing.md).
 WAY = 0.1
 
 
 @dataclass(frozen=True)
 class Parity:
-    """``holds`` is None where it was not measured; ``loss`` is the short word of the JSON contract.
+    """``holds`` is None if it was not measured; ``loss`` is the short word in the JSON document.
 
-    ``own``: what two baselines differ by, in words; empty where they are the same to the bit, or there is but one.
-    ``apart``: how far the losses, or their means, are from each other, as a share of the mean loss.
+    ``own``: the difference between two baselines, in words; empty if they are identical, or if there is only one.
+    ``apart``: the distance of the losses or of their means, as a share of the mean loss.
     """
 
     holds: bool | None
@@ -52,7 +53,7 @@ class Parity:
 
 
 def by_weights(effect: Effect | None, baselines: Sequence[Weights], candidates: Sequence[Weights]) -> Parity:
-    """As :func:`parity`, from the weights after the most steps of which all runs tell."""
+    """As :func:`loss_parity`, but compares the weights after the largest number of steps that all runs report."""
     told = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
     common = set.intersection(*(set(one) for one in told)) if told else set()
     if not baselines or not candidates or not common:
@@ -79,9 +80,9 @@ def by_weights(effect: Effect | None, baselines: Sequence[Weights], candidates: 
 
 
 def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
-    """Whether the ``effect`` that was promised is what the candidates show. Without one, only told."""
+    """Whether the candidates keep the promised ``effect``. Without an effect the difference is only reported."""
     told = [_series(one) for one in (*baselines, *candidates)]
-    # Steps that all of them tell: several batches in one execution tell only of the last.
+    # Steps that all of them report: several batches in one execution report only the last one's loss.
     common = sorted(set.intersection(*(set(one) for one in told))) if told else []
     series = [[one[i] for i in common] for one in told]
     first, mine = series[: len(baselines)], series[len(baselines) :]
@@ -89,10 +90,10 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
     if not n or common[-1] + 1 < FEWEST or not first or not mine:
         return Parity(None, "not measured", "no step's loss could be read in both")
     bad = [next((i for i, v in enumerate(s[:n]) if not math.isfinite(v)), n) for s in series]
-    if len(set(bad)) > 1:  # of the baselines alone: the script's own
+    if len(set(bad)) > 1:  # only in baselines, so it is the script's own
         own = len(set(bad[: len(baselines)])) > 1
         return Parity(None if own else False, "not measured" if own else "differs", "is not finite in all runs alike")
-    n = bad[0]  # from there on nothing can be compared
+    n = bad[0]  # nothing can be compared from here on
     if not n or common[n - 1] + 1 < FEWEST:
         return Parity(None, "not measured", "is not finite from the start, in all runs")
     spread, apart = _distances(first, mine, lambda one, other: _distance(one, other, n))
@@ -105,7 +106,7 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
         says += f", two baselines by {plain(spread, 2)}"
         return Parity(holds, _within(apart) if holds else "differs", says, differs, apart)
     shift, bound = _shift(first, mine, n), _bound(first, mine, n)
-    says = f"mean of {counted(n, 'step')} differs by {round(shift, 3) or 0.0:.1%}"  # no "-0.0%"
+    says = f"mean of {counted(n, 'step')} differs by {round(shift, 3) or 0.0:.1%}"  # avoids "-0.0%"
     if effect is Effect.EQUIVALENT:
         holds = abs(shift) <= bound
         says += f", allowed {bound:.1%}"
@@ -118,7 +119,7 @@ def _within(apart: float) -> str:
 
 
 def _series(losses: Losses) -> dict[int, float]:
-    """The loss of each step that tells one: what is called so, else the first number that comes back without a name."""
+    """The loss of each step that reports one: the value named loss, else the first number returned without a name."""
     found = {}
     for index, step in enumerate(losses):
         name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
@@ -130,7 +131,7 @@ def _series(losses: Losses) -> dict[int, float]:
 
 
 def _distances(first: Sequence[T], mine: Sequence[T], distance: Callable[[T, T], float]) -> tuple[float, float]:
-    """Of the two baselines furthest apart, and of the candidate that is furthest from the baseline nearest to it."""
+    """The largest distance between two baselines, and from a candidate to its nearest baseline."""
     own = max((distance(one, other) for one, other in itertools.combinations(first, 2)), default=0.0)
     return own, max(min(distance(one, other) for one in first) for other in mine)
 
@@ -151,10 +152,10 @@ def _shift(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n:
 
 
 def _bound(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n: int) -> float:
-    """The tolerance with the scatter of the differences of steps, which other batches have by themselves.
+    """The tolerance, with the scatter of step differences, which other batches cause by themselves.
 
-    It is no more than a baseline's own steps scatter by from one to the next, so that a candidate whose losses jump
-    about allows itself nothing. Two baselines do not tell it: of one seed, they see the same batches.
+    It is at most the scatter of a baseline from step to step, so that a candidate with erratic losses does not raise
+    its own bound. Two baselines do not show it: with one seed they see the same batches.
     """
     scale = abs(_mean(first, n)) or 1.0
     differences = [a - b for a, b in zip(first[0][:n], mine[0][:n], strict=True)]

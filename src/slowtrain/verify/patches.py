@@ -1,4 +1,4 @@
-"""Somebody's own idea as a candidate: a unified diff, or another version of the script."""
+"""A user's own candidate: a unified diff, or another version of the script."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slowtrain.errors import InputError
 from slowtrain.verify.files import Files, repository
 
 MOST_BYTES = 5_000_000
-NOTHING = "/dev/null"  # the other side of a file that is added or removed
+NOTHING = "/dev/null"  # the other side of an added or removed file
 HEADER = re.compile(r"^--- (?:a/)?([^\t\n]+)[^\n]*\n\+\+\+ (?:b/)?([^\t\n]+)[^\n]*\n", re.MULTILINE)
 
 
 def patched(patch: Path, folder: Path) -> Files:
-    """The files that a unified diff changes or adds, as they would be. Raises ``InputError`` where it does not apply.
+    """The files that a unified diff changes or adds. Raises ``InputError`` if it does not apply.
 
-    It is applied by git to copies: what git takes, a proof takes. Paths are relative to ``folder``, or to the top of
-    the repository in which that is, as git writes them.
+    git applies it to copies, so a proof accepts what git accepts. Paths are relative to ``folder``, or to the top of
+    its repository, as git writes them.
     """
     try:
         text = patch.read_bytes()[: MOST_BYTES + 1].decode("utf-8")
@@ -43,9 +43,9 @@ def patched(patch: Path, folder: Path) -> Files:
 
 
 def _changed(patch: Path, found: re.Match[str]) -> str:
-    """The file that a header is about; of `diff -u a.py b.py` the first: what is meant is a.py as b.py is.
+    """The file that a header names; for `diff -u a.py b.py` the first, because a.py becomes b.py.
 
-    Raises ``InputError`` for what no candidate can be: it is run from memory, in which only modules are looked for.
+    Raises ``InputError`` for a file that cannot be a candidate: candidates run from memory, which only holds modules.
     """
     before, after = found[1].strip(), found[2].strip()
     name = after if before == NOTHING else before
@@ -59,7 +59,7 @@ def _changed(patch: Path, found: re.Match[str]) -> str:
 
 
 def _where(patch: Path, names: Mapping[str, bool], folder: Path) -> Path:
-    """The folder in which all that is changed is there, and nothing that is added."""
+    """The folder that contains every changed file and none of the added ones."""
     wrong = ""
     for below in filter(None, (folder, repository(folder))):
         amiss = [name for name, new in names.items() if (below / name).is_file() == new]
@@ -76,7 +76,7 @@ def _header(name: str, found: re.Match[str]) -> str:
 
 
 def replaced(baseline: Path, candidate: Path) -> Files:
-    """The script ``baseline`` with the text of ``candidate``, so that both find the same files beside them."""
+    """The script ``baseline`` with the text of ``candidate``, so that both see the same neighbouring files."""
     try:
         before, after = baseline.read_bytes(), candidate.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One probe: a script, or a candidate for it, as a recorded process of its own that ends when its steps are known."""
+"""One probe: a script, or a candidate for it, in its own recorded process that ends when enough steps are known."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from slowtrain.trace import Trace, build
 from slowtrain.trace.steps import executions
 from slowtrain.values import dataclass
 
-TAIL_BYTES = 4000  # of what the script printed last, where it failed
-MOST_PRINTED_BYTES = 64 << 20  # are kept on the disk
-MARK = "SLOWTRAIN_PROBE_ID"  # in the environment of every process of a probe, and of no other
+TAIL_BYTES = 4000  # of the script's last output, kept if it failed
+MOST_PRINTED_BYTES = 64 << 20  # that are kept on the disk
+MARK = "SLOWTRAIN_PROBE_ID"  # set in the environment of every process of a probe, and of no other
 POLL_S = 0.1
-LONG = 3.0  # times the median: a step in which something happened that the others do without
-UNEVEN = 0.05  # of the time, in what such steps take beyond the median: less may be the machine's
+LONG = 3.0  # times the median: a longer step contains something that the others do not
+UNEVEN = 0.05  # of the time spent in such steps beyond the median; less may be caused by the machine
 OFTEN = 6
 TRAINING, CALLS = "training", "calls"
-MOST_S = 30.0  # of training, which is long enough for a pair of probes
+MOST_S = 30.0  # of training, which is enough for a pair of probes
 
 
 @dataclass(frozen=True)
 class Script:
-    """What is run: ``target`` is a file, or with ``module`` a module's name. ``stdin`` is given to every process."""
+    """What is run: ``target`` is a file, or a module's name with ``module``. ``stdin`` is given to every process."""
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class Script:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a probe ends: after ``seconds`` from the first step and at least ``steps``; 0 seconds: by itself.
+    """When a probe ends: after ``seconds`` from the first step and at least ``steps`` steps; with 0 seconds, by itself.
 
-    ``later``: steps of the first epoch do not count, in which a cache is only filled.
+    ``later``: steps of the first epoch do not count, because a cache is only filled in it.
     """
 
     seconds: float = 0.0
@@ -65,10 +65,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Treatment:
-    """What the recorder changes or notes besides, and what stands in the environment of this probe alone.
+    """What the recorder changes or records in addition, and variables in the environment of this probe only.
 
-    ``cures`` are names of ``capture/treatments``. ``rebatch``: batches that would hold the first number of samples hold
-    the second. ``requests``: the allocator's own record of so many training steps, after which the probe ends.
+    ``cures`` are names of ``capture/treatments``. ``rebatch``: batches of the first number of samples get the second
+    number. ``requests``: records the allocator during so many training steps, after which the probe ends.
     """
 
     cures: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Texts of files, by absolute path, that stand in for those on the disk, and a treatment without an edit.
+    """Texts that replace files on the disk, by absolute path, and a treatment without an edit.
 
     The baseline has neither.
     """
@@ -91,9 +91,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a step by hand is from: the ``name`` of a function, and ``at`` which place in it a gradient is taken.
+    """The origin of a step in a hand-written loop: a function's ``name`` and the place in it that takes a gradient.
 
-    ``at`` is 0 where the function is called as a whole. ``counts``: as a step, which a gradient beside one does not.
+    ``at`` numbers that place; it is 0 if the function is called as a whole. ``counts`` is False for a gradient that is
+    not a step of its own.
     """
 
     name: str
@@ -103,15 +104,14 @@ class Origin:
 
 @dataclass(frozen=True)
 class Probe:
-    """What one process showed: the time of a steady step and, where they are known, of one of its samples.
+    """The result of one process: the time of a steady step and, if known, of one of its samples.
 
-    ``wall_s`` is the whole process, ``first_step_s`` that until its first step was done, in which most of compiling is.
-    ``losses`` are the scalars of the first steps by name, ``origins`` where each is from, where that is known;
-    ``weights`` stand for them in a script that tells none: steps taken, a digest, and the distance from the weights
-    after the first step.
-    ``failed`` is the last line of what went wrong. ``steps_wanted``: see :func:`wanted`.
-    ``fits`` are the calls of Keras' ``fit`` that it came to, in files by absolute path. ``work`` is what its steps do
-    where that is known: ``TRAINING``, or ``CALLS`` of Keras' ``predict`` or ``evaluate``.
+    ``wall_s`` covers the whole process, ``first_step_s`` the time until its first step ended, which contains most of
+    compiling. ``losses`` are the scalars of the first steps by name, ``origins`` their places if known. ``weights``
+    replace them if a script reports none: steps taken, a digest, and the distance from the weights after the first
+    step. ``failed`` is the last line of the error. ``steps_wanted``: see :func:`required_steps`. ``fits`` are the calls
+    of Keras' ``fit`` that were reached, with absolute paths. ``work`` is what its steps do, if known: ``TRAINING``, or
+    ``CALLS`` of Keras' ``predict`` or ``evaluate``.
     """
 
     folder: Path
@@ -140,7 +140,7 @@ def run(
     seed: int = 0,
     tick: Callable[[float], None] | None = None,
 ) -> Probe:
-    """Runs one probe into ``folder``, at most ``limit_s`` long. What it writes goes to a scratch folder."""
+    """Runs one probe into ``folder`` for at most ``limit_s``. Files that it writes go to a scratch folder."""
     folder.mkdir(parents=True)
     scratch = folder / "scratch"
     scratch.mkdir()
@@ -156,7 +156,7 @@ def run(
     environment[probe.VARIABLE] = str((folder / "plan.json").resolve())
     environment.setdefault("PYTHONHASHSEED", str(seed))
     environment[MARK] = mark = uuid.uuid4().hex
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the interpreter would write it beside the user's files
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # else the interpreter would write bytecode beside the user's files
     start_ns = time.perf_counter_ns()
     about = launch.begun(folder, launch.command(script.target, script.arguments, script.module), start_ns)
     with tempfile.TemporaryFile() as printed, _input(script.stdin) as given:
@@ -174,13 +174,13 @@ def run(
     code = child.returncode
     launch.ended(folder, about, code, end_ns)
     failed = None if overdue or code == 0 else _reason(tail, code)
-    shutil.rmtree(scratch, ignore_errors=True)  # weights, mostly
+    shutil.rmtree(scratch, ignore_errors=True)  # mostly weights
     temporary.remove(folder, before)
     return read(folder, (end_ns - start_ns) / 1e9, overdue, failed, rule.later)
 
 
 def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: bool = False) -> Probe:
-    """What the recording of a probe says."""
+    """The result of a probe, from its recording."""
     try:
         trace = build.load(folder)
     except InputError as error:
@@ -218,9 +218,9 @@ def _fits(trace: Trace) -> Iterator[Place]:
 
 
 def _by_step(losses: list[Mapping[str, float]], trace: Trace) -> tuple[Mapping[str, float], ...]:
-    """The losses in the place of their step: an execution of several batches tells of its last.
+    """The losses by step; an execution of several batches reports its last one.
 
-    Of these only whole executions of the first epoch, since the last of an epoch may hold fewer.
+    Of these only whole executions of the first epoch, because the last of an epoch may hold fewer batches.
     """
     fits = trace.events_of("loop")
     several = max((executions(fit) for fit in fits if fit.name == "fit"), default=1)
@@ -233,9 +233,9 @@ def _by_step(losses: list[Mapping[str, float]], trace: Trace) -> tuple[Mapping[s
 
 
 def pace(trace: Trace, later: bool = False) -> tuple[float | None, float | None]:
-    """Mean ms of a steady step and of one of its samples; None for what is not known.
+    """Mean ms of a steady step and of one of its samples; None if unknown.
 
-    ``later``: without the first epoch's steps, or the first half where no epochs can be told apart.
+    ``later``: without the first epoch's steps, or without the first half if epochs cannot be told apart.
     """
     steps = trace.steps
     counted = steps.steady
@@ -250,9 +250,9 @@ def pace(trace: Trace, later: bool = False) -> tuple[float | None, float | None]
 
 
 def wanted(trace: Trace) -> int:
-    """Steps in which what makes a step long now and then happens ``OFTEN`` times; 0 where the steps are even.
+    """The number of steps that contains ``MIN_LONG_STEPS`` long ones; 0 if the steps are even.
 
-    A function that is traced again for every twentieth step has hardly been in a probe of thirty.
+    A probe of thirty steps hardly contains a function that is traced again in every twentieth step.
     """
     steps = trace.steps
     if not steps.steady.any():
@@ -270,7 +270,7 @@ def wanted(trace: Trace) -> int:
 def _wait(
     child: subprocess.Popen[bytes], limit_s: float, tick: Callable[[float], None] | None, printed: IO[bytes]
 ) -> bool:
-    """Waits for the process, at most ``limit_s``; whether that was not enough."""
+    """Waits for the process, at most ``limit_s``; returns whether that was too short."""
     begun = time.monotonic()
     while True:
         try:
@@ -283,11 +283,11 @@ def _wait(
             if spent > limit_s:
                 return True
             if os.fstat(printed.fileno()).st_blocks * 512 > MOST_PRINTED_BYTES:
-                os.ftruncate(printed.fileno(), 0)  # what comes next lies behind a hole, which takes no room
+                os.ftruncate(printed.fileno(), 0)  # later output is written behind a hole, which takes no room
 
 
 def _end(child: subprocess.Popen[bytes], mark: str) -> None:
-    """Ends the process and all that it started, those too that have left its group."""
+    """Ends the process and all processes that it started, including those that left its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
@@ -299,7 +299,7 @@ def _end(child: subprocess.Popen[bytes], mark: str) -> None:
 
 @contextlib.contextmanager
 def _told_to_end() -> Iterator[None]:
-    """A SIGTERM or SIGHUP to us would leave the probe running: it is ended first."""
+    """Ends the probe first if this process gets a SIGTERM or SIGHUP, which would leave the probe running."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -312,7 +312,7 @@ def _told_to_end() -> Iterator[None]:
         yield
     except _Told as told:
         signal.signal(told.number, previous[signal.Signals(told.number)])
-        os.kill(os.getpid(), told.number)  # now that nothing is left behind
+        os.kill(os.getpid(), told.number)  # the probe has ended by now
         raise
     finally:
         for number, handler in previous.items():
@@ -320,7 +320,7 @@ def _told_to_end() -> Iterator[None]:
 
 
 class _Told(BaseException):
-    """The signal that told us to end; no exception of anybody else's to catch."""
+    """The signal that ended us; not an exception that other code could catch."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -329,7 +329,8 @@ class _Told(BaseException):
 
 @contextlib.contextmanager
 def _input(content: bytes | None) -> Iterator[Any]:
-    with tempfile.TemporaryFile() as file:  # also for nothing: in some containers /dev/null is a plain file, with text
+    # Also for empty input: in some containers /dev/null is a plain file with text.
+    with tempfile.TemporaryFile() as file:
         file.write(content or b"")
         file.seek(0)
         yield file

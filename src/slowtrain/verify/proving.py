@@ -1,4 +1,4 @@
-"""One candidate against the script as it is: what ``fix`` asks of each cure, and ``verify`` of somebody's own idea."""
+"""Proves one candidate against the unchanged script: for each cure of ``fix``, and for ``verify``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_DIGITS = 9  # of a line's number
 def prove(
     bench: Bench, files: Files, name: str, scope: str, effect: Effect | None, cures: tuple[str, ...] = ()
 ) -> Proof:
-    """Baseline and candidate in turn. Raises ``InputError`` where the script does not run as it is."""
+    """Runs baseline and candidate alternately. Raises ``InputError`` if the unchanged script does not run."""
     begun = time.monotonic()
     limits = foretold(bench, files)
     placed = _placed(cures)
@@ -57,13 +57,13 @@ def prove(
 
 
 def own(script: Script) -> Iterator[Source]:
-    """The text of the script, and of its own modules."""
+    """The sources of the script and of its own modules."""
     file = modules.main(script.target) if script.module else None
     return project(str(file or script.target))
 
 
 def foretold(bench: Bench, files: Files | None = None) -> tuple[str, ...]:
-    """What the script, or a candidate, does that no probe can keep from happening: told before anything runs."""
+    """Side effects of the script, or of a candidate, that no probe can prevent; reported before anything runs."""
     sources = list(own(bench.script))
     sources += [s for file, text in (files.texts() if files else {}).items() if (s := parse(file, text)) is not None]
     found = {f"{os.path.relpath(s.file)}:{line} {words}": None for s in sources for line, words in beyond(s)}
@@ -73,7 +73,7 @@ def foretold(bench: Bench, files: Files | None = None) -> tuple[str, ...]:
 
 
 def judged(name: str, says: str, effect: Effect | None, predicted: Saving | None, trial: Trial) -> Attempt:
-    """Kept where it is better and keeps what it promises of the loss."""
+    """An attempt that is kept if the candidate is faster and keeps its promise about the loss."""
     verdict, parity = trial.verdict(effect), trial.parity(effect)
     kept, why = False, trial.failed or ""
     if verdict is not None and not trial.failed:
@@ -84,7 +84,7 @@ def judged(name: str, says: str, effect: Effect | None, predicted: Saving | None
 
 
 def differing(trial: Trial, effect: Effect | None) -> Iterator[str]:
-    """That the baselines of ``trial`` are not the same to the bit, if they are the script as it is."""
+    """Says that the baselines of ``trial`` differ from each other, if they are the unchanged script."""
     if trial.pairs and (own := trial.parity(effect).own):
         yield f"two runs of the script as it is differ: {own}"
 
@@ -104,7 +104,7 @@ def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
 
 
 def treatments(says: str) -> tuple[str, ...]:
-    """Their names, as given with commas. Raises ``InputError`` for one that there is not, or whose line has no map."""
+    """Parses names separated by commas. Raises ``InputError`` for an unknown one, or one whose line has no map."""
     names = tuple(dict.fromkeys(n.strip() for n in says.split(",") if n.strip()))
     unknown = [n for n in names if n not in TREATMENTS and n.partition("@")[0] not in PLACED]
     if unknown or not names:
@@ -118,7 +118,7 @@ def treatments(says: str) -> tuple[str, ...]:
 
 
 def _misplaced(at: str) -> str:
-    """Why ``at``, ``FILE:LINE``, is not the place of one ``map``; nothing where it is."""
+    """Why ``at``, ``FILE:LINE``, is not the place of exactly one ``map``; empty if it is."""
     file, _, line = at.rpartition(":")
     if not file or not line.isascii() or not line.isdigit() or len(line) > MOST_DIGITS:
         return "no line is named"
@@ -131,12 +131,12 @@ def _misplaced(at: str) -> str:
 
 
 def _placed(cures: Sequence[str]) -> list[str]:
-    """Those of a line. They are caches, whose gain the first pass over the data does not show."""
+    """Treatments of a line. They are caches, whose gain does not show in the first pass over the data."""
     return [c for c in cures if c.partition("@")[0] in PLACED]
 
 
 def _missed(trial: Trial, placed: Sequence[str]) -> Iterator[str]:
-    """Treatments of a line that the candidate never came to: what was measured is the script as it is."""
+    """Treatments of a line that the candidate never reached, so that the unchanged script was measured."""
     if placed and trial.pairs:
         trace = build.load(trial.pairs[-1][1].folder)
         missed = [one for one in placed if not trace.fact(f"treated {one}")]

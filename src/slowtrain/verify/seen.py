@@ -1,4 +1,4 @@
-"""The script as it is now, diagnosed, and how long measuring it takes."""
+"""A diagnosed run of the present script, and the time that measuring it takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEWEST = 3  # pairs for which there must be time
 
 @dataclass(frozen=True)
 class Seen:
-    """A diagnosed run of the script as it is now."""
+    """A diagnosed run of the script in its present state."""
 
     probe: Probe
     trace: Trace
@@ -22,7 +22,7 @@ class Seen:
 
     @property
     def comes_to_the_second_pass(self) -> bool:
-        """Whether a probe comes to the second pass over the data, which is the first that a cache serves."""
+        """Whether a probe reaches the second pass over the data, which is the first that a cache serves."""
         steps = self.trace.steps
         if not self.probe.stopped or not len(steps):
             return True
@@ -31,7 +31,7 @@ class Seen:
 
 
 def least_s(seen: Seen, rule: Rule, scope: str, pairs: int = FEWEST) -> float:
-    """What so few pairs take; of the fewest that can tell anything, unless said otherwise."""
+    """The time in s for that many pairs; by default for the smallest number that can decide."""
     whole = seen.probe.wall_s
     start = seen.probe.first_step_s or whole
     return 2 * pairs * (whole if scope == "run" or not rule.seconds else min(start + rule.seconds, whole))

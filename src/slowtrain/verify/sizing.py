@@ -1,4 +1,4 @@
-"""Probes for ``slowtrain memory`` and ``slowtrain batch``: the allocator's record at some batches, steps at others."""
+"""Probes for ``slowtrain memory`` and ``slowtrain batch``: allocator records at some batches, step times at others."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 
 PLACEHOLDER = "{batch}"  # in the script's arguments
-FIRST_BATCH = 16  # where the placeholder leaves the choice to us
-STEPS = 3  # the first makes the optimizer's variables, the second and third are alike
+FIRST_BATCH = 16  # used if the placeholder leaves the choice to us
+STEPS = 3  # the first creates the optimizer's variables, the second and third are alike
 LEAST_LEFT_S = 20.0
 LONGEST_S = 600.0
 MOST_ROUNDS = 4
-REACH = 2.2  # times the largest measured batch: further a line is not followed without another probe
-# TensorFlow's CPU allocator of the same kind as a GPU's. With oneDNN it ends the process where memory is exhausted. One
-# thread begins the ops of a GPU, whose kernels TensorFlow counts as inexpensive (op_kernel.cc, OpKernel's constructor);
-# with several, as on a CPU, their order is another in each run, and with it what fits.
+REACH = 2.2  # times the largest measured batch: beyond it a line needs another probe
+# Makes TensorFlow's CPU allocator one of the same kind as a GPU's. With oneDNN the process ends if memory is exhausted.
+# One thread starts the ops of a GPU, whose kernels TensorFlow counts as inexpensive (op_kernel.cc, OpKernel's
+# constructor). With several threads, as on a CPU, their order changes from run to run, and with it what fits.
 ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_NUM_INTEROP_THREADS": "1"}
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 BACKENDS = {"jax": "JAX", "torch": "PyTorch"}
 UNTRAINED = "takes no training step, so there is nothing to measure"
-SPARE_SHARE = 0.8  # of the host's free memory, that a probe on the CPU may take
+SPARE_SHARE = 0.8  # of the host's free memory that a probe on the CPU may take
 
 
 @dataclass(frozen=True)
 class Recorded:
     """One probe: the allocator's record at ``batch``, and bytes of variables by kind.
 
-    ``limit_bytes``: what the allocator may take, where it tells; ``card_bytes``: of how much.
+    ``limit_bytes``: the allocator's limit, if it reports one; ``card_bytes``: the card's memory.
     """
 
     batch: int
@@ -62,13 +62,13 @@ class Recorded:
 
 
 class NoRecord(InputError):
-    """What computes the script's steps has no allocator that keeps a record: they can be timed, and no more."""
+    """The script's framework has no allocator that keeps a record, so that only steps can be timed."""
 
 
 class Sizing:
-    """Runs the script at one batch size and another. ``facts`` are those of the first probe.
+    """Runs the script at different batch sizes. ``facts`` are those of the first probe.
 
-    ``texts`` stand in for files on the disk, by absolute path, as in a candidate.
+    ``texts`` replace files on the disk, by absolute path, as in a candidate.
     """
 
     def __init__(self, bench: Bench, texts: Mapping[str, str] | None = None) -> None:
@@ -81,16 +81,16 @@ class Sizing:
         self._number = 0
 
     def first(self) -> Recorded:
-        """The script as it is. Raises ``InputError`` where it does not train, or its batch is not known.
+        """Records the unchanged script. Raises ``InputError`` if it does not train, or if its batch is unknown.
 
-        ``NoRecord``: its own batch is known, and no memory.
+        Raises ``NoRecord`` if the batch is known but memory is not.
         """
         found = self._record(self.own or None, "the script as it is")
         self.own = found.batch
         return found
 
     def at(self, batch: int) -> Recorded:
-        """Raises ``InputError`` where the batch cannot be changed from outside."""
+        """Records another batch. Raises ``InputError`` if the batch cannot be changed from outside."""
         found = self._record(batch, f"a batch of {batch}")
         if found.batch != batch:
             raise InputError(
@@ -140,7 +140,7 @@ class Sizing:
     def run(
         self, batch: int | None, what: str, treatment: Treatment, rule: Rule, longest_s: float = LONGEST_S
     ) -> Probe:
-        """One process at that batch; None: as the script is."""
+        """Runs one process at that batch; None means the script's own."""
         bench = self.bench
         script = bench.script
         if batch is not None and self.given:
@@ -157,7 +157,7 @@ class Sizing:
 
 
 def measure(sizing: Sizing, pool: Pool | None) -> Sized:
-    """Two probes, and, where the answer lies far beyond them, more on the way to it while there is time."""
+    """Measures two batches and, if the answer lies far beyond them, more on the way to it while there is time."""
     if len(sizing.recorded) < 2:
         first = sizing.recorded[0] if sizing.recorded else sizing.first()
         sizing.at(first.batch // 2 if first.batch >= 2 * FIRST_BATCH else 2 * first.batch)
@@ -171,13 +171,13 @@ def measure(sizing: Sizing, pool: Pool | None) -> Sized:
         try:
             sizing.at(step)
         except InputError:
-            break  # the data has no more, or this computer has less memory than the card: what is known stands
+            break  # the data or this computer's memory ends here: what is known stands
         found = sized([r.measured for r in sizing.recorded])
     return found
 
 
 def given_out(sizing: Sizing, device: Device | None) -> Device | None:
-    """The device as the script's framework gives out its memory: sizes of cards are what TensorFlow takes of them."""
+    """The device as the script's framework uses it: sizes of cards in the table are what TensorFlow uses of them."""
     first = sizing.recorded[0] if sizing.recorded else None
     if device is None or device.known == "given" or first is None or not first.card_bytes or not first.limit_bytes:
         return device
@@ -190,12 +190,12 @@ def given_out(sizing: Sizing, device: Device | None) -> Device | None:
 
 
 def spare_bytes() -> int:
-    """What a probe on the CPU may take of the memory that is free here, within what a container leaves."""
+    """Host memory that a probe on the CPU may take, within the container's limit."""
     return int((free_bytes() or 0) * SPARE_SHARE)
 
 
 def _next(reached: int, largest: int) -> int | None:
-    """The next batch to measure on the way from ``reached`` to ``largest``; None where that is near enough."""
+    """The next batch to measure between ``reached`` and ``largest``; None if the distance is small enough."""
     if largest < 1 or reached * 0.6 <= largest <= reached * REACH:
         return None
     if largest < reached:
@@ -204,18 +204,18 @@ def _next(reached: int, largest: int) -> int | None:
 
 
 def time_for(sizing: Sizing, batch: int) -> bool:
-    """Whether a probe of that batch is likely to end in time: steps grow with their batch, the rest does not."""
+    """Whether a probe of that batch is likely to end in time: steps grow with the batch, the rest does not."""
     last = max(sizing.recorded, key=lambda r: r.batch)
     return sizing.bench.left_s > last.seconds * max(batch / last.batch, 1.0)
 
 
 def computing(trace: Trace) -> str:
-    """The framework that takes the steps, as Keras names it."""
+    """The framework that takes the steps, by Keras' name for it."""
     return "jax" if trace.on_jax else trace.fact("keras", "backend") or "tensorflow"
 
 
 def _records(folder: Path, backend: str) -> dict[str, Record]:
-    """By the allocator's name; of JAX those of its GPU alone, since its CPU has none."""
+    """Records by the allocator's name; for JAX only its GPU's, because its CPU has none."""
     where = {"tensorflow": FOLDER, "jax": JAX_FOLDER}.get(backend)
     file = record.find(folder / where) if where is not None else None
     found = record.read(file, folder / FOLDER / GRAPH) if file is not None else {}
@@ -223,13 +223,16 @@ def _records(folder: Path, backend: str) -> dict[str, Record]:
 
 
 def _of_gpu(allocator: str) -> bool:
-    """``GPU_0_bfc``; and not pinned memory of the host's, ``xla_gpu_host_bfc`` or ``bfc_cpu_allocator_for_gpu``."""
+    """True for ``GPU_0_bfc``;
+
+    False for page-locked host memory (``xla_gpu_host_bfc``, ``bfc_cpu_allocator_for_gpu``).
+    """
     name = allocator.lower()
     return "gpu" in name and "cpu" not in name and "host" not in name
 
 
 def batch_of(trace: Trace) -> int:
-    """Samples of a step, as most of its steps have them; 0 where they do not tell."""
+    """Samples per step, of most steps; 0 if unknown."""
     sizes = np.asarray(trace.steps.size)
     sizes = sizes[sizes > 0]
     if not len(sizes):
@@ -239,7 +242,7 @@ def batch_of(trace: Trace) -> int:
 
 
 def recording(probe: Probe, target: str) -> Trace:
-    """Raises ``InputError`` where the probe left none."""
+    """The probe's trace. Raises ``InputError`` if the probe left none."""
     try:
         return build.load(probe.folder)
     except InputError as error:

@@ -1,11 +1,11 @@
-"""What a few ratios are worth: an interval that stays true although somebody looked after every pair.
+"""The interval of a few ratios, which stays valid although it is looked at after every pair.
 
-A pair is one process of the baseline and one of the candidate, run after each other; its value is the logarithm of
-the ratio of their times. Steps inside one process are not independent, so that only processes count. The interval is
-Student's, of the mean logarithm, at a level so small that all looks together err in at most 5 % of comparisons
-(Pocock's boundary, "Group sequential methods in the design and analysis of clinical trials", Biometrika 64, 1977).
-Below six pairs both sides are taken as samples of their own (Welch): pairing halves the degrees of freedom, which
-matters more then than what the machine does to both.
+A pair is one process of the baseline and one of the candidate, run after each other. Its value is the logarithm of the
+ratio of their times. Steps inside one process are not independent, so only processes count. The interval is Student's,
+of the mean logarithm, at a level at which all looks together err in at most 5 % of comparisons (Pocock's boundary,
+"Group sequential methods in the design and analysis of clinical trials", Biometrika 64, 1977). Below six pairs both
+sides are separate samples (Welch): pairing halves the degrees of freedom, which then costs more than the shared
+influence of the machine.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from slowtrain.values import dataclass
 
-LOOKS = (3, 4, 5, 6, 8, 10, 12, 15, 20)  # pairs after which it is decided
-PAIRED = 6  # pairs from which on their differences are the sample
-# The level of each look. Of 40,000 simulated comparisons of equal normal variables at most 5.2 % were outside at any of
-# the nine looks, however alike the two of a pair are and however different the two spreads (tests/verify).
+LOOKS = (3, 4, 5, 6, 8, 10, 12, 15, 20)  # numbers of pairs after which the interval is looked at
+PAIRED = 6  # number of pairs from which on their differences are the sample
+# The level of each look. In 40,000 simulated comparisons of equal normal variables at most 5.2 % were outside at any of
+# the nine looks, for any correlation of a pair and any two spreads (tests/verify).
 LEVEL = 0.009
 LEAST = 1.02  # a smaller speed-up is no reason to change a script
 BETTER, NO_BETTER, UNKNOWN = "better", "no better", "cannot tell"
@@ -28,7 +28,7 @@ BETTER, NO_BETTER, UNKNOWN = "better", "no better", "cannot tell"
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as fast: the geometric mean of the pairs' ratios, with its interval (95 % over all looks)."""
+    """The speed-up: geometric mean of the pairs' ratios, with its interval (95 % over all looks)."""
 
     speedup: float
     low: float
@@ -43,24 +43,24 @@ class Ratio:
 
 
 def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
-    """Of ``(baseline, candidate)`` times, at least one; the interval has no bounds below three pairs."""
+    """The ratio of ``(baseline, candidate)`` times; needs one pair. Below three pairs the interval is unbounded."""
     before, after = [math.log(b) for b, _ in pairs], [math.log(a) for _, a in pairs]
     mean, n = statistics.fmean(before) - statistics.fmean(after), len(pairs)
     if n < LOOKS[0]:
         return Ratio(math.exp(mean), 0.0, math.inf, n)
     half = _paired(before, after) if n >= PAIRED else _apart(before, after)
-    # Above e^700 there are no numbers; nobody's script gets that much faster.
+    # e^700 is near the largest floating-point number.
     return Ratio(math.exp(mean), math.exp(max(mean - half, -700)), math.exp(min(mean + half, 700)), n)
 
 
 def _paired(before: Sequence[float], after: Sequence[float]) -> float:
-    """Half the interval from the differences of the pairs."""
+    """Half the interval, from the differences of pairs."""
     spread = statistics.stdev(b - a for b, a in zip(before, after, strict=True))
     return quantile(1 - LEVEL / 2, len(before) - 1) * spread / math.sqrt(len(before))
 
 
 def _apart(before: Sequence[float], after: Sequence[float]) -> float:
-    """Half the interval from two samples with spreads of their own (Welch and Satterthwaite)."""
+    """Half the interval, from two samples with separate spreads (Welch and Satterthwaite)."""
     n = len(before)
     one, other = statistics.variance(before) / n, statistics.variance(after) / n
     if one + other == 0.0:
@@ -70,13 +70,13 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def decided(found: Ratio) -> bool:
-    """Whether no further pair is needed: the answer is there, or there are no more looks."""
+    """Whether no further pair is needed: the answer is clear, or no looks are left."""
     return found.pairs >= LOOKS[-1] or (found.pairs in LOOKS and found.outcome != UNKNOWN)
 
 
 @functools.lru_cache(maxsize=256)
 def quantile(probability: float, freedom: int) -> float:
-    """Student's t with ``freedom`` degrees of freedom: the value below which ``probability`` (above a half) lies."""
+    """Student's t with ``freedom`` degrees of freedom: the value below which ``probability`` (above 0.5) lies."""
     low, high = 0.0, 1e6
     for _ in range(200):
         middle = (low + high) / 2

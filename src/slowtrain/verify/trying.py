@@ -1,7 +1,7 @@
-"""Batches beyond the forecast, tried: a few steps under the device's limit, where this computer can give as much.
+"""Tries batches beyond the forecast: a few steps under the device's limit, if this computer has as much memory.
 
-Which of its ops a run begins first differs from run to run, so a forecast that has to hold in every order is low.
-TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside.
+The order in which a run starts its ops differs from run to run, so a forecast that holds in every order is low.
+TensorFlow's CPU allocator is of the same kind as a card's, and its limit can be set from outside.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from slowtrain.verify import circumstances
 from slowtrain.verify.probes import Rule, Treatment
 from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, recording, spare_bytes, time_for
 
-OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
+OUTWARD = 1.04  # times the batch, then its square, and so on, until a batch does not fit
 FURTHEST = 1.4
 BRACKET = 0.01
-# What fits once may not fit the next time: ops come in another order beside other work than alone, and pieces of memory
-# fall differently at every size. ``language_model`` of clinic/memory_models.py does not fit 1 GiB with 606 to 620
-# samples, and does with 604 and with 624 to 664; with 612 it does beside busy cores.
-BELOW = 0.99  # of the largest that fitted once: it has to fit in every circumstance
-ANSWER = 0.985  # of that: the answer, which has to do so itself
-ROUNDS = 3  # of all circumstances, that the answer has to fit in: with one, three of 37 answers failed later in a run
-CLEAR = 0.99  # of the least that failed
-LOWER = 0.98  # times what did not
+# A batch that fits once may not fit the next time: other load changes the order of ops, and pieces of memory fall
+# differently at every size. ``language_model`` of clinic/memory_models.py does not fit 1 GiB with 606 to 620 samples,
+# but does with 604 and with 624 to 664; with 612 it fits beside busy cores.
+BELOW = 0.99  # of the largest batch that fitted once: it has to fit in every circumstance
+ANSWER = 0.985  # of that batch: the answer, which has to fit itself
+# Repetitions of all circumstances in which the answer has to fit; with one, three of 37 answers failed in a later run.
+ROUNDS = 3
+CLEAR = 0.99  # of the smallest batch that failed
+LOWER = 0.98  # times the batch that did not fit
 LONGEST_S = 240.0  # requests that find no memory wait ten seconds each, and a busy computer takes twice as long
 
 
 @dataclass(frozen=True)
 class Tried:
-    """``batch`` is the forecast, or less, where nothing else was seen to fit. ``runs``: batches, whether they did."""
+    """``batch`` is the forecast, or less if nothing else was seen to fit. ``runs``: (batch, whether it fitted)."""
 
     batch: int
     runs: tuple[tuple[int, bool], ...] = ()
@@ -42,19 +43,19 @@ Runs = list[tuple[int, bool]]
 
 
 def possible(sizing: Sizing, pool: Pool) -> bool:
-    """Whether the requests were a CPU's, and this computer has as much memory free as the device has in all.
+    """Whether the requests were a CPU's, and this computer has as much free memory as the device in total.
 
-    JAX could be told its share of a GPU, but is not: its executions fail unseen until somebody waits for them, and XLA
-    makes another program where it has less memory.
+    JAX's share of a GPU could be limited but is not: its executions fail unnoticed until something waits for them, and
+    XLA builds another program if it has less memory.
     """
     on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator
     return on_cpu and pool.limit_bytes <= spare_bytes()
 
 
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
-    """From the forecast outwards, then between what fitted and what did not, then what fits in every circumstance.
+    """Searches upwards from the forecast, then between fitting and failing batches, then for one that always fits.
 
-    All this while there is time; without it the forecast stands, below what failed.
+    Ends when the time is over. Without time the forecast stands, below what failed.
     """
     runs: Runs = []
     batch = None
@@ -65,7 +66,7 @@ def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
 
 
 def _furthest(sizing: Sizing, pool: Pool, forecast: int, runs: Runs) -> int:
-    """The batch to begin with when asking what always fits: below what fitted once, or the forecast."""
+    """The batch to begin with in the search for what always fits: below what fitted once, or the forecast."""
     low, high, factor = forecast, 0, OUTWARD
     while not high and time_for(sizing, int(low * factor)):
         at = max(int(low * factor), low + 1)
@@ -80,9 +81,9 @@ def _furthest(sizing: Sizing, pool: Pool, forecast: int, runs: Runs) -> int:
 
 
 def _settled(sizing: Sizing, pool: Pool, sure: int, runs: Runs) -> int | None:
-    """Just below a batch that fits in every circumstance, and does so itself again and again.
+    """Just below a batch that fits in every circumstance, and fits itself repeatedly.
 
-    None where there is no time to tell.
+    None if there is no time to decide.
     """
     while sure > 1:
         answer = max(_clear(int(sure * ANSWER), runs), 1)
@@ -111,7 +112,7 @@ def _reached(sizing: Sizing, pool: Pool, batch: int, runs: Runs) -> bool:
 
 
 def _fits(sizing: Sizing, pool: Pool, batch: int, runs: Runs, circumstance: str = circumstances.ALONE) -> bool:
-    """Raises ``InputError`` where no step took so many samples."""
+    """Whether one run fits. Raises ``InputError`` if no step took so many samples."""
     limit = pool.limit_bytes >> 20
     treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
     what = f"whether a batch of {batch} fits {limit:,} MiB, {circumstance}"
@@ -120,7 +121,7 @@ def _fits(sizing: Sizing, pool: Pool, batch: int, runs: Runs, circumstance: str 
     fitted = probe.failed is None
     if fitted:
         trace = recording(probe, sizing.bench.script.target)
-        fitted = not probe.stopped or trace.fact("stopped_ns") is not None  # else its time was over: it waits
+        fitted = not probe.stopped or trace.fact("stopped_ns") is not None  # else it ran out of time while waiting
         if fitted and batch_of(trace) != batch:
             raise InputError(f"no step took {batch:,} samples")
     runs.append((batch, fitted))

@@ -1,12 +1,12 @@
-"""Watches a run in progress: each look at its recording gives a :class:`~slowtrain.model.frame.Frame`.
+"""Watches a run in progress: each look at its recording gives a :class:`Frame`.
 
-    sight.py      what one look measures: step times, where they go, memory, progress
-    alerts.py     the rules by which an alert arises and ends; all of them
-    examining.py  the diagnosis of the recording so far, now and then, in a process of its own
-    telling.py    alerts to a Python callable or a command
-    prometheus.py frames as metrics
+    recording_look.py          what one look measures: step times, their parts, memory, progress
+    alert_rules.py             all rules by which an alert begins and ends
+    background_diagnosis.py    the diagnosis of the recording so far, at intervals, in its own process
+    alert_delivery.py          passes alerts to a Python callable or a command
+    prometheus_metrics.py      frames as metrics
 
-It only reads. What a look costs does not grow with the run.
+It only reads. The cost of a look does not grow with the run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ OVER = (State.ENDED, State.LOST)
 
 
 class Watch:
-    """``window_s``: what "now" means. ``examine``: whether the recording is examined for causes now and then.
+    """``window_s``: the length of "now". ``examine``: whether the recording is diagnosed at intervals.
 
-    Raises ``InputError`` at the first look where there is no recording.
+    The first look raises ``InputError`` if there is no recording.
     """
 
     def __init__(self, folder: Path, *, window_s: float = 30.0, examine: bool = True) -> None:
@@ -36,7 +36,7 @@ class Watch:
         self.examining = Examining(folder) if examine else None
 
     def look(self) -> Frame:
-        """One look, and the alerts as they stand then."""
+        """Takes one look; returns its frame with the current alerts."""
         sight = self.looking.look()
         told = None
         if self.examining is not None:

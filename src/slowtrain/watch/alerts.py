@@ -1,7 +1,7 @@
-"""When an alert arises and when it is over: all rules, each with its reason.
+"""When an alert begins and ends: all rules, each with its reason.
 
-Rules look at one :class:`~slowtrain.watch.sight.Sight` and are cheap. What takes the whole recording (drift, leaks) is
-said by its causes, which :mod:`~slowtrain.watch.examining` asks now and then; those alerts come here too.
+Rules look at one :class:`RecordingLook` and are cheap. What needs the whole recording (drift, leaks) comes from the
+causes, which ``background_diagnosis`` runs at intervals; those alerts are kept here as well.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from slowtrain.values import dataclass
 from slowtrain.watch.examining import Told
 from slowtrain.watch.sight import Sight
 
-MOST_ALERTS = 40  # kept; the oldest that are over go first
-HELD_MS = 15_000.0  # an alert that stays away so long is over: figures swing around a threshold
+MOST_ALERTS = 40  # that are kept; the oldest ended ones are dropped first
+HELD_MS = 15_000.0  # an alert ends after this time without its condition, because figures oscillate around a threshold
 
-# A stall: longer than people wait without asking, than steps of the run ever took, than any pause in it so far.
+# A stall is longer than people wait without asking, than any steps of the run took, and than any earlier pause in it.
 STALL_MS, STALL_STEPS, STALL_PAUSES = 10_000.0, 20.0, 3.0
-# Steps that take a quarter longer than in the first stretch of the run, and nearly all of them longer than nearly all
-# of that stretch, so that noise of any shape does not do it.
+# Steps take a quarter longer than in the first stretch of the run, and nearly all are longer than nearly all of that
+# stretch, so that noise of any kind does not trigger it.
 SLOWER, SLOWER_LATELY_S, SLOWER_FIRST_S, SLOWER_LEAST_S = 1.25, 60.0, 60.0, 180.0
-SETTLING_S = 30.0  # of the first stretch: warm-up, the profiler's windows
+SETTLING_S = 30.0  # at the beginning of the first stretch: warm-up, the profiler's windows
 LEAST_BINS = 10
-# A third of the step is what overlapping input with computing could save; less is for the report.
+# Overlapping input with computing could save a third of the step; a smaller gain is left to the report.
 INPUT_SHARE, GPU_SHARE = 0.33, 0.5
 LEAST_READINGS = 10
-# Memory: one per cent of room is what the system's killer waits for, give or take; five leave time to act.
+# At about one per cent of free memory the system's killer acts; at five there is time to react.
 ROOM_SHARE, MEMORY_SPAN_S, MEMORY_BINS, GREW_SHARE, GREW_BYTES = 0.05, 1_800.0, 8, 0.03, 64e6
 MEMORY_LEAST_S = 300.0
-FAR_MS = 6 * 3_600_000.0  # when the run does not say how long it is: what fills later is for the report
-DISK_BYTES = float(1 << 30)  # a checkpoint or two
+FAR_MS = 6 * 3_600_000.0  # if the length of the run is unknown, later exhaustion is left to the report
+DISK_BYTES = float(1 << 30)  # room for a checkpoint or two
 
-LOOKS = 3  # in a row, before what swings is told
+LOOKS = 3  # in a row, before an oscillating condition is reported
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``looks``: how many looks in a row have to agree."""
+    """``looks``: how many consecutive looks have to agree."""
 
     id: str
     judge: Callable[[Sight], Alert | None]
     looks: int = 1
-    lasting: bool = False  # it is never over: what happened stays so
+    lasting: bool = False  # it never ends, because what happened cannot be undone
 
 
 def _alert(sight: Sight, name: str, says: str, *, urgent: bool = False, **numbers: float) -> Alert:
@@ -64,7 +64,7 @@ def stall(sight: Sight) -> Alert | None:
     usual = frame.step.run_ms or 0.0
     pause = history.longest_gap_ns / 1e6
     if not pause:
-        return None  # the second step has yet to end: it may be one of minutes, or be compiled again
+        return None  # the second step has not ended yet: it may take minutes, or be compiled again
     if quiet < max(STALL_MS, STALL_STEPS * usual, STALL_PAUSES * pause):
         return None
     says = (
@@ -81,7 +81,7 @@ def stall(sight: Sight) -> Alert | None:
 
 
 def slower_steps(sight: Sight) -> Alert | None:
-    """The cheap sign; ``drift/growing-step`` says why, once the recording has been examined."""
+    """The cheap test; ``drift/growing-step`` explains the growth after the recording has been diagnosed."""
     history, frame = sight.history, sight.frame
     if history is None or frame.state is not State.RUNNING:
         return None
@@ -126,7 +126,7 @@ def nonfinite(sight: Sight) -> Alert | None:
 
 
 def memory_full(sight: Sight) -> Alert | None:
-    """Nearly full now, or growing as if it would be within the run."""
+    """Memory is nearly full, or grows so that it will be full within the run."""
     machine, frame = sight.frame.machine, sight.frame
     if machine.rss_bytes is None or machine.limit_bytes is None or machine.available_bytes is None or not sight.alive:
         return None
@@ -152,7 +152,7 @@ def memory_full(sight: Sight) -> Alert | None:
 
 
 def _growth_bytes_s(sight: Sight) -> float | None:
-    """Bytes a second by which the process grows, if it does so all the time and not less towards the end."""
+    """The growth of the process in bytes per second, if it grows all the time and does not slow down at the end."""
     at, values = sight.column("rss_bytes", MEMORY_SPAN_S)
     if len(at) < MEMORY_BINS * 4 or at[-1] - at[0] < MEMORY_LEAST_S:
         return None
@@ -164,7 +164,7 @@ def _growth_bytes_s(sight: Sight) -> float | None:
     if grown < max(GREW_BYTES, GREW_SHARE * level[0]) or any(b < a for a, b in itertools.pairwise(level)):
         return None
     if level[-1] - level[half] < 0.5 * (level[half - 1] - level[0]):
-        return None  # it is filling up, not leaking
+        return None  # it fills up to a limit, it does not leak
     slopes = [(level[j] - level[i]) / (times[j] - times[i]) for i in range(MEMORY_BINS) for j in range(i)]
     return float(halfway(slopes))
 
@@ -194,7 +194,7 @@ def gpu_idle(sight: Sight) -> Alert | None:
         read = [row[i] for row in rows if isinstance(row, list) and len(row) > i and row[i] is not None]
         if len(read) >= LEAST_READINGS:
             busy[i, about.name] = float(np.mean(read))
-    used = {key: mean for key, mean in busy.items() if mean > 0}  # one that the run never touches is none of its own
+    used = {key: mean for key, mean in busy.items() if mean > 0}  # the run does not use a card that it never touches
     if not used:
         return None
     (number, name), share = max(used.items(), key=lambda item: item[1])
@@ -238,7 +238,7 @@ RULES = (
     Rule("input-bound", input_bound, LOOKS),
     Rule("gpu-idle", gpu_idle, LOOKS),
 )
-# What a cause says in full, once it has been asked, need not be said by the cheap sign too.
+# Once a diagnosis has one of these causes, the cheap alert of the same problem is not repeated.
 SAID_BY = {
     "slower-steps": ("drift/growing-step", "drift/slower-epochs"),
     "nonfinite-loss": ("numerics/nonfinite-loss",),
@@ -246,7 +246,7 @@ SAID_BY = {
 
 
 class Book:
-    """The alerts of a run: those that stand, and those that are over."""
+    """The alerts of a run, current and ended."""
 
     def __init__(self) -> None:
         self._standing: dict[str, Alert] = {}
@@ -255,7 +255,7 @@ class Book:
         self._seen_ms: dict[str, float] = {}
 
     def look(self, sight: Sight, told: Told | None) -> tuple[Alert, ...]:
-        """The alerts as they stand after this look: urgent ones first, then the newest; those that are over last."""
+        """The alerts after this look: urgent ones first, then the newest; ended ones last."""
         at_ms = sight.frame.run_ms
         said = {a.id: a for a in told.alerts} if told is not None else {}
         for rule in RULES:
@@ -275,7 +275,7 @@ class Book:
         return (*sorted(shown, key=lambda a: (not a.urgent, -a.at_ms)), *reversed(self._over))
 
     def _stands(self, alert: Alert, at_ms: float) -> None:
-        """A standing alert keeps the moment at which it arose, and has the newest evidence."""
+        """A current alert keeps its beginning and gets the newest evidence."""
         known = self._standing.get(alert.id)
         self._standing[alert.id] = alert if known is None else replace(alert, at_ms=known.at_ms)
         self._seen_ms[alert.id] = at_ms

@@ -1,6 +1,6 @@
-"""The diagnosis of a recording in progress, in a process of its own, so that neither the view nor the run waits for it.
+"""Diagnoses a recording in progress in a separate process, so that neither the view nor the run waits for it.
 
-The same causes as in the report say what is wrong, so that the live view cannot tell another story.
+It runs the same causes as the report, so that the live view cannot contradict the report.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from slowtrain.model import Place
 from slowtrain.model.frame import Alert, Found
 from slowtrain.values import dataclass
 
-FIRST_S = 10.0  # from the first look that shows enough steps
+FIRST_S = 10.0  # after the first look with enough steps
 EVERY_S = 60.0
-COST = 20.0  # the next one comes not before so many times what the last one took
-LONGEST_S = 120.0  # then it is ended: a recording as large as that is for `slowtrain report`
-NICE = 10  # the run goes first
-ALERTING = ("drift", "memory", "numerics")  # families of which each cause is an alert; the others are listed
+COST = 20.0  # the interval to the next diagnosis, in durations of the last one
+LONGEST_S = 120.0  # then it is ended: such a large recording needs `slowtrain report`
+NICE = 10  # the run has priority
+ALERTING = ("drift", "memory", "numerics")  # families whose causes are alerts; other causes are only listed
 COMMAND = "from slowtrain.watch import examining; examining.main()"
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the causes said of the recording when it was ``at_ms`` long."""
+    """What the causes found when the recording was ``at_ms`` long."""
 
     at_ms: float
     alerts: tuple[Alert, ...] = ()
@@ -39,7 +39,7 @@ class Told:
 
 
 class Examining:
-    """Starts an examination when one is due, and takes what it gave. A failed one is left out, never raised."""
+    """Starts a diagnosis when one is due, and collects its result. A failed one is skipped, never raised."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class Examining:
         self._due_s = 0.0
 
     def turn(self, run_ms: float, *, wanted: bool) -> None:
-        """Called at each look."""
+        """Called at each look: starts or collects a diagnosis."""
         at = time.monotonic()
         if self._process is not None:
             self._collect(at)
@@ -70,7 +70,7 @@ class Examining:
                 stdin=subprocess.DEVNULL,
                 stdout=self._answer,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C is ours to pass on
+                start_new_session=True,  # this process handles Ctrl-C
                 env=_environment(),
             )
         except OSError:
@@ -109,7 +109,7 @@ class Examining:
 
 
 def _environment() -> dict[str, str]:
-    """Without what would make a recording of the examination itself."""
+    """The environment without variables that would record the diagnosis itself."""
     return {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
 
 
@@ -127,7 +127,7 @@ def _told(document: dict[str, Any], at_ms: float) -> Told:
 
 
 def examine(folder: Path) -> dict[str, Any]:
-    """What every cause says of the recording so far. Raises ``InputError``."""
+    """The findings of every cause in the recording so far. Raises ``InputError``."""
     from slowtrain import diagnose
     from slowtrain.checkup import checkup
     from slowtrain.trace import build
@@ -151,7 +151,7 @@ def examine(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """In the process of its own: the folder is the only argument, the answer goes to standard output."""
+    """Runs in the separate process: the folder is the only argument, the result goes to standard output."""
     with contextlib.suppress(OSError):
         os.nice(NICE)
     try:

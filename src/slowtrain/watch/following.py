@@ -1,8 +1,7 @@
-"""Watches a recording for the process that makes it, from a process beside it: a look costs that one's processor time.
+"""Watches a recording from a separate process, on behalf of the process that makes it, which saves its processor time.
 
-    python -c "from slowtrain.watch import following; following.main()" FOLDER SECONDS PARENT
-
-It writes each frame as a line of JSON, and ends with the recording or with its parent.
+Called with the arguments FOLDER SECONDS PARENT. It writes each frame as a line of JSON, and ends with the recording or
+with its parent.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from slowtrain.model.frame import Alert, Curve, Found, Frame, Gpu, Machine, Prog
 NICE = 5
 COMMAND = "from slowtrain.watch import following; following.main()"
 LAST_S = 15.0  # for the last look, after the recording has ended
-MOST_SAID = 300  # characters of what the process said last
+MOST_SAID = 300  # characters of the process's last output
 
 log = logging.getLogger("slowtrain")
 
 
 class Following:
-    """Calls ``seen`` with each frame, in a thread of its own. Faults of ``seen`` are kept, not raised.
+    """Calls ``seen`` with each frame, in its own thread. Exceptions in ``seen`` are stored, not raised.
 
-    A process that fails is told of at once: nobody is alerted any more.
+    A failure of the process is reported immediately, because no alerts follow.
     """
 
     def __init__(self, folder: Path, every_s: float, seen: Callable[[Frame], None]) -> None:
@@ -67,7 +66,7 @@ class Following:
             log.warning("no alerts and no figures from now on: what reads the recording failed (%s)", last or code)
 
     def close(self) -> None:
-        """After the recording has ended: waits for the last look."""
+        """Waits for the last look after the recording has ended."""
         try:
             self._process.wait(LAST_S)
         except subprocess.TimeoutExpired:
@@ -80,7 +79,7 @@ class Following:
 
 
 def frame(told: Mapping[str, Any]) -> Frame:
-    """A frame out of its JSON. Curves stay behind."""
+    """Builds a frame from its JSON, without its curves."""
     machine = dict(told["machine"])
     machine |= {"rss": Curve(), "gpus": tuple(Gpu(**gpu) for gpu in machine["gpus"])}
     step = {**told["step"], "over_run": Curve(), "lately": Curve()}
@@ -101,12 +100,13 @@ def frame(told: Mapping[str, Any]) -> Frame:
 
 
 def _alert(told: Mapping[str, Any]) -> Alert:
-    numbers = {key: float(value) for key, value in told["numbers"].items()}  # JSON has words for what is not finite
+    # JSON encodes numbers that are not finite as words
+    numbers = {key: float(value) for key, value in told["numbers"].items()}
     return Alert(**{**told, "numbers": numbers, "where": tuple(Place(**p) for p in told["where"])})
 
 
 def main() -> None:
-    """In the process beside it."""
+    """Runs in the separate process."""
     from slowtrain.report import live
     from slowtrain.watch import OVER, Watch
 

@@ -1,4 +1,4 @@
-"""How far a run is: its epochs, and the time that is left where the run, or its script, says how long it will be."""
+"""The progress of a run: its epochs, and the remaining time if the run or its script says how long it will be."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
 from slowtrain.trace.ordered import halfway
 
-RECENT_EPOCHS = 5  # whose median length the coming ones are taken to have
-LEAST_STEPS = 8  # behind the first second: fewer tell no pace
-MINE = 0.9  # of the calls that a step may be: then the recorder's count is of these
+RECENT_EPOCHS = 5  # whose median duration is expected of the next ones
+LEAST_STEPS = 8  # after the first second: with fewer the pace is unknown
+MINE = 0.9  # of the calls that may be steps; with at least this share, the recorder's count is that of the steps
 
 
 def progress(
     follower: Follower, history: History | None, trace: Trace, steps: int | None, now_ns: int, *, over: bool
 ) -> Progress:
-    """``over``: nothing is left of a run that has ended. ``trace``: the last seconds."""
+    """The progress. ``over``: the run has ended, so nothing remains. ``trace``: the last seconds."""
     fit = _fit(follower)
     if fit is None:
         found = _looped(follower, history, trace, steps, now_ns) if not over and history is not None else None
@@ -42,7 +42,7 @@ def progress(
 
 
 def _fit(follower: Follower) -> tuple[int, Mapping[str, Any]] | None:
-    """The fit in progress, else the last one."""
+    """The current fit, or else the last one."""
     for at, lane, name, data in follower.unfinished():
         if lane == "loop" and name == "fit":
             return at, data
@@ -51,7 +51,7 @@ def _fit(follower: Follower) -> tuple[int, Mapping[str, Any]] | None:
 
 
 def _epochs(follower: Follower, since_ns: int) -> tuple[int, list[float], dict[str, float]]:
-    """Of a fit: when its newest epoch began, the lengths of those before (ns), what the last one logged."""
+    """For a fit: the start of its newest epoch, the durations of those before (ns), and the last one's logs."""
     begun = [e.start_ms for e in follower.events.get("epoch", ()) if e.name == "begin" and e.start_ms >= since_ns]
     logs: dict[str, float] = {}
     for event in reversed(follower.events.get("epoch", ())):
@@ -63,7 +63,7 @@ def _epochs(follower: Follower, since_ns: int) -> tuple[int, list[float], dict[s
 
 
 def _number(follower: Follower, since_ns: int) -> int | None:
-    """The number of the epoch in progress as Keras counts them, from 1."""
+    """The number of the current epoch in Keras' counting, from 1."""
     for event in reversed(follower.events.get("epoch", ())):
         if event.name == "begin" and event.start_ms >= since_ns and isinstance(event.data.get("epoch"), int):
             return int(event.data["epoch"]) + 1
@@ -71,7 +71,7 @@ def _number(follower: Follower, since_ns: int) -> int | None:
 
 
 def _steps_since(history: History, begun_ns: int) -> int:
-    """Steps since a moment, as exactly as the history's pieces are (less than a second)."""
+    """Steps since a time, as precise as the history's pieces (less than a second)."""
     return sum(n for at, n in zip(reversed(history.at_ns), reversed(history.turns), strict=True) if at > begun_ns)
 
 
@@ -84,7 +84,7 @@ def _left_ms(
     epoch_step: int | None,
     history: History | None,
 ) -> float | None:
-    """From whole epochs where one has ended (validation and checkpoints are in them), else from steps."""
+    """From whole epochs if one has ended (they include validation and checkpoints), else from steps."""
     if lengths:
         each = float(halfway(lengths))
         return max(each - (now_ns - begun_ns), 0.0) / 1e6 + max(epochs_after, 0) * each / 1e6
@@ -95,7 +95,7 @@ def _left_ms(
 
 
 def _looped(follower: Follower, history: History, trace: Trace, steps: int | None, now_ns: int) -> Progress | None:
-    """Of a loop written by hand, where its text says how often it turns."""
+    """The progress of a hand-written loop, if its text says how often it runs."""
     said = planning.in_text(trace)
     if said is None:
         return None
@@ -110,18 +110,18 @@ def _looped(follower: Follower, history: History, trace: Trace, steps: int | Non
         return Progress(steps, len(begun), found.turns, left_ms=left, loop=place.short, at_most=found.at_most)
     taken = _taken(follower, history)
     if taken is None or taken > found.turns:
-        return None  # it is not known, or the text was not understood
+        return None  # unknown, or the text was not understood
     each = _pace_ms(history, taken)
     left = (found.turns - taken) * each if each is not None and taken < found.turns else None
     return Progress(taken, left_ms=left, planned=found.turns, loop=place.short, at_most=found.at_most)
 
 
 def _taken(follower: Follower, history: History) -> int | None:
-    """The steps so far, exactly but for those of the last moment; None where nobody counted these alone."""
+    """Steps so far, exact except for the last moment; None if these were not counted separately."""
     kinds = follower.histories.kinds
     lane, text = next((key[:2] for key, one in kinds.items() if one is history), ("", ""))
     mine = sum(one.count for key, one in kinds.items() if key[:2] == (lane, text)) if lane == "on_batch" else 0
-    mine = max(mine, history.count)  # calls of train_on_batch are steps wherever they stand
+    mine = max(mine, history.count)  # calls of train_on_batch are steps anywhere
     if follower.whole:
         return mine
     told = follower.facts.get("steps_so_far")
@@ -130,7 +130,7 @@ def _taken(follower: Follower, history: History) -> int | None:
 
 
 def _pace_ms(history: History, taken: int) -> float | None:
-    """From step to step over the run, with whatever lay between them; without the first second, which warms up."""
+    """Mean time between steps over the run, including pauses, without the first second, which is warm-up."""
     turns = taken - 1 - history.turns[0] if history.turns else 0
     return (history.last_ns - history.at_ns[0]) / 1e6 / turns if turns >= LEAST_STEPS else None
 

@@ -1,4 +1,4 @@
-"""Frames as Prometheus metrics, through Prometheus' own client library, on the loopback interface alone."""
+"""Frames as Prometheus metrics, through Prometheus' own client library, on the loopback interface only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADDRESS = "127.0.0.1"
 class Metrics:
     """Serves the newest frame at ``http://127.0.0.1:PORT/metrics``. Call it with each frame.
 
-    Raises ``EnvironmentMissing`` without the library, ``InputError`` where the port cannot be had.
+    Raises ``EnvironmentMissing`` without the library, and ``InputError`` if the port is not available.
     """
 
     def __init__(self, port: int) -> None:
@@ -36,7 +36,8 @@ class Metrics:
             raise InputError(f"cannot listen at {ADDRESS}:{port} ({error.strerror}); choose another port") from error
         self.port = int(self._server.server_port)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._server.socket.close)  # or it would keep the port, and not answer
+            # Else a forked process would keep the port without answering.
+            os.register_at_fork(after_in_child=self._server.socket.close)
 
     def __call__(self, frame: Frame) -> None:
         self.frame = frame
@@ -47,7 +48,7 @@ class Metrics:
         self._thread.join(timeout=5)
 
     def describe(self) -> Iterator[Any]:
-        """Nothing beforehand: what there is depends on what was measured."""
+        """Yields nothing, because the metrics depend on what was measured."""
         return iter(())
 
     def collect(self) -> Iterator[Any]:
@@ -84,7 +85,7 @@ class Metrics:
 
 
 def _single(frame: Frame) -> Iterator[tuple[str, str, float | None]]:
-    """Name, help, value; what was not measured is left out, never zero."""
+    """Name, help and value; what was not measured is omitted, never zero."""
     step, done, machine = frame.step, frame.progress, frame.machine
     yield "running", "1 while the run's process lives", float(frame.state in (State.RUNNING, State.STARTING, State.CUT))
     yield "run_seconds", "Since the run began", frame.run_ms / 1e3

@@ -1,4 +1,4 @@
-"""What one look at a run measures: how long steps take, where they go, what the machine does, how far the run is."""
+"""What one look at a run measures: step times, their parts, the machine's load, the progress of the run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from slowtrain.values import dataclass
 from slowtrain.watch import progress
 
 POINTS = 60  # of a curve
-ENOUGH_STEPS = 8  # the window grows until it holds so many, as far as spans are kept
+ENOUGH_STEPS = 8  # the window grows until it contains so many, as far as spans are kept
 LATELY_S = 60.0
-BESIDE_MS = 1000.0  # of steps before and after the profiler's windows: what these cost is held against them
-QUIET_LANES = ("stack", "gc", "pyfunc", "import")  # what goes on without any step
-PLAUSIBLE_S = 5.0  # by which a process may be older than the note of its start says
+BESIDE_MS = 1000.0  # of steps before and after the profiler's windows, with which these are compared
+QUIET_LANES = ("stack", "gc", "pyfunc", "import")  # lanes that can be active without a step
+PLAUSIBLE_S = 5.0  # by which a process may be older than the recorded start
 
 
 @dataclass(frozen=True)
 class Sight:
-    """A frame without its alerts, and what the rules for those look at besides."""
+    """A frame without its alerts, and further values that the alert rules need."""
 
     frame: Frame
     trace: Trace
@@ -43,16 +43,16 @@ class Sight:
     history: History | None
     now_ns: int
     alive: bool
-    quiet_ms: float | None  # since anything ended that steps are made of; None before the first step
-    stopped: int | None = None  # the number of the process, where it is stopped: Ctrl-Z, SIGSTOP
+    quiet_ms: float | None  # since anything that belongs to a step ended; None before the first step
+    stopped: int | None = None  # the process id, if the process is stopped: Ctrl-Z, SIGSTOP
 
     @property
     def enough(self) -> bool:
-        """Whether there is anything to examine yet."""
+        """Whether there are enough steps for a diagnosis."""
         return bool(self.frame.progress.steps and self.frame.progress.steps >= ENOUGH_STEPS)
 
     def column(self, key: str, last_s: float) -> tuple[Any, Any]:
-        """Times (s before now, negative) and values of a figure of the machine samples."""
+        """Times (s relative to now, negative) and values of a figure in the machine samples."""
         since = self.now_ns - last_s * 1e9
         rows = [(at, data[key]) for at, data in self.follower.samples if at >= since and key in data]
         at = np.array([(t - self.now_ns) / 1e9 for t, _ in rows])
@@ -60,7 +60,7 @@ class Sight:
 
 
 class Looking:
-    """Looks at one recording again and again."""
+    """Looks at one recording repeatedly."""
 
     def __init__(self, follower: Follower, window_s: float) -> None:
         self.follower = follower
@@ -71,13 +71,13 @@ class Looking:
         self._history: History | None = None
 
     def look(self) -> Sight:
-        """Raises ``InputError`` where there is no recording to begin with."""
+        """Takes a look. Raises ``InputError`` at the beginning if there is no recording."""
         follower = self.follower
         follower.look()
         alive = _alive(follower)
         now_ns = follower.now_ns(alive)
         if self._history is None and follower.histories.kinds:
-            self._divided(0, now_ns)  # what is a step here? The last seconds may hold none
+            self._divided(0, now_ns)  # finds out what a step is here, because the last seconds may hold none
         since_ns = self._since(now_ns)
         trace, history = self._divided(since_ns, now_ns)
         taken = _count(follower, history, trace)
@@ -119,7 +119,7 @@ class Looking:
     # -- steps
 
     def _since(self, now_ns: int) -> int:
-        """Where the window begins: so many seconds ago, or earlier where too few steps have ended since."""
+        """The start of the window: so many seconds ago, or earlier if too few steps have ended since."""
         since = now_ns - int(self.window_s * 1e9)
         if self._history is not None and self._history.at_ns:
             turns = np.cumsum(np.array(self._history.turns)[::-1])
@@ -132,27 +132,27 @@ class Looking:
         return max(since, self.follower.start_ns)
 
     def _divided(self, since_ns: int, now_ns: int) -> tuple[Trace, History | None]:
-        """The window as a trace, and the history of what its steps are. A window that makes no sense gives none."""
+        """The window as a trace, and the history of its kind of step. An inconsistent window gives none."""
         follower = self.follower
         part = follower.recent(since_ns, now_ns)
         try:
             found = steps.find(part)
             self._learn(part, now_ns)
             trace = build.build(part, self._seen or (None, None, None))
-        except (*recording.WRONG, InputError):  # one odd piece: the next window may be whole
+        except (*recording.WRONG, InputError):  # one inconsistent piece: the next window may be complete
             return replace(self._trace, steps=Steps()), self._history
         self._trace = trace
         if len(found):
             begun = np.round(found.start_ms * 1e6).astype(np.int64) + follower.start_ns
             near = follower.spans(since_ns)
             rounded = near.copy()
-            # Milliseconds as floating point lose the last nanoseconds of a long run.
+            # Milliseconds in floating point lose the last nanoseconds of a long run.
             rounded[:, 1] = np.round((near[:, 1] - follower.start_ns) / 1e6 * 1e6).astype(np.int64) + follower.start_ns
             self._history = follower.histories.of(begun, rounded, follower.names) or self._history
         return trace, self._history
 
     def _learn(self, part: recording.Recording, now_ns: int) -> None:
-        """Reads the profiler's windows when there is a new one: they say what computes inside a call."""
+        """Reads new windows of the profiler, which show what runs inside a call."""
         windows = [e for e in part.events if e.lane == "window" and e.name == "profile"]
         if len(windows) == self._windows:
             return
@@ -163,7 +163,7 @@ class Looking:
         kept = self.follower.kept_since_ns()
         if kept <= since_ns:
             whole = self.follower.recent(since_ns, now_ns)
-        else:  # somebody looks for the first time, long after them
+        else:  # the first look comes long after them
             whole = self.follower.recent(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
         found = steps.find(whole)
         if len(found) and found.windowed.any():
@@ -180,7 +180,7 @@ class Looking:
     def _times(self, trace: Trace, history: History | None, now_ns: int) -> StepTime:
         steady = trace.steps.ms[~trace.steps.windowed] if len(trace.steps) else np.zeros(0)
         sizes = trace.steps.size
-        # Per second of the window's own steps: of loops that say how many samples a step has.
+        # Per second of the window's steps, for loops that report the samples of a step.
         known = bool(len(sizes) and (sizes > 0).all() and trace.steps.ms.sum())
         rate = float(sizes.sum() / trace.steps.ms.sum() * 1e3) if known else None
         if history is None:
@@ -237,7 +237,7 @@ def _curve(values: tuple[float | None, ...], start_ns: int, end_ns: int) -> Curv
 
 
 def _parts(trace: Trace) -> tuple[tuple[Part, ...], str]:
-    """Where a step goes, or why that cannot be said."""
+    """The parts of a step, or why they are unknown."""
     if not len(trace.steps):
         return (), "no step in this time"
     if not trace.steps.steady.any():
@@ -269,13 +269,13 @@ def _state(follower: Follower, alive: bool, steps: int | None) -> State:
 
 
 def _alive(follower: Follower) -> bool:
-    """Whether the process that is recorded still runs: there is one of its number that is no younger than the run."""
+    """Whether the recorded process still runs: its process id exists, and that process is not younger than the run."""
     if "end_ns" in follower.launch or "end_ns" in follower.facts:
         return False
     child = follower.facts.get("child") or {}
     pid, born = child.get("pid"), child.get("born")
     if not isinstance(pid, int):
-        return bool(follower.launch)  # it has only been started
+        return bool(follower.launch)  # it has only just been started
     try:
         process = psutil.Process(pid)
         begun, state = process.create_time(), process.status()
@@ -283,15 +283,15 @@ def _alive(follower: Follower) -> bool:
         return False
     if born:
         return bool(born == processes.born(pid) and state != psutil.STATUS_ZOMBIE)
-    # Where the kernel does not count from the machine's start there is only the time of day, which may be set.
+    # If the kernel does not count from boot, only the time of day is left, which may be changed.
     noted = figure(follower.launch.get("start_time"))
-    # A process that was recorded from its inside is older than its recording.
+    # A process that records itself is older than its recording.
     young = noted is None or begun <= noted + PLAUSIBLE_S
     return bool(young and state != psutil.STATUS_ZOMBIE)
 
 
 def _stopped(follower: Follower) -> int | None:
-    """The number of the recorded process, where it is stopped and goes on when it is told to."""
+    """The process id of the recorded process, if it is stopped and can be continued."""
     pid = (follower.facts.get("child") or {}).get("pid")
     try:
         stopped = isinstance(pid, int) and psutil.Process(pid).status() == psutil.STATUS_STOPPED
@@ -301,7 +301,7 @@ def _stopped(follower: Follower) -> int | None:
 
 
 def _doing(follower: Follower) -> tuple[Place | None, str]:
-    """The user's line that the main thread was last seen in, and the function under it."""
+    """The user's line in which the main thread was last seen, and the function below it."""
     number = follower.newest_of("stack")
     if number is None:
         return None, ""
@@ -316,7 +316,7 @@ def _command(launch: Mapping[str, Any]) -> str:
 
 
 def _cores(trace: Trace) -> float | None:
-    """Processors' worth of work of the process over the window."""
+    """Processors that the process used over the window."""
     used, at = trace.samples.get("process_cpu_seconds"), trace.samples.get("time_ms")
     if used is None or at is None or len(at) < 2 or at[-1] <= at[0]:
         return None
@@ -345,7 +345,7 @@ def _gpus(newest: Mapping[str, Any], devices: Any) -> tuple[Gpu, ...]:
 
 
 def _disk(follower: Follower) -> tuple[float | None, float | None]:
-    """Free and whole bytes of the disk that the run works on; of the two it may be the fuller one."""
+    """Free and total bytes of the disk that the run uses; of two disks the fuller one."""
     found = []
     for folder in {str(follower.folder), str(follower.launch.get("cwd") or follower.folder)}:
         try:

@@ -1,7 +1,7 @@
-"""Alerts, told to the outside once each: to Python callables, to a command.
+"""Delivers each alert once, to Python callables or to a command.
 
-A command gets the alert as JSON on standard input and in environment variables; it is started without a shell, one
-at a time, at most so often. Whatever goes wrong with it is noted and never ends anything.
+A command gets the alert as JSON on standard input and in environment variables. It is started without a shell, one at a
+time, with a minimum interval. A failure is noted and never ends the run.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from slowtrain.report import live
 LEAST_S = 10.0  # between two starts of the command
 LONGEST_S = 60.0  # then it is ended
 MOST_WAITING = 20
-LAST_S = 5.0  # that a command in progress has when we end
+LAST_S = 5.0  # for a running command at the end
 
 Tell = Callable[[Alert, Frame], None]
 
 
 class Telling:
-    """``note`` says what last went wrong; empty while nothing has."""
+    """``note``: the last failure; empty if there was none."""
 
     def __init__(self, calls: tuple[Tell, ...] = (), command: Command | None = None) -> None:
         self.calls = calls
@@ -44,7 +44,7 @@ class Telling:
         return self._note or (self.command.note if self.command is not None else "")
 
     def look(self, frame: Frame) -> None:
-        """Tells of the alerts that stand and were not told of. One that was over and arises again is told again."""
+        """Delivers current alerts that were not delivered. An alert that ended and begins again is delivered again."""
         for alert in frame.alerts:
             if alert.over_ms is not None or self._told.get(alert.id) == alert.at_ms:
                 continue
@@ -65,7 +65,7 @@ class Telling:
 
 
 def command(text: str) -> Telling:
-    """A command line as the user wrote it. Raises ``InputError`` where it cannot be one."""
+    """Parses a command line of the user. Raises ``InputError`` if it is not valid."""
     try:
         argv = shlex.split(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ def command(text: str) -> Telling:
 
 
 class Command:
-    """Runs ``argv`` for each alert; those that come meanwhile wait, the newest of each id."""
+    """Runs ``argv`` for each alert. Meanwhile the newest alert of each id waits."""
 
     def __init__(self, argv: list[str]) -> None:
         self.argv = argv
@@ -94,7 +94,7 @@ class Command:
             self._waiting.popitem(last=False)
 
     def turn(self) -> None:
-        """Called at each look."""
+        """Called at each look: collects the running command, or starts the next."""
         at = time.monotonic()
         if self._process is not None:
             self._ended(at)
@@ -136,7 +136,7 @@ class Command:
             self.note = f"the alert command could not be started ({error.strerror})"
 
     def close(self) -> None:
-        """The alerts of the last moment are told, too, if that is quick."""
+        """Delivers the last alerts as well, if that is quick."""
         until = time.monotonic() + LAST_S
         while (self._process is not None or self._waiting) and time.monotonic() < until:
             if self._process is not None:
@@ -153,7 +153,7 @@ class Command:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With what it started: it is the head of a session of its own."""
+    """Ends the command and all that it started: it is the leader of its own session."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -170,7 +170,7 @@ def _environment(alert: Alert, frame: Frame) -> dict[str, str]:
         "FILE": place.file if place else "",
         "LINE": str(place.line) if place else "",
     }
-    # What stands in a recording may come from anywhere; no environment takes a NUL.
+    # Text in a recording may come from anywhere, and an environment variable cannot contain NUL.
     named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in given.items()}
     ours = {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
     return {**ours, **named}
