@@ -17,9 +17,7 @@ MOST_CALLERS = 3  # interpreted for one file
 MOST_ON_THE_WAY = 8  # files that import it and only define something
 ROOT = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})  # mark a project's root folder
 _TEST = re.compile(r"(?:test_.*|.*_test|conftest|setup)\.py\Z")  # tests train nothing
-_STARTS = re.compile(
-    rb"^(?:for\b|while\b|with\b|if\s+__name__\b|\w[\w.]*\()", re.MULTILINE
-)  # a statement that acts when the file runs
+_STARTS = re.compile(rb"^(?:for\b|while\b|with\b|if\s+__name__\b|\w[\w.]*\()", re.MULTILINE)  # runs code
 _IMPORTING = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
 
 
