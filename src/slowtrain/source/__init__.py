@@ -1,15 +1,7 @@
-"""A training script as text and syntax tree: one file, its text, and its tree.
+"""One file of a training script: its text and its syntax tree.
 
 Nothing here imports or executes the script. A file that is gone or does not parse gives None, and the causes then
-judge without it. Folders, each of which may import those above it only (``tests/test_layers.py`` checks it)::
-
-    trees           walks of a syntax tree
-    newer           syntax of newer Python versions, rewritten for this one's parser
-    (here), edits   one file: its text and its tree; edits that keep every other byte
-    reading/        names, values, calls, loops, and the lines behind a recording's measurements;
-                    reading/input: tf.data pipelines; reading/abstract: the interpreter
-    cures/          edits by the family of the cause; measured: from the places of a run to edits
-    spots/          what ``slowtrain lint`` reports without a run, by the same families
+judge without it.
 """
 
 from __future__ import annotations
@@ -43,7 +35,7 @@ _T = TypeVar("_T")
 
 
 def kept(most: int, ended: Callable[[Any], None] | None = None) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Decorator: caches a function's results for its last ``most`` arguments. :func:`forget` clears the caches.
+    """Decorator: caches a function's results for its last ``most`` arguments, until all caches are cleared.
 
     ``ended`` is called for each cached result when it is cleared. It breaks reference cycles, which otherwise keep
     the result and its tree until the garbage collector runs.
@@ -97,7 +89,7 @@ _APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for 
 
 
 def forget() -> None:
-    """Clears all caches of :func:`kept`. A tree is freed in half the time while it is in the processor's cache."""
+    """Clears all caches of results about trees. A tree is freed in half the time while the processor caches it."""
     for clear in _KEPT:
         clear()
 
@@ -147,7 +139,7 @@ class Source:
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """The words of :attr:`plain`; see :func:`words`."""
+        """The ASCII words in the text's code."""
         return words(self.plain.encode("ascii", "replace"))
 
     def line(self, number: int) -> str:

@@ -22,7 +22,7 @@ _IMPORTING = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
 
 
 def of(source: Source) -> list[Source]:
-    """Scripts that import ``source``, directly or through other files; at most ``MOST_CALLERS``."""
+    """A few scripts that import ``source``, directly or through other files."""
     file = os.path.realpath(source.file)
     if not os.path.isfile(file):
         return []

@@ -54,7 +54,7 @@ def origin(source: Source, written: str) -> tuple[Source, str] | None:
 
 
 def leads(source: Source) -> bool:
-    """Whether ``function`` may find anything; by the text alone."""
+    """Whether the file may import functions from its project; by the text alone."""
     folder = os.path.dirname(os.path.abspath(source.file))
     roots = {one.partition(".")[0] for one in values.modules(source)} - FRAMEWORKS
     return any(not root or _near(folder, root) for root in roots)
@@ -149,7 +149,7 @@ def _file(folder: str, module: str, relative: bool) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def read(file: str) -> Source | None:
-    """The parsed file; None if it is not Python, cannot be read or is larger than ``MOST_BYTES``."""
+    """The parsed file; None if it is not Python, cannot be read or is too large."""
     try:
         if os.path.getsize(file) > MOST_BYTES:
             return None

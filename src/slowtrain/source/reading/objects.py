@@ -1,6 +1,6 @@
 """Classes, objects, mappings and command-line options of a script: where they are defined, stored and changed.
 
-Facts of the text that ``settings`` and ``sizes`` both use. No value is followed here.
+Facts of the text; no value is followed here.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _key_stored(source: Source, key: str) -> bool:
 
 @kept(64)
 def stored_into(source: Source, name: str) -> list[Any]:
-    """The keys under which values are stored into the object of this name; ``UNKNOWN`` for a computed key."""
+    """The keys under which values are stored into the object of this name; a marker object for a computed key."""
     if not name:
         return []
     found = index.written(source, re.compile(rf"{index.whole(name)}[\"'\]\s]*\["), ast.Subscript)

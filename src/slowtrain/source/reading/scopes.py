@@ -160,7 +160,7 @@ def dotted(node: ast.AST) -> str:
 def full(source: Source, node: ast.AST) -> str:
     """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``.
 
-    A name that is not imported stays as it is. ``values.qualified`` gives "" for it, and one prefix for all of Keras.
+    A name that is not imported stays as it is.
     """
     name = dotted(node)
     first, _, rest = name.partition(".")

@@ -1,6 +1,6 @@
 """What a name refers to where it is read: the module behind an alias, the scope that binds it, its assignments.
 
-One step, and only if the file leaves no doubt. ``settings`` follows further, ``sizes`` computes values.
+Follows one step, and only if the file leaves no doubt.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def by_python(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _many(last: str, given: Given) -> bool:
-    """Whether integers are drawn from more than ``FEW`` values."""
+    """Whether integers are drawn from more than a few values."""
     bounds = [one.known for one in given.args[: 1 if last == "permutation" else 2]]
     whole = [n for n in bounds if isinstance(n, int)]
     return last in ("integers", "randint", "permutation") and len(whole) == len(bounds) > 0 and max(whole) > things.FEW

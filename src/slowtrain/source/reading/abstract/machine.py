@@ -1,7 +1,7 @@
 """The interpreter's statements: executes a script as Python would, on abstract values.
 
 A loop's body is executed twice: a dry turn shows which names it changes, and the second turn records events. If an
-``if`` condition is unknown, both branches are executed. The limits are in ``standing``.
+``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
 """
 
 from __future__ import annotations

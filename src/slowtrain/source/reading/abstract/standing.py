@@ -77,7 +77,7 @@ class Standing:
         return tuple(loop.number for loop in self.loops)
 
     def few(self, number: int) -> bool:
-        """Whether a loop took at most ``BUCKETS`` turns, so that one graph per turn is intended."""
+        """Whether a loop took so few turns that one graph per turn is intended, as for bucketed shapes."""
         return 0 < (self.turned.get(number) or 0) <= BUCKETS
 
     def born(self) -> tuple[int, ...]:

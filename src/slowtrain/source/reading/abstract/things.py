@@ -63,7 +63,7 @@ def shuffled(held: Value) -> None:
 
 
 def item(held: Value, key: Any) -> Value:
-    """The value of ``held[key]``; ``key`` is NOTHING if it is unknown."""
+    """The value of ``held[key]`` for a key that is a Python value, or not known."""
     if held.kind in ("list", "tuple", "dict"):
         if key is not NOTHING and isinstance(key, (int, str, float, bool)):
             if isinstance(key, int) and key < 0 and held.kind != "dict":

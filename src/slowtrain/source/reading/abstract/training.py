@@ -43,7 +43,7 @@ def loops(source: Source) -> dict[int, Loop]:
 
 @kept(4)
 def written(source: Source) -> frozenset[ast.AST]:
-    """The nodes of those loops that the script contains, with at least ``FEW`` turns of one step each."""
+    """The nodes of those loops that the script contains, if they take more than a few turns of one step each."""
     # A graph that contains a loop of steps is an epoch.
     epochs = {finding.function(e.loops[-1].source or source, e.loops[-1].node)
               for e in steps(source) if e.graph and e.loops}  # fmt: skip

@@ -97,7 +97,7 @@ class Given:
         return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
 
     def get(self, name: str, place: int | None = None) -> Value:
-        """The argument of this name or position; ``UNKNOWN`` if it is not given."""
+        """The argument of this name or position; the unknown value if it is not given."""
         if name in self.keywords:
             return self.keywords[name]
         return self.args[place] if place is not None and place < len(self.args) else UNKNOWN
@@ -108,7 +108,7 @@ NO_VALUE = Value("none", None)
 
 
 def constant(known: Any) -> Value:
-    """The value of a Python constant; ``UNKNOWN`` if it is no number, text or None."""
+    """The value of a Python constant; unknown if it is no number, text or None."""
     if known is None:
         return NO_VALUE
     kind = "text" if isinstance(known, (str, bytes)) else "number" if isinstance(known, (bool, int, float)) else ""
@@ -173,7 +173,7 @@ def either(one: Value, other: Value) -> Value:
 
 
 def joined(several: Iterable[Value]) -> Value:
-    """The join of all values; ``UNKNOWN`` if there is none."""
+    """The join of all values; unknown if there is none."""
     found: Value | None = None
     for one in several:
         found = one if found is None else either(found, one)
