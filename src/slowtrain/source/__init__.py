@@ -1,17 +1,7 @@
-"""A training script as text and syntax tree: one file as it lies on disk, what it says, and what would cure it.
+"""One file of a training script: its text and its syntax tree.
 
-Folders, of which each may import those above it only (``tests/test_layers.py`` holds it)::
-
-    trees           going through a syntax tree
-    newer           syntax of newer Pythons, so that this one can parse it
-    (here), edits   one file: its text and tree; edits of it that leave every other byte as it was
-    reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines;
-                    reading/abstract: what running it would do, worked out without running it
-    cures/          edits of the script by the family of the cause they cure; measured: from a run's places to edits
-    spots/          what ``slowtrain lint`` sees without a run, by the same families; offers the edits of cures/
-
-Only what a reader of the file can see: no import, no execution. A file that is gone or does
-not parse gives None, and causes then judge without it.
+Nothing here imports or executes the script. A file that is gone or does not parse gives None, and the causes then
+judge without it.
 """
 
 from __future__ import annotations
@@ -45,9 +35,10 @@ _T = TypeVar("_T")
 
 
 def kept(most: int, ended: Callable[[Any], None] | None = None) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Keeps what a function worked out of a file's tree, for the ``most`` last ones that it was asked about.
+    """Decorator: caches a function's results for its last ``most`` arguments, until all caches are cleared.
 
-    ``ended`` takes apart what refers to itself, and would stay until the garbage collector came, the tree with it.
+    ``ended`` is called for each cached result when it is cleared. It breaks reference cycles, which otherwise keep
+    the result and its tree until the garbage collector runs.
     """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -71,14 +62,14 @@ def kept(most: int, ended: Callable[[Any], None] | None = None) -> Callable[[Cal
 
 @kept(2)
 def words(text: bytes) -> frozenset[str]:
-    """What stands in a text between anything but letters, digits and underscores of ASCII, whatever it is there."""
+    """The words of ASCII letters, digits and underscores in a text, in strings and comments too."""
     return frozenset(text.translate(_APART).decode("ascii").split())
 
 
 def code(text: str) -> str:
-    """A Python text without what triple quotes at the beginning of a line hold: examples in documentation do nothing.
+    """Python text with strings in triple quotes that begin a line blanked, since examples in docstrings do not run.
 
-    Lines stay. All of it where it is not sure what is between them: behind a comment's sign, or other quotes.
+    Line numbers stay. Returns the whole text if comments or other quotes make the boundaries uncertain.
     """
     parts = text.split(_TRIPLE)
     for at in range(0, len(parts) - 1, 2):
@@ -93,12 +84,12 @@ def code(text: str) -> str:
 
 
 _TRIPLE = '"""'
-_BEFORE = " \t\frRuU"  # of documentation on its line; in a formatted text expressions stand
+_BEFORE = " \t\frRuU"  # may precede a docstring on its line; f-strings hold expressions
 _APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
 
 
 def forget() -> None:
-    """Lets go of all that was kept: a tree is freed in half the time while the processor still has it at hand."""
+    """Clears all caches of results about trees. A tree is freed in half the time while the processor caches it."""
     for clear in _KEPT:
         clear()
 
@@ -111,11 +102,10 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Feeding:
-    """Lines of a hand-written loop that make the step's input.
+    """The lines of a hand-written loop that make the step's input.
 
-    ``mixed`` are those that also take the step. ``random``: something is drawn; ``data``: some of
-    it comes from data that was there before; ``reads``: from a file or a store that is opened;
-    ``repeated``: the loop lies in another one, of epochs.
+    ``mixed``: lines that also take the step. ``random``: something is drawn at random. ``data``: some of the input
+    comes from data that existed before. ``reads``: a file or a store is read. ``repeated``: a loop of epochs is around.
     """
 
     lines: frozenset[int]
@@ -128,7 +118,7 @@ class Feeding:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One file. Its tree is made when it is first asked for, which raises ``SyntaxError`` where it is not Python."""
+    """One file. The tree is parsed at the first access, which raises ``SyntaxError`` if the text is not Python."""
 
     file: str
     text: str
@@ -139,20 +129,21 @@ class Source:
 
     @property
     def parsed(self) -> bool:
-        """Whether the tree was asked for."""
+        """Whether the tree exists already."""
         return "tree" in vars(self)
 
     @functools.cached_property
     def plain(self) -> str:
-        """The text's code with its letters as Python reads names, in the same lines: a ligature is two of them."""
+        """The text without docstring examples, in NFKC as Python reads names (a ligature becomes two letters)."""
         return code(self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text))
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """The words of ASCII in the text; see :func:`words`."""
+        """The ASCII words in the text's code."""
         return words(self.plain.encode("ascii", "replace"))
 
     def line(self, number: int) -> str:
+        """The text of a line (from 1) without surrounding blanks; "" outside the file."""
         lines = self.text.splitlines()
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
@@ -162,7 +153,7 @@ class Source:
         return max(found, key=lambda n: n.lineno) if found else None
 
     def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
-        """``node`` and the functions of this file that it calls, by name, directly or not."""
+        """``node`` and the functions of this file that it calls by name, directly or through ``depth`` calls."""
         by_name = _functions(self)
         found, todo = [node], [(node, 0)]
         while todo:
@@ -175,12 +166,12 @@ class Source:
         return found
 
     def random_at(self, line: int) -> bool:
-        """Whether the function that holds ``line``, or one that it calls, draws at random."""
+        """Whether the function around ``line``, or one that it calls, draws at random."""
         function = self.function_at(line)
         return function is not None and any(RANDOM & set(_names(n)) for n in self.called(function))
 
     def feeding(self, step_line: int) -> Feeding | None:
-        """Which lines of the loop around ``step_line`` (and of functions they call) make the step's input."""
+        """The lines of the loop around ``step_line``, and of functions they call, that make the step's input."""
         loops = [n for n in self._loops() if _holds(n, step_line)]
         if not loops:
             return None
@@ -215,7 +206,7 @@ class Source:
         return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), data, reads, len(loops) > 1)
 
     def sides(self, step_line: int) -> tuple[frozenset[int], frozenset[int]]:
-        """Lines of functions that the loop around ``step_line`` calls up to the step, and of those only behind it."""
+        """Lines of functions that the loop around ``step_line`` calls before the step, and only after it."""
         loop, line = self.turning(step_line)
         if loop is None:
             return frozenset(), frozenset()
@@ -233,7 +224,7 @@ class Source:
         return [n for n in trees.statements(self.tree) if isinstance(n, (ast.For, ast.While))]
 
     def turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
-        """The innermost loop around a line, or around a call of the function that holds it; and the line in that."""
+        """The innermost loop around a line, or around a call of the function that holds it; the line in that loop."""
         around = [n for n in self._loops() if _holds(n, line)]
         function = self.function_at(line)
         name = getattr(function, "name", None)
@@ -244,22 +235,22 @@ class Source:
         return max(calls, key=lambda found: found[0].lineno, default=(None, line))
 
     def _handing_out(self) -> list[ast.AST]:
-        """Methods by which objects of this file's classes give what a loop goes through, and what these call."""
+        """The iteration methods of this file's classes, and the functions that they call."""
         classes = [n for n in trees.statements(self.tree) if isinstance(n, ast.ClassDef)]
         methods = [m for c in classes for m in c.body if isinstance(m, FUNCTIONS) and m.name in PROTOCOL]
         return list(dict.fromkeys(f for m in methods for f in self.called(m)))
 
     def _generators(self, names: set[str]) -> list[ast.AST]:
-        """Generators of this file that one of ``names`` was made of (``feed = iter(batches(x))``), and what they call.
+        """Generators of this file assigned to one of ``names`` (``feed = iter(batches(x))``), and what they call.
 
-        They run where the loop asks for the next.
+        Their code runs where the loop asks for the next item.
         """
         made = [n for n in trees.statements(self.tree) if isinstance(n, ast.Assign) and names & set(_stored(n))]
         generators = [f for n in made for f in self.called(n.value, 1)[1:] if _yields(f)]
         return list(dict.fromkeys(f for one in generators for f in self.called(one)))
 
     def _opened(self, names: set[str]) -> bool:
-        """Whether one of ``names`` was assigned from a file's or an archive's opener."""
+        """Whether one of ``names`` was assigned from a library that opens files or archives."""
         for _ in range(3):
             for node in trees.walk(self.tree):
                 if isinstance(node, ast.Assign) and names & set(_stored(node)):
@@ -271,7 +262,7 @@ class Source:
 
 @kept(4)
 def _functions(source: Source) -> dict[str, ast.AST]:
-    """The file's functions by name; of several of one name the last. ``step`` of ``step = tf.function(one)`` is one."""
+    """The file's functions by name, the last one of each name; also ``step`` of ``step = tf.function(one)``."""
     found: dict[str, ast.AST] = {}
     wrapped: list[ast.Assign] = []
     for node in trees.statements(source.tree):
@@ -294,7 +285,7 @@ def _last_name(node: ast.AST) -> str:
 
 @functools.lru_cache(maxsize=32)
 def parse(file: str, text: str) -> Source | None:
-    """``text`` as the source of ``file``."""
+    """``text`` as the source of ``file``; None if it is not Python."""
     try:
         source = Source(file, text)
         _ = source.tree
@@ -304,9 +295,9 @@ def parse(file: str, text: str) -> Source | None:
 
 
 def parsed(text: str) -> ast.Module:
-    """The syntax tree. Raises ``SyntaxError``, also for what is too deep or too large for Python's own parser."""
+    """The syntax tree. Raises ``SyntaxError``, also for text that is too deep or too large for Python's parser."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the text's own: invalid escapes, "is" with a literal
+        warnings.simplefilter("ignore")  # the script's own: invalid escapes, "is" with a literal
         try:
             return ast.parse(text)
         except SyntaxError:
@@ -321,7 +312,7 @@ def parsed(text: str) -> ast.Module:
 
 
 def read(file: str) -> Source | None:
-    """The source of ``file`` as it is now, None where it cannot be read or parsed."""
+    """The source of ``file`` on disk; None if it cannot be read or parsed."""
     try:
         return parse(file, Path(file).read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -338,7 +329,7 @@ def _range(node: ast.AST) -> range:
 
 
 def _statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
-    """All statements inside a loop in order, those of nested blocks too, functions' bodies not."""
+    """All statements inside a loop in order, nested blocks included, bodies of functions excluded."""
     todo: list[ast.stmt] = list(loop.body)
     while todo:
         one = todo.pop(0)
@@ -348,7 +339,7 @@ def _statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
 
 
 def _heads(block: ast.AST) -> list[ast.expr]:
-    """What a loop goes through, what a condition asks, what a ``with`` opens."""
+    """The expressions in the head of a block: what a loop iterates, what a condition tests, what a ``with`` opens."""
     items = [item.context_expr for item in getattr(block, "items", ())]
     return [part for part in (getattr(block, "iter", None), getattr(block, "test", None), *items) if part is not None]
 
@@ -366,7 +357,7 @@ def _loaded(node: ast.AST) -> Iterator[str]:
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    """Names that are assigned, or that something is put into."""
+    """Names that are assigned, or into which something is put."""
     for one in trees.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             yield one.id
@@ -375,7 +366,7 @@ def _stored(node: ast.AST) -> Iterator[str]:
 
 
 def _called_names(node: ast.AST) -> Iterator[str]:
-    """Functions called by name, or handed over by name (``map(fetch, ids)``)."""
+    """Functions called by name, or passed by name (``map(fetch, ids)``)."""
     for one in trees.walk(node):
         if isinstance(one, ast.Call):
             yield from _names(one.func)
@@ -387,5 +378,5 @@ def _yields(function: ast.AST) -> bool:
 
 
 def _takes_step(function: ast.AST, line: int) -> bool:
-    """Whether a function is the training step itself, or holds it."""
+    """Whether a function is the training step, or contains it."""
     return _holds(function, line) or "GradientTape" in set(_names(function))

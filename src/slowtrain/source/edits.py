@@ -1,7 +1,7 @@
-"""Edits of a script that leave every other byte as it was: made from syntax nodes, applied to bytes.
+"""Edits of a script, made from syntax nodes and applied to bytes; every other byte stays as it is.
 
-Each function gives :class:`~slowtrain.model.Edit` values for one file; several are applied together and must not
-overlap. New text is written in the file's own style where that shows (quotes aside): indentation, line ends, encoding.
+Each function gives :class:`~slowtrain.model.Edit` values for one file. Edits that are applied together must not
+overlap. New text takes the file's indentation, line ends and encoding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 
-# What a comment tells a tool of its own line: nothing of another.
+# A comment that tells a tool something about its own line only.
 FOR_TOOLS = re.compile(
     r"#\s*(?:noqa|nosec|(?:slowtrain|type|mypy|pyright|pylint|fmt|isort|ruff|pragma)\s*:)", re.IGNORECASE
 )
@@ -26,19 +26,22 @@ Placed = ast.expr | ast.stmt | ast.keyword | ast.arg
 
 
 def start(node: Placed) -> tuple[int, int]:
+    """Line (from 1) and column (in bytes) where a node begins."""
     return node.lineno, node.col_offset
 
 
 def end(node: Placed) -> tuple[int, int]:
+    """Line (from 1) and column (in bytes) after a node's last character."""
     return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def insert(source: Source, at: tuple[int, int], text: str) -> Edit:
+    """``text`` inserted at a line and column."""
     return Edit(source.file, at, at, text)
 
 
 def replace(source: Source, node: Placed, text: str) -> Edit:
-    """``text`` in place of ``node``, with the comments that stood inside it: above a statement, else at its end."""
+    """``text`` in place of ``node``. Comments inside it stay: above a statement, else at the end."""
     if isinstance(node, ast.stmt):
         return between(source, node, node, text)
     several = isinstance(node, ast.expr) and node.lineno != node.end_lineno
@@ -47,7 +50,7 @@ def replace(source: Source, node: Placed, text: str) -> Edit:
 
 
 def _commented(source: Source, node: Placed, text: str, kept: Sequence[str]) -> str:
-    """``text`` of an expression with comments before its last bracket, or in parentheses of their own."""
+    """``text`` of an expression with comments before its last bracket, or in parentheses of its own."""
     if not kept:
         return text
     row = _line(source, end(node)[0])
@@ -58,9 +61,9 @@ def _commented(source: Source, node: Placed, text: str, kept: Sequence[str]) -> 
 
 
 def between(source: Source, first: ast.stmt, last: ast.stmt, text: str, moved: str = "") -> Edit:
-    """``text`` in place of all from ``first`` to ``last``, under the comments that stood between them.
+    """``text`` in place of the statements from ``first`` to ``last``, below the comments that stood between them.
 
-    Those that ``text`` has, or ``moved``, which goes elsewhere, are not said twice.
+    Comments that ``text`` contains are not repeated, nor those in ``moved``, text that goes elsewhere.
     """
     indent = _line(source, first.lineno)[: first.col_offset]
     kept = [] if indent.strip() else _comments(source, start(first), end(last), text + moved)
@@ -68,19 +71,19 @@ def between(source: Source, first: ast.stmt, last: ast.stmt, text: str, moved: s
 
 
 def written(source: Source, node: Placed) -> str:
-    """The node as it stands in the file, parentheses around it left out."""
+    """The node's text in the file, without parentheses around it."""
     return ast.get_source_segment(source.text, node) or ast.unparse(node)
 
 
 def chained(source: Source, node: ast.expr, text: str) -> list[Edit]:
-    """``node`` followed by ``text`` (``.prefetch(2)``), in parentheses where it would bind otherwise."""
+    """``node`` followed by ``text`` (``.prefetch(2)``), in parentheses if it would bind differently."""
     if isinstance(node, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
         return [insert(source, end(node), text)]
     return [insert(source, start(node), "("), insert(source, end(node), f"){text}")]
 
 
 def keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
-    """``call`` with the keyword ``name`` set to ``value``, added at its end or changed."""
+    """``call`` with the keyword ``name`` set to ``value``: changed, or added at the end."""
     for given in call.keywords:
         if given.arg == name:
             return replace(source, given.value, value)
@@ -92,7 +95,7 @@ def keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
 
 
 def without_keyword(source: Source, call: ast.Call, name: str) -> list[Edit]:
-    """``call`` without the keyword ``name``, and without the comma that it leaves."""
+    """``call`` without the keyword ``name`` and its comma."""
     given = next((k for k in call.keywords if k.arg == name), None)
     if given is None:
         return []
@@ -107,19 +110,19 @@ def without_keyword(source: Source, call: ast.Call, name: str) -> list[Edit]:
 
 
 def before(source: Source, statement: ast.stmt, lines: str) -> Edit:
-    """``lines`` as statements of their own before ``statement`` (and its decorators), indented like it."""
+    """``lines`` as statements before ``statement`` and its decorators, with its indentation."""
     first = min([statement, *getattr(statement, "decorator_list", [])], key=start)
     line, column = start(first)
     if first is not statement:
         column -= 1  # the @
     indent = _line(source, line)[:column]
-    if indent.strip():  # behind a colon or a semicolon: the same line
+    if indent.strip():  # after a colon or a semicolon: on the same line
         return insert(source, (line, column), "".join(f"{one}; " for one in lines.splitlines()))
     return insert(source, (line, 0), "".join(f"{indent}{one}\n" if one else "\n" for one in lines.splitlines()))
 
 
 def after(source: Source, statement: ast.stmt, lines: str) -> Edit:
-    """``lines`` as statements of their own after ``statement``, indented like it."""
+    """``lines`` as statements after ``statement``, with its indentation."""
     line, column = end(statement)
     row = _line(source, line)
     indent = _line(source, statement.lineno)[: statement.col_offset]
@@ -131,9 +134,9 @@ def after(source: Source, statement: ast.stmt, lines: str) -> Edit:
 
 
 def without(source: Source, statement: ast.stmt, moved: str = "") -> Edit:
-    """The file without the lines of ``statement``, which must stand alone on them; its comments stay.
+    """The file without the lines of ``statement``, which must not share them; its comments stay.
 
-    But for those in ``moved``, which goes elsewhere.
+    Comments in ``moved``, text that goes elsewhere, do not stay.
     """
     line, _ = end(statement)
     first = min([statement, *getattr(statement, "decorator_list", [])], key=start)
@@ -154,14 +157,14 @@ def unit(source: Source) -> str:
 
 
 def decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef, text: str) -> Edit:
-    """``function`` with the decorator ``text`` (with its @) innermost, nearest to ``def``."""
+    """``function`` with the decorator ``text`` (with its @) nearest to ``def``."""
     column = function.col_offset
     indent = _line(source, function.lineno)[:column]
     return insert(source, (function.lineno, 0), f"{indent}{text}\n")
 
 
 def imported(source: Source, module: str, usual: str) -> tuple[str, list[Edit]]:
-    """The name by which the file knows ``module``, and the edit that imports it as ``usual`` where it does not."""
+    """The name by which the file knows ``module``, and the edit that imports it as ``usual`` if it does not."""
     for node in source.tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -180,7 +183,7 @@ def imported(source: Source, module: str, usual: str) -> tuple[str, list[Edit]]:
 
 
 def _top(source: Source, text: str) -> Edit:
-    """A statement after the file's imports, or after its docstring and ``__future__`` where it has none."""
+    """A statement after the file's imports; without imports, after its docstring and ``__future__``."""
     body = source.tree.body
     imports = [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom))]
     if imports:
@@ -199,13 +202,13 @@ def _top(source: Source, text: str) -> Edit:
 
 
 def apply(content: bytes, edits: Iterable[Edit]) -> bytes:
-    """The file's bytes with ``edits``. Raises ``InputError`` where they overlap or lie outside the file."""
+    """The file's bytes with ``edits``. Raises ``InputError`` if they overlap or lie outside the file."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = content.decode(encoding)
     except (UnicodeDecodeError, SyntaxError) as error:
         raise InputError(f"the source is not text of the encoding that it says ({error}); save it as UTF-8") from error
-    # As ast counts lines: str.splitlines() would also split at form feeds and other rarities.
+    # Lines as ast counts them: str.splitlines() also splits at form feeds.
     rows = [row.encode() for row in io.StringIO(text, newline="")]
     newline = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
     ordered = sorted(enumerate(edits), key=lambda e: (e[1].start, e[1].end, e[0]))
@@ -236,13 +239,13 @@ def changed(source: Source, edits: Iterable[Edit]) -> str:
 
 
 def keep_comments(source: Source, edits: Iterable[Edit], text: str) -> bool:
-    """Whether ``text``, which ``edits`` make of the source, still says what comments inside of them said."""
+    """Whether ``text``, the source with ``edits``, keeps the comments inside the edited ranges."""
     return not any(_comments(source, edit.start, edit.end, text) for edit in edits if edit.start != edit.end)
 
 
 def diff(file: str, old: str, new: str, *, added: bool = False) -> str:
-    """A unified diff that ``git apply`` and ``patch -p1`` take, ``file`` relative to the folder they run in."""
-    # git knows no line end but this one: str.splitlines() would also split at form feeds and other rarities.
+    """A unified diff for ``git apply`` and ``patch -p1``; ``file`` is relative to the folder they run in."""
+    # Lines as git counts them: str.splitlines() also splits at form feeds.
     before_rows, after_rows = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
     rows = difflib.unified_diff(before_rows, after_rows, "/dev/null" if added else f"a/{file}", f"b/{file}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
@@ -265,7 +268,7 @@ def _line(source: Source, number: int) -> str:
 
 
 def _comments(source: Source, start: tuple[int, int], end: tuple[int, int], said: str) -> list[str]:
-    """The comments between two places that are not in ``said``, but for those that tell a tool something."""
+    """The comments between two places that are not in ``said``, except those addressed to a tool."""
     if not any("#" in _line(source, number) for number in range(start[0], end[0] + 1)):
         return []
     tokens = [t.string for t in _tokens(source, start, end) if t.type == tokenize.COMMENT]
@@ -279,8 +282,8 @@ def _last(call: ast.Call) -> Placed | None:
 
 
 def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, int]:
-    """The end of ``node`` with the parentheses that stand around it, at most ``limit``."""
-    depth = 0 if isinstance(node, ast.keyword) else _depth(source, node)  # a keyword's end lies behind them
+    """The end of ``node`` with the parentheses around it, at most ``limit``."""
+    depth = 0 if isinstance(node, ast.keyword) else _depth(source, node)  # a keyword ends after them
     line, column = end(node)
     for found in _tokens(source, (line, column), limit):
         if depth and found.string == ")":
@@ -292,7 +295,7 @@ def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, in
 
 
 def _depth(source: Source, node: Placed) -> int:
-    """How many pairs of parentheses stand directly around ``node``."""
+    """The number of pairs of parentheses directly around ``node``."""
     line, column = start(node)
     rows = source.text.split("\n")
     text = "\n".join([*rows[: line - 1], _line(source, line).encode()[:column].decode()])
@@ -321,13 +324,13 @@ def _opening(source: Source, first: Placed, second: Placed) -> tuple[int, int]:
 
 
 def _tokens(source: Source, start: tuple[int, int], end: tuple[int, int]) -> list[tokenize.TokenInfo]:
-    """Tokens between two places, with columns in bytes as everywhere here."""
+    """The tokens between two places; columns are in bytes."""
     rows = source.text.encode().split(b"\n")[start[0] - 1 : end[0]]
     if not rows:
         return []
     if len(rows) == end[0] - start[0] + 1:
         rows[-1] = rows[-1][: end[1]]
-    # Every byte one character, so that columns stay bytes.
+    # One character per byte, so that columns stay bytes.
     text = (b" " * start[1] + rows[0][start[1] :]).decode("latin-1")
     text = "\n".join([text, *(row.decode("latin-1") for row in rows[1:])]).lstrip("\n")
     found = []
@@ -338,5 +341,5 @@ def _tokens(source: Source, start: tuple[int, int], end: tuple[int, int]) -> lis
             ended = (token.end[0] + start[0] - 1, token.end[1] - (1 if token.end[0] == 1 else 0))
             found.append(token._replace(start=begun, end=ended))
     except (tokenize.TokenError, IndentationError, SyntaxError):
-        pass  # the end of what was cut out
+        pass  # the cut-out text ends here
     return found[1:]

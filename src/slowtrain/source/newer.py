@@ -1,16 +1,16 @@
-"""Syntax of newer Pythons as an older one can parse it: the same statements and names, in the same places."""
+"""Rewrites syntax of newer Python versions so that this one can parse it; statements and names keep their places."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-_NAME = r"(?:\w+\.)*[A-Z]\w*"  # of an exception; Python 2 had a small one here for what was caught
+_NAME = r"(?:\w+\.)*[A-Z]\w*"  # of an exception class; Python 2 bound a lower-case name here
 _PARAMETERS = r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
 
 
 def _unbound(found: re.Match[str]) -> str:
-    """A function or class without its type parameters; where these take several lines, its own bracket opens before."""
+    """A function or class without its type parameters; if these span lines, the parameter list opens before them."""
     head, parameters, opens = found[1], found[2], found[3] or ""
     inside = re.sub(r"[^\n]", " ", parameters[1:-1])
     if "\n" not in inside:
@@ -18,7 +18,7 @@ def _unbound(found: re.Match[str]) -> str:
     return f"{head}({inside}{' ' if opens else ')'}{' ' if opens else ''}"
 
 
-# In the order of the versions: except*, type, type parameters, exceptions without brackets.
+# In version order: except*, type statements, type parameters, exceptions without brackets.
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"^([ \t]*except)\*", re.MULTILINE), lambda m: f"{m[1]} "),
     (
@@ -32,21 +32,21 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     ),
 )
 
-# Where a comment or a string begins; in a formatted one, and in 3.14's templates, expressions stand in braces.
+# Where a comment or a string begins. f-strings, and templates of 3.14, hold expressions in braces.
 _BEGINS = re.compile(r"""#[^\n]*|(?<!\w)([A-Za-z]{0,2})(\'\'\'|\"\"\"|\'|\")""")
 _FORMATTED = frozenset({"f", "fr", "rf", "t", "tr", "rt"})
-_DEEPEST = 20  # strings in expressions in strings
+_DEEPEST = 20  # strings nested in expressions of strings
 
 
 def older(text: str) -> str:
-    """``text`` without what only newer Pythons know; every other character in its place."""
+    """``text`` without syntax that only newer versions know; every other character keeps its place."""
     for form, written in _FORMS:
         text = form.sub(written, text)
     return _strings(text)
 
 
 def _strings(text: str) -> str:
-    """Templates become formatted strings; what in one of these only 3.12 tells from its end becomes a name."""
+    """Makes templates f-strings; replaces what only Python 3.12 can parse inside an f-string by a name."""
     chars, at = list(text), 0
     while (found := _BEGINS.search(text, at)) is not None:
         at = _end(text, found, chars, ()) if found[2] else found.end()
@@ -54,14 +54,14 @@ def _strings(text: str) -> str:
 
 
 def _end(text: str, begins: re.Match[str], chars: list[str], around: tuple[str, ...]) -> int:
-    """Where the string ends that begins there, in expressions of strings with the quotes ``around``."""
+    """Where the string that begins at ``begins`` ends; ``around``: the quotes of the strings that contain it."""
     kind, quote, at = begins[1].lower(), begins[2], begins.end()
     if kind in _FORMATTED and "t" in kind:
         chars[begins.start(1) + kind.index("t")] = "f"
     while at < len(text):
         if text.startswith(quote, at):
             return at + len(quote)
-        if text[at] == "\n" and len(quote) == 1:  # not closed
+        if text[at] == "\n" and len(quote) == 1:  # unterminated
             return at
         if kind in _FORMATTED and text[at] == "{" and not text.startswith("{{", at):
             at = _expression(text, at + 1, chars, (*around, quote))
@@ -71,7 +71,7 @@ def _end(text: str, begins: re.Match[str], chars: list[str], around: tuple[str, 
 
 
 def _expression(text: str, at: int, chars: list[str], around: tuple[str, ...]) -> int:
-    """Behind the brace that ends an expression, or the format behind it."""
+    """The position after the brace that ends an expression, or after its format."""
     depth = 0
     while at < len(text) and len(around) < _DEEPEST:
         begins = _BEGINS.match(text, at)

@@ -1,6 +1,6 @@
-"""Syntax trees gone through, at a third of the time that the standard library's own walks take.
+"""Walks of syntax trees, in a third of the time that the standard library's take.
 
-Nodes that say only how another one is meant (``Load``, ``Add``, ``Lt``) are left out: nobody looks for them.
+Nodes that only qualify another node (``Load``, ``Add``, ``Lt``) are left out: nobody looks for them.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-# Fields that hold no node with anything of interest below it.
+# Fields below which no node is of interest.
 _BARE = frozenset("ctx op ops id attr kind type_comment name asname module level conversion simple is_async".split())
 _NODES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
 FIELDS: dict[type[ast.AST], tuple[str, ...]] = {c: tuple(f for f in c._fields if f not in _BARE) for c in _NODES}
 FIELDS[ast.Name] = FIELDS[ast.Constant] = ()  # half of all nodes
-# Whose lists may hold what is no node: a key of ``{**more}``, a default that is not there, names as text.
+# Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
 _HOLED = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
 _KINDS: list[type[ast.AST]] = [
@@ -30,7 +30,7 @@ BLOCKS = {
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and all below it, level by level; written out, since a call for each node shows in lint's time."""
+    """``node`` and all nodes below it, level by level. Written inline, since a call per node shows in lint's time."""
     todo = [node]
     push = todo.append
     for at in todo:
@@ -44,7 +44,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """What stands right below a node, in the order of its fields."""
+    """The direct child nodes, in the order of the fields."""
     found: list[ast.AST] = []
     for name in FIELDS.get(node.__class__, node._fields):
         value = getattr(node, name, None)
@@ -56,7 +56,7 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below ``node`` in the order of the text; handlers and cases count as such."""
+    """All statements below ``node`` in the order of the text; handlers and cases count as statements."""
     todo = below(node)[::-1]
     while todo:
         one = todo.pop()

@@ -1,1 +1,1 @@
-"""What a script says: its names, calls, loops, what they hold, and what a recording adds to that. Changes nothing."""
+"""Reads a training script: names, values, calls, loops, and the lines behind a recording's measurements."""

@@ -1,6 +1,6 @@
-"""What one call, operator or subscript makes of values that are known: shapes of arrays, data sets. Follows no name.
+"""The result of one call, operator or subscript on known values: shapes of arrays, data sets. Follows no name.
 
-Of NumPy, TensorFlow and Keras alike; ``sizes`` asks it for each expression, and hands in how to work out the parts.
+Knows NumPy, TensorFlow and Keras. The caller passes a function that evaluates the operands.
 """
 
 from __future__ import annotations
@@ -18,32 +18,35 @@ from slowtrain.values import dataclass
 
 Shape = tuple[int | None, ...]
 Evaluate = Callable[[ast.expr], Any]
-# Whose first argument, or ``shape``/``size``, is the shape; for those below, a later one.
+# Functions whose first argument, or ``shape``/``size``, is the shape; the next table has those with a later one.
 SHAPED = frozenset(
     "zeros ones empty full random random_sample standard_normal normal uniform truncated_normal integers randint "
     "poisson binomial choice exponential beta gamma weibull geometric rand randn".split()
 )
 LATER = {"normal": 2, "uniform": 2, "integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "choice": 1,
          "exponential": 1, "beta": 2, "gamma": 2, "weibull": 1, "geometric": 1}  # fmt: skip
-# Who give something as large as their first argument.
+# Functions that keep their first argument's shape.
 KEEPS = frozenset(
     "astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs cumsum cumprod exp tanh sin "
     "cos log log1p sign sigmoid nan_to_num float32 zeros_like ones_like sort square".split()
 )
-BOTH = frozenset({"maximum", "minimum", "where"})  # as large as all that they are given
+BOTH = frozenset({"maximum", "minimum", "where"})  # broadcast all arguments
 COUNTED = frozenset({"arange", "linspace", "frombuffer"})
 OVER = frozenset("sum mean max min std var any all median prod argmax argmin reduce_sum reduce_mean".split())
-# Samples that Keras's own data sets give for training, and for testing.
+# Training and test samples of Keras's own data sets.
 SETS = {"mnist": (60_000, 10_000), "fashion_mnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
         "cifar100": (50_000, 10_000), "imdb": (25_000, 25_000), "reuters": (8_982, 2_246),
         "boston_housing": (404, 102), "california_housing": (16_512, 4_128)}  # fmt: skip
-# The shape of one sample of those whose samples are alike.
+# The shape of one sample, of data sets whose samples have equal shapes.
 ROWS = {
     "mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3),
     "boston_housing": (13,), "california_housing": (8,),
 }  # fmt: skip
-ON = frozenset("cache shuffle prefetch map with_options repeat skip take".split())  # of data sets
-TEXTS = {"loads": "json.loads", "literal_eval": "ast.literal_eval"}  # of settings that stand in the script as a text
+ON = frozenset("cache shuffle prefetch map with_options repeat skip take".split())  # operations of data sets
+TEXTS = {
+    "loads": "json.loads",
+    "literal_eval": "ast.literal_eval",
+}  # parsers of settings in a text
 PLAIN: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -55,18 +58,18 @@ PLAIN: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class Array:
-    """What has a shape, and is long at least as its first number says; a list that is made as well."""
+    """An array of this shape, or a list that is built in a loop; its first size is a minimum."""
 
     shape: Shape
-    mask: bool = False  # of what is true: as an index it takes who knows how many
+    mask: bool = False  # a boolean mask, which selects an unknown number of items
 
 
 class Several(list[Any]):
-    """A tuple: of arrays the parts of each sample, where a list of arrays is one more axis."""
+    """A tuple. Arrays in it are components of a sample, while a list of arrays is one more axis."""
 
 
 def shape(found: Any) -> Shape | None:
-    """The shape of what was worked out, None where it has none that is known."""
+    """The shape of an evaluated value; None if unknown."""
     if isinstance(found, Array):
         return found.shape
     if isinstance(found, list):
@@ -76,7 +79,7 @@ def shape(found: Any) -> Shape | None:
 
 
 def joined(operator: ast.operator, left: Any, right: Any) -> Any:
-    """What comes of two sides: a number of two numbers, else an array as large as both make it."""
+    """The result of a binary operation: a number, or an array of the broadcast shape."""
     if whole(left) and whole(right):
         plain = PLAIN.get(type(operator))
         by_zero = right == 0 and isinstance(operator, (ast.FloorDiv, ast.Mod))
@@ -91,12 +94,12 @@ def joined(operator: ast.operator, left: Any, right: Any) -> Any:
         for place in range(1, len(one) + 1):
             a, b = found[-place], one[-place]
             found[-place] = b if a == 1 else a if b in (1, a) else None
-    hidden = left is None or right is None  # which may be the larger one where the other has a 1
+    hidden = left is None or right is None  # the unknown side may be larger where the other has size 1
     return Array(tuple(None if hidden and n == 1 else n for n in found))
 
 
 def part(of: Any, at: ast.expr, evaluate: Evaluate) -> Any:
-    """``x[0]``, ``settings["rows"]``, ``x[:n]``, ``x[None]``, ``table[ids]``."""
+    """The result of a subscript: ``x[0]``, ``settings["rows"]``, ``x[:n]``, ``x[None]``, ``table[ids]``."""
     if isinstance(of, dict):
         key = evaluate(at)
         return of.get(key) if isinstance(key, (str, int)) else None
@@ -138,14 +141,14 @@ def _indexed(left: list[int | None], parts: Sequence[ast.expr], evaluate: Evalua
 
 
 def _cut(one: ast.Slice, size: int | None, evaluate: Evaluate) -> int | None:
-    """How many a slice leaves."""
+    """The length of a slice."""
     bounds = [None if b is None else evaluate(b) for b in (one.lower, one.upper, one.step)]
     given = [b is not None for b in (one.lower, one.upper, one.step)]
     if any(there and not whole(known) for there, known in zip(given, bounds, strict=True)):
         return _window(one, evaluate)
     if size is not None:
         return len(range(size)[slice(*bounds)])
-    return None  # as many as there are, where that is less
+    return None  # the slice may be longer than the array
 
 
 def _window(one: ast.Slice, evaluate: Evaluate) -> int | None:
@@ -158,7 +161,7 @@ def _window(one: ast.Slice, evaluate: Evaluate) -> int | None:
 
 
 def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
-    """What a call of NumPy's, of an array's own, of Python's for numbers, or of a reader of texts makes."""
+    """The result of a call of NumPy, of an array's method, of a Python function of numbers, or of a text parser."""
     how = TEXTS.get(finding.called(call))
     if how is not None:
         return _read(how, evaluate(call.args[0])) if call.args and values.qualified(source, call.func) == how else None
@@ -170,7 +173,7 @@ def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
 
 
 def _read(how: str, text: Any) -> Any:
-    """Settings that a script has as a text: JSON, or as Python writes them."""
+    """Settings that the script holds as a text of JSON or Python."""
     if not isinstance(text, str):
         return None
     try:
@@ -245,7 +248,7 @@ def _drawn(source: Source, call: ast.Call, name: str, evaluate: Evaluate) -> Arr
 
 
 def _given(sizes: Sequence[ast.expr], evaluate: Evaluate) -> Array | None:
-    """A shape as a tuple, as one number, or as several arguments."""
+    """An array whose shape is given as a tuple, a number, or several arguments."""
     if not sizes:
         return None
     found = [evaluate(s) for s in sizes]
@@ -287,11 +290,12 @@ def _over(call: ast.Call, first: Array, own: bool, evaluate: Evaluate) -> Array 
 
 
 def loads(source: Source, call: ast.Call) -> bool:
-    """Whether it loads one of Keras's own data sets."""
+    """Whether a call loads one of Keras's own data sets."""
     return values.qualified(source, call.func).startswith("keras.datasets.")
 
 
 def loaded(source: Source, call: ast.Call, path: Sequence[int]) -> Array | None:
+    """The array at a position of the nested tuple that a data set of Keras returns."""
     name = values.qualified(source, call.func).split(".")[2]
     known = SETS.get(name)
     row = ROWS.get(name, (None,)) if list(path[1:]) == [0] else ()
@@ -299,7 +303,7 @@ def loaded(source: Source, call: ast.Call, path: Sequence[int]) -> Array | None:
 
 
 def whole(found: Any) -> TypeGuard[int]:
-    """Whether it is a whole number."""
+    """Whether a value is an int and no bool."""
     return isinstance(found, int) and not isinstance(found, bool)
 
 
@@ -308,17 +312,17 @@ def whole(found: Any) -> TypeGuard[int]:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A data set: how many samples it has, what one is, how many are in a batch; ``whole``: to its end."""
+    """A data set: its number of samples, one element, the batch size, and whether it repeats without end."""
 
     rows: int | None
     element: Any
     batch: int | None = None
     endless: bool = False
-    at: ast.expr | None = None  # where the size of its batches is given
+    at: ast.expr | None = None  # where the batch size is given
 
 
 def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
-    """The data set that ``from_tensor_slices`` makes of arrays."""
+    """The data set that ``from_tensor_slices`` makes."""
     given = evaluate(call.args[0]) if call.args else None
     if finding.called(call) != "from_tensor_slices":
         return None
@@ -329,7 +333,7 @@ def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
 
 
 def operated(data: Data, call: ast.Call, evaluate: Evaluate) -> Data | None:
-    """The data set that an operation makes of another one."""
+    """The data set after one more operation; None if the operation is unknown."""
     name = finding.called(call)
     if name == "batch":
         given = finding.keyword(call, "batch_size", 0)

@@ -1,4 +1,4 @@
-"""Loops whose every turn trains another model, or the same one from the beginning."""
+"""Loops that train another model, or the same one from the start, in every turn."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WHOLE = frozenset({"set_weights", "load_weights", "clone_model", "restore"})
 
 
 def anew(source: Source, step_line: int, line: int) -> bool:
-    """Whether the loop around ``line`` sets the weights back before it comes to the step at ``step_line`` in it.
+    """Whether the loop around ``line`` resets the weights before it comes to the step at ``step_line``.
 
-    All weights of a model at once, or each of a list in a loop over them; a rate that is assigned is none.
+    All weights of a model at once, or each in a loop over a list. Assigning a learning rate does not count.
     """
     loop, _ = source.turning(line)
     if loop is None or not loop.lineno < step_line <= (loop.end_lineno or 0):
@@ -27,7 +27,7 @@ def anew(source: Source, step_line: int, line: int) -> bool:
 
 
 def _each_assigned(loop: ast.For) -> bool:
-    """``for v, w in zip(variables, begun): v.assign(w)``"""
+    """Whether it is ``for v, w in zip(variables, begun): v.assign(w)``."""
     names = {node.id for node in trees.walk(loop.target) if isinstance(node, ast.Name)}
     calls = [node for node in trees.walk(loop) if isinstance(node, ast.Call)]
     return any(scopes.dotted(call.func) in {f"{name}.assign" for name in names} for call in calls)

@@ -1,4 +1,4 @@
-"""Whether lines of a script belong to a model's own arithmetic, or run what the script has compiled."""
+"""Roles of lines: whether they are a model's own arithmetic, or run what the script has compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPILING = frozenset("jit pmap grad value_and_grad vjp function gradient".split
 
 
 def of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
-    """Whether a line is a part of what a layer or a model computes: it runs where the model is first called."""
+    """Whether a line is part of a layer's or model's computation, which runs when the model is first called."""
     function = function_around(tree, line)
     if function is None or not depth:
         return False
@@ -22,7 +22,7 @@ def of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
 
 
 def compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:
-    """Whether one of these parts of a file calls what the file has compiled, or a gradient that it made."""
+    """Whether one of these parts of a file calls a function that the file has compiled, or a gradient function."""
     made: set[str] = set()
     for one in trees.walk(tree):
         if isinstance(one, ast.FunctionDef) and any(_makes(d) for d in one.decorator_list):

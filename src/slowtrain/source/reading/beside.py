@@ -1,4 +1,4 @@
-"""What the turns of a loop do beside one call: whether they leave as it was all that the call is given."""
+"""Side effects of a loop's turns apart from one call: whether they preserve the call's arguments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, index, kinds, scopes, values
 
-# Statements that always come to the next one, and change nothing but what they store.
+# Statements that always continue with the next one and change only what they store.
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Pass)
 LEAVING = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-# Of NumPy: those that write into what they are given.
+# Functions of NumPy that write into their arguments.
 WRITING = frozenset("at copyto fill_diagonal nan_to_num place put put_along_axis putmask shuffle".split())
 BUILTINS = frozenset(
     "abs all any bool dict divmod enumerate float format int isinstance len list max min pow print range repr reversed "
@@ -23,10 +23,10 @@ READING = frozenset(
     "upper values var".split()
 )
 ADDING = frozenset("append extend".split())
-FILLING = frozenset("add update".split())  # sets and mappings; what other objects do then, the name does not say
+FILLING = frozenset("add update".split())  # of sets and mappings only; other objects may do anything
 EMPTY = frozenset("zeros ones empty full zeros_like ones_like empty_like full_like".split())
 MADE = frozenset("dict list set int float Counter defaultdict deque".split())
-# What is made of an array, and is none of its memory: numbers, and arrays of their own.
+# Results computed from an array that do not share its memory.
 NUMBERS = frozenset("shape size ndim dtype".split())
 FRESH = frozenset("argmax argmin argsort concatenate copy float int len max mean min round stack std sum var".split())
 COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)
@@ -34,10 +34,10 @@ LITERALS = (ast.Constant, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp
 
 
 def leaves(source: Source, body: Sequence[ast.AST], call: ast.Call, used: Collection[str], made: str = "") -> bool:
-    """Whether ``body``, which holds ``call``, surely changes nothing of what the names ``used`` hold, in every turn.
+    """Whether ``body``, which holds ``call``, surely changes nothing that the names ``used`` hold, in every turn.
 
-    Nor of what ``made`` does, to which it gives a value itself. It runs to its end, calls only what reads or adds to
-    lists, and stores only in what the script made for it, of which nothing of what is used is a part.
+    Nor what ``made`` holds, which the body assigns itself. The body runs to its end, calls only functions that read or
+    add to lists, and stores only into objects that the script created for this and that share no memory with ``used``.
     """
     if set(used) & scopes.bound(body) or set(used) & _parts(source, _stored(body)):
         return False
@@ -60,7 +60,7 @@ def _leaves(source: Source, node: ast.AST, call: ast.Call, used: Collection[str]
 
 
 def _stored(body: Sequence[ast.AST]) -> set[str]:
-    """Names of what is changed as it stands: ``out[i] = y``, ``out += y``."""
+    """Names whose objects are changed in place: ``out[i] = y``, ``out += y``."""
     every = [node for one in body for node in trees.walk(one)]
     targets = [n.value for n in every if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
     targets += [n.target for n in every if isinstance(n, ast.AugAssign)]
@@ -68,7 +68,7 @@ def _stored(body: Sequence[ast.AST]) -> set[str]:
 
 
 def _parts(source: Source, names: Collection[str]) -> set[str]:
-    """Names that may hold the same memory as these, or a part of it: ``past`` of ``past = series[:-1]``."""
+    """Names that may share memory with these: ``past`` of ``past = series[:-1]``."""
     makes = _shares(source)
     found, todo = set(names), list(names)
     while todo:
@@ -80,7 +80,7 @@ def _parts(source: Source, names: Collection[str]) -> set[str]:
 
 @kept(4)
 def _shares(source: Source) -> dict[str, set[str]]:
-    """By each name those that are given something of what it holds, wherever in the file."""
+    """For each name, the names that are assigned from it anywhere in the file."""
     found: dict[str, set[str]] = {}
     for node in index.nodes(source, ast.Assign, ast.AnnAssign, ast.For):
         given = node.iter if isinstance(node, ast.For) else getattr(node, "value", None)
@@ -92,7 +92,7 @@ def _shares(source: Source) -> dict[str, set[str]]:
 
 
 def _roots(target: ast.expr) -> set[str]:
-    """Names that are given something, or hold what is: ``a`` and ``b`` of ``a, b[i] = ...``."""
+    """Names that a target assigns or stores into: ``a`` and ``b`` of ``a, b[i] = ...``."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return {name for one in target.elts for name in _roots(one)}
     while isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
@@ -101,7 +101,7 @@ def _roots(target: ast.expr) -> set[str]:
 
 
 def _memory(value: ast.expr) -> set[str]:
-    """Names of what an expression may give a part of."""
+    """Names whose memory an expression's value may share."""
     fresh = isinstance(value, ast.Call) and finding.called(value) in FRESH
     inner = value
     while isinstance(inner, ast.Subscript):
@@ -116,15 +116,15 @@ def _own_functions(source: Source) -> frozenset[str]:
 
 
 def _reads(source: Source, call: ast.Call, used: Collection[str]) -> bool:
-    """Whether a call only reads what it is given, or adds to a list, a set or a mapping."""
+    """Whether a call only reads its arguments, or adds to a list, a set or a mapping."""
     name, whole = finding.called(call), values.qualified(source, call.func)
     given = (*call.args, *(k.value for k in call.keywords))
     if any(k.arg in (None, "out") for k in call.keywords):
         return False
     if {name, *(scopes.dotted(one).rpartition(".")[2] for one in given)} & _own_functions(source):
-        return False  # of the script's own methods the name says nothing, nor does what NumPy calls for it
+        return False  # the script's own functions may do anything, also when NumPy calls them
     if whole.startswith(("numpy.", "math.")):
-        alone = isinstance(finding.parents(source).get(call), ast.Expr)  # done for what it writes into an argument
+        alone = isinstance(finding.parents(source).get(call), ast.Expr)  # called for its effect
         return name not in WRITING and (not alone or name.startswith("save"))
     if isinstance(call.func, ast.Name):
         return not whole and name in BUILTINS and name not in scopes.bound(source.tree.body)
@@ -142,7 +142,7 @@ def _bar(source: Source, name: ast.Name) -> bool:
 
 
 def _own(source: Source, name: ast.Name, call: ast.Call | None = None) -> bool:
-    """Whether a name holds nothing but what was made for it: no view of another array."""
+    """Whether a name holds only objects that were created for it, no view of another array."""
     scope = kinds.where_bound(source, name)
     stored = values.stores(scope, name.id) if scope is not None else []
     if not stored or name.id in values.shared(source):
@@ -154,7 +154,7 @@ def _made(source: Source, target: ast.Name, call: ast.Call | None) -> bool:
     if isinstance(finding.parents(source).get(target), ast.AugAssign):
         return True
     value = values.given(source, target)
-    while isinstance(value, ast.Subscript):  # of what was predicted for this turn alone
+    while isinstance(value, ast.Subscript):  # an item of this turn's prediction
         value = value.value
         if value is call:
             return True

@@ -1,4 +1,4 @@
-"""Files of a project that import one of it: scripts beside it and in the folders above it, found by their text."""
+"""Project files that import a given file: scripts next to it and in the folders above it, found by their text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from slowtrain.source import Source, words
 from slowtrain.source.reading import elsewhere
 from slowtrain.values import dataclass
 
-UPWARDS = 2  # folders above the file: a script in the project's root, the file in a package of it
-MOST_BESIDE = 40  # Python files in a folder that is searched; a folder of more is a library's
-MOST_BYTES = 200_000  # of a file that is searched; a script is smaller
-MOST_CALLERS = 3  # gone through for one file
-MOST_ON_THE_WAY = 8  # files that import it and only define: a class that derives from its own, a package
-ROOT = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})  # what lies in a project's uppermost folder
-_TEST = re.compile(r"(?:test_.*|.*_test|conftest|setup)\.py\Z")  # runs little, and is no training
-_STARTS = re.compile(rb"^(?:for\b|while\b|with\b|if\s+__name__\b|\w[\w.]*\()", re.MULTILINE)  # does something when run
+UPWARDS = 2  # parent folders: the script may be in the project's root, the file in a package
+MOST_BESIDE = 40  # Python files in a searched folder; a folder of more is a library's
+MOST_BYTES = 200_000  # of a searched file; a script is smaller
+MOST_CALLERS = 3  # interpreted for one file
+MOST_ON_THE_WAY = 8  # files that import it and only define something
+ROOT = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})  # mark a project's root folder
+_TEST = re.compile(r"(?:test_.*|.*_test|conftest|setup)\.py\Z")  # tests train nothing
+_STARTS = re.compile(rb"^(?:for\b|while\b|with\b|if\s+__name__\b|\w[\w.]*\()", re.MULTILINE)  # runs code
 _IMPORTING = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
 
 
 def of(source: Source) -> list[Source]:
-    """Scripts that import ``source``, or what imports it; at most a few of them."""
+    """A few scripts that import ``source``, directly or through other files."""
     file = os.path.realpath(source.file)
     if not os.path.isfile(file):
         return []
@@ -38,14 +38,14 @@ def of(source: Source) -> list[Source]:
 
 
 def _importers(file: str) -> list[_Beside]:
-    """The files that import one, whatever else they do."""
+    """All files that import the given one."""
     names = _imported_as(file)
     several = (one for folder in _folders(os.path.dirname(file)) for one in _files(folder))
     return [one for one in several if one.path != file and not names.isdisjoint(one.imports)]
 
 
 def _imported_as(file: str) -> frozenset[str]:
-    """A file's name in imports, and its package's where that hands its names on."""
+    """A file's name in imports, and its package's name if the package re-exports its names."""
     folder, name = os.path.split(file)
     stem = name.removesuffix(".py")
     package = os.path.basename(folder)
@@ -57,7 +57,7 @@ def _imported_as(file: str) -> frozenset[str]:
 
 
 def _folders(folder: str) -> list[str]:
-    """A file's folder and those above it, as far as the project's uppermost one."""
+    """A file's folder and those above it, up to the project's root."""
     found = [folder]
     while len(found) <= UPWARDS and not any(os.path.exists(os.path.join(found[-1], one)) for one in ROOT):
         above = os.path.dirname(found[-1])
@@ -69,7 +69,7 @@ def _folders(folder: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Beside:
-    """A file, the words in its imports, and whether it does something when it is run."""
+    """A file, the words in its imports, and whether running it does something."""
 
     path: str
     imports: frozenset[str]
@@ -78,7 +78,7 @@ class _Beside:
 
 @functools.lru_cache(maxsize=64)
 def _files(folder: str) -> tuple[_Beside, ...]:
-    """The scripts of a folder; none where there are so many that it is a library's."""
+    """The scripts of a folder; empty if there are so many that it is a library's."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
     except OSError:

@@ -1,8 +1,7 @@
-"""How often the line that takes a step will run in all: as far as the script's own text says it, and nothing guessed.
+"""How often the line that takes a step will run in all, as far as the script's text says it.
 
-Stricter than :mod:`~slowtrain.source.reading.visible`, whose answers only have to be good enough for a detector. Here
-only numbers count that are written out and given to a name once; what comes from a command line, a file or an object is
-not known. What may leave a loop early, or pass a step over, makes "at most" of the number.
+Only number literals count, and names that are assigned one once. Command lines, files and objects are unknown. If
+something may leave a loop early or skip a step, the number is a maximum.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.trace.lines import calls_at
 from slowtrain.values import dataclass
 
-DEPTH = 8  # names and parts of an expression inside one another
-CALLERS = 4  # functions around the step, one calling the other
-MOST_CALLS = 8  # of one function
+DEPTH = 8  # nested names and expressions
+CALLERS = 4  # nested functions around the step
+MOST_CALLS = 8  # calls of one function
 MOST = 10**12  # more steps than any run takes
-THROUGH = frozenset({"enumerate", "tqdm", "list", "reversed", "sorted"})  # they give as many as they are given
+THROUGH = frozenset({"enumerate", "tqdm", "list", "reversed", "sorted"})  # keep the number of items
 EXITS = frozenset({"exit", "quit", "_exit", "abort", "kill"})
 GRADIENTS = ("gradient", "minimize")
 ON_BATCH = "train_on_batch"
-FUNCTION = "function "  # how the source of steps begins that are calls of a function
-# What runs its parts as often as they are met, or not at all.
+FUNCTION = "function "  # prefix of the source of steps that are function calls
+# Nodes that may skip their parts.
 PERHAPS = (ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler, ast.Assert)
 UNKNOWN = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, *scopes.COMPREHENSIONS)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -33,10 +32,10 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 @dataclass(frozen=True)
 class Written:
-    """``turns`` of the loops whose heads say how often they turn; without a ``head`` each of them is a step.
+    """``turns`` of the loops whose heads say how often they turn. Without ``head`` each turn is a step.
 
-    Else each of them begins the loop at the lines ``head`` (first and last), whose turns the text does not tell.
-    ``line``: the outermost loop. ``at_most``: something may end a loop early or pass a step over.
+    Else each turn runs the loop at the lines ``head`` (first and last), whose number of turns the text does not say.
+    ``line``: the outermost loop. ``at_most``: something may end a loop early or skip a step.
     """
 
     turns: int
@@ -47,22 +46,22 @@ class Written:
 
 @kept(8)
 def written(source: Source, step: str, line: int) -> Written | None:
-    """``step``: the source of the steps (``gradient``, ``train_on_batch``, ``function train_step``) at ``line``.
+    """The total count of a step at ``line``; None if the text does not say it.
 
-    None where the text does not say it.
+    ``step``: the source of the steps: ``gradient``, ``train_on_batch``, ``function train_step``.
     """
     if "slowtrain" in source.words:
-        return None  # it may record a part of itself: which turns lie before that, the text does not tell
+        return None  # it may record a part of itself, and the text does not tell which turns come before
     sites = _sites(source, step, line)
     return _together(_turns(source, site, CALLERS) for site in sites) if len(sites) <= MOST_CALLS else None
 
 
 def _together(several: Iterable[Written | None]) -> Written | None:
-    """The sum; of loops whose turns are not visible, only one, in which all of the steps are. None of none."""
+    """The sum of several counts; None if one is unknown. With a loop of unknown length all must be that loop."""
     every: list[Written] = []
     for one in several:
         if one is None:
-            return None  # whatever the others are, which are not looked for
+            return None  # the others need not be computed
         every.append(one)
     if not every:
         return None
@@ -75,7 +74,7 @@ def _together(several: Iterable[Written | None]) -> Written | None:
 
 
 def _sites(source: Source, step: str, line: int) -> list[ast.Call]:
-    """The calls each of which is a step; none where that is not sure."""
+    """The calls each of which is a step; empty if this is not certain."""
     if step == "gradient":
         here = [c for c in calls_at(source.tree, line) if finding.called(c) in GRADIENTS]
         return here if len(here) == 1 else []
@@ -90,12 +89,12 @@ def _sites(source: Source, step: str, line: int) -> list[ast.Call]:
     if not any(c.lineno <= line <= (c.end_lineno or c.lineno) for c in calls):
         return []
     if step != ON_BATCH and len({ast.dump(c.func) for c in calls}) > 1:
-        return []  # several objects may have a function of that name
+        return []  # several objects may have a method of that name
     return calls if _only_called(source, names, {*wrapped, *(c.func for c in calls)}) else []
 
 
 def _aliases(source: Source, name: str) -> tuple[set[str], set[ast.expr]]:
-    """``step`` of ``step = tf.function(train_step)``, beside the name itself; and where that stands there."""
+    """``step`` of ``step = tf.function(train_step)`` besides the name itself, and the nodes that wrap it."""
     names, wrapped = {name}, set[ast.expr]()
     for node in index.nodes(source, ast.Assign):
         value = node.value if isinstance(node, ast.Assign) else None
@@ -108,13 +107,13 @@ def _aliases(source: Source, name: str) -> tuple[set[str], set[ast.expr]]:
 
 
 def _only_called(source: Source, names: set[str], known: set[ast.expr]) -> bool:
-    """Whether what has one of these names is read nowhere else: who hands it over, calls it elsewhere."""
+    """Whether one of these names is read nowhere else; a function that is passed on may be called elsewhere."""
     return all(node in known for name in names for node in _read(source).get(name, ()))
 
 
 @kept(4)
 def _read(source: Source) -> dict[str, list[ast.expr]]:
-    """Where each name is read, as a name or an attribute of something."""
+    """Where each name is read, as a name or as an attribute."""
     found: dict[str, list[ast.expr]] = {}
     for node in trees.walk(source.tree):
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -122,7 +121,7 @@ def _read(source: Source) -> dict[str, list[ast.expr]]:
     return found
 
 
-# -- the loops around a call, and around the calls of the function that it stands in
+# -- the loops around a call, and around the calls of its function
 
 
 def _turns(source: Source, node: ast.AST, depth: int) -> Written | None:
@@ -144,7 +143,7 @@ def _turns(source: Source, node: ast.AST, depth: int) -> Written | None:
 
 
 def _inside(source: Source, loops: Sequence[ast.For], at_most: bool, outer: Written) -> Written | None:
-    """``loops``, the innermost first, in each turn of ``outer``."""
+    """The count of ``loops``, the innermost first, in each turn of ``outer``."""
     at_most |= outer.at_most
     if outer.head is not None:
         return Written(outer.turns, at_most, outer.line, outer.head)
@@ -164,7 +163,7 @@ def _inside(source: Source, loops: Sequence[ast.For], at_most: bool, outer: Writ
 
 
 def _around(source: Source, function: ast.AST, statement: ast.AST, depth: int) -> Written | None:
-    """What calls a function, all calls together. ``statement``: the one of its body that takes the step."""
+    """The count of all calls of a function. ``statement``: the one in its body that takes the step."""
     if not isinstance(function, ast.FunctionDef) or not depth:
         return None
     own = list(scopes.own(function.body))
@@ -181,7 +180,7 @@ def _around(source: Source, function: ast.AST, statement: ast.AST, depth: int) -
 
 @kept(64)
 def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
-    """All calls of a function; none where it may be called otherwise, too."""
+    """All calls of a function; empty if it may be called in other ways too."""
     if finding.defined(source, function.name) is not function:
         return []
     if any(scopes.dotted(one).rpartition(".")[2] != "function" for one in map(_called, function.decorator_list)):
@@ -201,13 +200,13 @@ def _called(decorator: ast.expr) -> ast.expr:
 
 @kept(4)
 def _stored(source: Source) -> frozenset[str]:
-    """All names that something is assigned to, wherever."""
+    """All names that are assigned anywhere."""
     names = (n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
     return frozenset(n.id for n in names)
 
 
 def _perhaps(at: ast.AST, child: ast.AST) -> bool:
-    """Whether ``child`` may be passed over by what it stands in, or by what was raised there."""
+    """Whether its parent, or an exception in it, may skip ``child``."""
     if isinstance(at, ast.If):
         return child is not at.test and not (_is_main(at.test) and child in at.body)
     if isinstance(at, ast.Try):
@@ -221,19 +220,19 @@ def _perhaps(at: ast.AST, child: ast.AST) -> bool:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``: it is the script that is recorded."""
+    """Whether it is ``__name__ == "__main__"``, which holds in the recorded script."""
     return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def _may_end(source: Source, loop: ast.For, step: ast.AST) -> bool:
-    """Whether something in a loop may end it early, or begin the next turn without the step."""
+    """Whether something in a loop may end it early, or start the next turn without the step."""
     ends, next_turn = _ends(source, loop)
     return ends or next_turn < getattr(step, "lineno", 0)
 
 
 @kept(512)
 def _ends(source: Source, loop: ast.For) -> tuple[bool, float]:
-    """Whether something in a loop may end it early, and the first line that may begin its next turn."""
+    """Whether something in a loop may end it early, and the first line that may start its next turn."""
     nodes = list(scopes.own(loop.body))
     mine = [n for n in nodes if isinstance(n, (ast.Break, ast.Continue)) and _loop_of(source, n) is loop]
     next_turn = min((n.lineno for n in mine if isinstance(n, ast.Continue)), default=inf)
@@ -249,7 +248,7 @@ def _exits(node: ast.AST) -> bool:
 
 
 def _loop_of(source: Source, node: ast.AST) -> ast.AST | None:
-    """The loop that a ``break`` or ``continue`` is of."""
+    """The loop that a ``break`` or ``continue`` belongs to."""
     above = finding.parents(source)
     child, at = node, above.get(node)
     while at is not None and not (isinstance(at, LOOPS) and child in at.body):
@@ -258,7 +257,7 @@ def _loop_of(source: Source, node: ast.AST) -> ast.AST | None:
 
 
 def _of_one(source: Source, over: ast.expr) -> bool:
-    """Whether a loop goes through one thing, so that each pass over a data set makes one iterator at the loop's head.
+    """Whether a loop iterates one object, so that each pass over a data set makes one iterator at its head.
 
     ``zip`` makes several at once, ``chain`` one after the other.
     """
@@ -279,11 +278,11 @@ def _of_one(source: Source, over: ast.expr) -> bool:
     return not (method and imported) or module.partition(".")[0] == "tensorflow"  # itertools.chain(a, b)
 
 
-# -- numbers that are written out
+# -- number literals
 
 
 def _length(source: Source, over: ast.expr, depth: int) -> int | None:
-    """How many turns a loop over this takes."""
+    """The number of turns of a loop over this; None if unknown."""
     if isinstance(over, (ast.List, ast.Tuple)):
         return None if any(isinstance(e, ast.Starred) for e in over.elts) else len(over.elts)
     if not isinstance(over, ast.Call) or not depth:
@@ -305,7 +304,7 @@ def _length(source: Source, over: ast.expr, depth: int) -> int | None:
 
 
 def _number(source: Source, node: ast.expr | None, depth: int) -> int | None:
-    """A whole number of at most ``MOST``, also on the way to it."""
+    """An int of limited size, as are all intermediate results; else None."""
     found = _worked_out(source, node, depth) if node is not None and depth else None
     return found if found is not None and abs(found) <= MOST else None
 
@@ -331,7 +330,7 @@ def _computed(op: ast.operator, left: int, right: int) -> int | None:
 
 @kept(512)
 def _of_name(source: Source, node: ast.Name, depth: int) -> int | None:
-    """Of the one assignment of a name, or of what all calls give a parameter."""
+    """The int of a name's only assignment, or of a parameter to which all calls give the same."""
     where = values.scope(source, node, node.id)
     bound = list(values.stores(where, node.id))
     elsewhere = {name for n in index.nodes(source, ast.Nonlocal) for name in getattr(n, "names", ())}
@@ -348,7 +347,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> int | None:
 
 
 def _given(source: Source, function: ast.AST, call: ast.Call, name: str) -> ast.expr | None:
-    """What a call gives a parameter, its default where it leaves it out."""
+    """The argument that a call gives a parameter, or its default."""
     arguments = getattr(function, "args", None)
     if not isinstance(arguments, ast.arguments) or any(k.arg is None for k in call.keywords):
         return None

@@ -1,4 +1,4 @@
-"""Functions that a script imports from other files of its project: found beside it or above it, read, never run."""
+"""Functions that a script imports from other files of its project, next to it or above it. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.values import dataclass
 
 FRAMEWORKS = frozenset("tensorflow keras tf_keras numpy scipy pandas sklearn matplotlib PIL cv2 torch jax".split())
-UPWARDS = 4  # folders above the file in which a package may begin
-DEEPEST = 5  # files that only hand a name on (``from .data import images`` in a package's own file)
+UPWARDS = 4  # parent folders in which a package may begin
+DEEPEST = 5  # files that only re-export a name (``from .data import images``)
 MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Found:
-    """A function and the file in which it stands."""
+    """A function and the file that defines it."""
 
     source: Source
     function: ast.FunctionDef
 
 
 def function(source: Source, node: ast.AST) -> Found | None:
-    """The function of another file that ``node`` names: ``images``, ``data.images``, ``data.images(…)``'s ``func``."""
+    """The function of another file that ``node`` names: ``images``, ``data.images``."""
     written = scopes.dotted(node)
     first, _, rest = written.partition(".")
     imported = _imported(source).get(first) if first else None
@@ -37,9 +37,9 @@ def function(source: Source, node: ast.AST) -> Found | None:
 
 
 def origin(source: Source, written: str) -> tuple[Source, str] | None:
-    """The file of the project that binds what is written ``images``, ``data.images``, and the name that it has there.
+    """The project file that binds ``images`` or ``data.images`` as written, and the name there.
 
-    Of names that ``from data import *`` brings as well.
+    Follows ``from data import *`` too.
     """
     first, _, rest = written.partition(".")
     imported = _imported(source).get(first) if first else None
@@ -54,7 +54,7 @@ def origin(source: Source, written: str) -> tuple[Source, str] | None:
 
 
 def leads(source: Source) -> bool:
-    """Whether ``function`` may find anything, by the text alone."""
+    """Whether the file may import functions from its project; by the text alone."""
     folder = os.path.dirname(os.path.abspath(source.file))
     roots = {one.partition(".")[0] for one in values.modules(source)} - FRAMEWORKS
     return any(not root or _near(folder, root) for root in roots)
@@ -62,7 +62,7 @@ def leads(source: Source) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _near(folder: str, name: str) -> bool:
-    """Whether a file or folder of this name stands in a folder or in one of those above it."""
+    """Whether a file or folder of this name is in ``folder`` or one of those above it."""
     for _ in range(UPWARDS + 1):
         if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, f"{name}.py")):
             return True
@@ -72,7 +72,7 @@ def _near(folder: str, name: str) -> bool:
 
 @kept(16)
 def _imported(source: Source) -> dict[str, tuple[int, str]]:
-    """What the file imports from elsewhere but frameworks: how many dots, then the dotted name."""
+    """Imports other than frameworks: the number of dots, then the dotted name."""
     found: dict[str, tuple[int, str]] = {}
     for node in index.nodes(source, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
@@ -88,7 +88,7 @@ def _imported(source: Source) -> dict[str, tuple[int, str]]:
 
 @kept(16)
 def _starred(source: Source) -> list[tuple[int, str]]:
-    """Modules all of whose names a file imports, by how many dots and dotted name."""
+    """Modules imported with ``*``: the number of dots and the dotted name."""
     found = [(n.level, n.module or "") for n in index.nodes(source, ast.ImportFrom)
              if isinstance(n, ast.ImportFrom) and any(one.name == "*" for one in n.names)]  # fmt: skip
     return [one for one in found if one[0] or one[1].partition(".")[0] not in FRAMEWORKS]
@@ -149,6 +149,7 @@ def _file(folder: str, module: str, relative: bool) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def read(file: str) -> Source | None:
+    """The parsed file; None if it is not Python, cannot be read or is too large."""
     try:
         if os.path.getsize(file) > MOST_BYTES:
             return None
@@ -159,7 +160,7 @@ def read(file: str) -> Source | None:
 
 
 def returned(found: Found) -> ast.expr | None:
-    """What the function returns, where it has one ``return``."""
+    """The value of the function's only ``return``; None if it has decorators."""
     if found.function.decorator_list:
         return None
     values = [n.value for n in scopes.own(scopes.body(found.function)) if isinstance(n, ast.Return)]

@@ -1,4 +1,4 @@
-"""From one place of a tree to another: what stands at a line, what a node stands in, an argument, a definition."""
+"""From one node to another: the calls at a line, the statement or function around a node, an argument, a definition."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
 
 def called(call: ast.Call) -> str:
-    """The last name of what is called: ``map`` of ``ds.map(f)``, ``sqrt`` of ``np.sqrt(x)``."""
+    """The last name of the callee: ``map`` of ``ds.map(f)``, ``sqrt`` of ``np.sqrt(x)``."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def is_tape(block: ast.With | ast.AsyncWith) -> bool:
-    """Whether it is a ``with tf.GradientTape()``."""
+    """Whether a block is a ``with tf.GradientTape()``."""
     opened = (one.context_expr for one in block.items)
     return any(isinstance(one, ast.Call) and called(one) == "GradientTape" for one in opened)
 
 
 def calls(source: Source, line: int, *names: str) -> list[ast.Call]:
-    """Calls of one of ``names`` at ``line``, those whose name stands on that line before those that only span it.
+    """Calls of one of ``names`` at ``line``: those whose name is on that line, else those that span it.
 
-    Of a chain over several lines Python gives the line of the call's name or of the chain's start, by its version.
+    For a chain over several lines Python gives the line of the call's name or of the chain's start, by its version.
     """
     found = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and called(n) in names]
     exact = [n for n in found if (n.func.end_lineno or n.lineno) == line]
@@ -34,7 +34,7 @@ def calls(source: Source, line: int, *names: str) -> list[ast.Call]:
 
 
 def only(source: Source, line: int, *names: str) -> ast.Call | None:
-    """The one call of ``names`` at ``line``; None where there is none, or more than one and nobody can tell which."""
+    """The one call of ``names`` at ``line``; None if there is none or more than one."""
     found = calls(source, line, *names)
     return found[0] if len(found) == 1 else None
 
@@ -50,12 +50,12 @@ def chain(call: ast.expr) -> Iterator[ast.Call]:
 
 
 def parents(source: Source) -> statements.Statements:
-    """What each node stands in."""
+    """The parent of each node of the file."""
     return statements.of(source)
 
 
 def outermost(source: Source, call: ast.Call) -> ast.Call:
-    """The last call of the chain that ``call`` is a part of: ``a().b().c()`` for ``a().b()``."""
+    """The last call of the chain that ``call`` is part of: ``a().b().c()`` for ``a().b()``."""
     above = parents(source)
     node: ast.Call = call
     while True:
@@ -87,7 +87,7 @@ def around(source: Source, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | No
 
 
 def function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function that holds ``node``, None at module level."""
+    """The innermost function that holds ``node``; None at module level."""
     above = parents(source)
     found = above.get(node)
     while found is not None and not isinstance(found, FUNCTIONS):
@@ -107,14 +107,14 @@ def defined(source: Source, name: str, near: ast.AST | None = None) -> ast.Funct
 @kept(16)
 def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
     found: dict[str, list[ast.FunctionDef]] = {}
-    for node in statements.of(source).every:  # no expression holds a function that has a name
+    for node in statements.of(source).every:  # no expression contains a named function
         if isinstance(node, ast.FunctionDef):
             found.setdefault(node.name, []).append(node)
     return found
 
 
 def keyword(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """The value given for the argument ``name``, by keyword or at ``position``."""
+    """The value of the argument ``name``, given by keyword or at ``position``; None if it is not given."""
     for given in call.keywords:
         if given.arg == name:
             return given.value

@@ -1,4 +1,4 @@
-"""Number formats of NumPy arrays in a script, as far as its text tells."""
+"""Number formats of NumPy arrays, as far as the text shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import settings, values
 
 DOUBLE, SINGLE, WHOLE, TENSOR = "double", "single", "whole", "tensor"
-PLAIN, REAL = "plain", "real"  # Python's own integers and texts; its floating numbers, which take an array's format
+PLAIN, REAL = "plain", "real"  # Python ints and texts; Python floats, which take an array's format
 DEPTH = 12
 
 _DRAWS = frozenset(
@@ -38,7 +38,7 @@ _GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.ra
 
 
 class Formats:
-    """The formats in one file. ``cast``: assigned values that are to be float32 from now on."""
+    """The formats in one file. ``cast``: assigned values that an edit will make float32."""
 
     def __init__(self, source: Source, cast: Iterable[ast.expr] = ()) -> None:
         self.source = source
@@ -46,7 +46,7 @@ class Formats:
         self._open: set[ast.AST] = set()
 
     def of(self, node: ast.expr, depth: int = DEPTH) -> str | None:
-        """None: not known."""
+        """The format of an expression; None if unknown."""
         if node in self.cast:
             return SINGLE
         if depth <= 0:
@@ -73,7 +73,7 @@ class Formats:
         return self._of_call(node, depth) if isinstance(node, ast.Call) else None
 
     def assignments(self, node: ast.Name) -> list[ast.expr] | None:
-        """All that is assigned to a name in its scope; None where something but ``+=`` binds it otherwise."""
+        """All values assigned to a name in its scope; None if it is also bound in another way than by ``+=``."""
         where = values.scope(self.source, node, node.id)
         found = []
         above = find.parents(self.source)
@@ -93,7 +93,7 @@ class Formats:
         kinds = []
         for value in given:
             if value in self._open:
-                continue  # x = x / 255: whatever it is otherwise
+                continue  # x = x / 255: its other assignments decide
             self._open.add(value)
             kinds.append(self.of(value, depth - 1))
             self._open.discard(value)
@@ -102,7 +102,7 @@ class Formats:
         return DOUBLE if DOUBLE in kinds and None not in kinds else None
 
     def _added_to(self, node: ast.Name, kind: str | None, depth: int) -> str | None:
-        """What ``+=`` and its like make of a name; an array of floating numbers keeps its format in any case."""
+        """The format of a name after ``+=`` and the like; an array of floats keeps its format."""
         above, kinds = find.parents(self.source), [kind]
         for store in values.stores(values.scope(self.source, node, node.id), node.id):
             holder = above.get(store)
@@ -113,7 +113,7 @@ class Formats:
         return _joined(kinds) if len(kinds) > 1 and kind is not None else kind
 
     def _of_unpacked(self, node: ast.Name, depth: int) -> str | None:
-        """``x, y = make()`` of a function of this file; ``a, b = rng.normal(size=(2, n))``."""
+        """The format of ``x, y = make()`` for a function of this file, or of ``a, b = rng.normal(size=(2, n))``."""
         where = values.scope(self.source, node, node.id)
         bound = list(values.stores(where, node.id))
         above = find.parents(self.source)
@@ -181,12 +181,12 @@ class Formats:
         if last in _FLOATING or last in _KEEPING:
             given = call.args[:2] if last in _OF_BOTH else call.args[:1]
             kind = _joined([self.of(a, depth - 1) for a in given], floating=last in _FLOATING)
-            # A number from NumPy is a float64 that makes float32 arrays float64 as well (from NumPy 2 on).
+            # A NumPy scalar is float64 and makes float32 arrays float64 as well (since NumPy 2).
             return DOUBLE if last in _FLOATING and kind in (PLAIN, REAL) else kind
         return WHOLE if last in _INDICES else None
 
     def format(self, dtype: ast.expr) -> str | None:
-        """What a number format's name means. One that the file calls by a name of its own becomes float32 with it."""
+        """The format that a dtype names. A dtype that the file has under its own name becomes float32 with the edit."""
         name = values.qualified(self.source, dtype).rpartition(".")[2]
         if isinstance(dtype, ast.Name) and not name:
             origin = settings.literal(self.source, dtype)
@@ -210,7 +210,7 @@ class Formats:
 
 
 def _joined(kinds: list[str | None], floating: bool = False) -> str | None:
-    """What NumPy makes of several: with one of float64 float64; of float32 and integers as well."""
+    """NumPy's result format: float64 if any is; also of float32 with integers."""
     if DOUBLE in kinds:
         return DOUBLE
     if TENSOR in kinds:
@@ -225,7 +225,7 @@ def _joined(kinds: list[str | None], floating: bool = False) -> str | None:
 
 
 def _listed(node: ast.expr) -> str | None:
-    """An array from numbers that are written out."""
+    """The format of an array of number literals."""
     numbers = [n for n in trees.walk(node) if isinstance(n, (ast.Constant, ast.Name, ast.Call, ast.Attribute))]
     if not numbers or not all(isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) for n in numbers):
         return None

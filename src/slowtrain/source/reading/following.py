@@ -1,4 +1,4 @@
-"""From calls to the functions of the script that they run, and back to the calls and loops that run a function."""
+"""The functions of the script that calls run, and the calls and loops that run a function."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slowtrain.source import Source
 from slowtrain.source.reading import finding, index, objects, scopes, sizes
 from slowtrain.source.reading.objects import Function
 
-# Methods of Python's, Keras's and NumPy's own objects: a class of the file that has one too is not what they mean.
+# Methods of objects of Python, Keras and NumPy: such a call need not mean a class of the file with this method.
 COMMON = frozenset(n for kind in (dict, list, set, str, bytes, int) for n in vars(kind)) | frozenset(
     "fit predict evaluate compile save build call load read write close open run train test reset next".split()
 )
 
 
 def function(source: Source, call: ast.Call) -> Function | None:
-    """The function of this file that ``call`` runs, None where that is not sure."""
+    """The function of this file that ``call`` runs; None if that is not certain."""
     of_object = sizes.value(source, call.func)
     if isinstance(of_object, sizes.Thing):
         return objects.method(of_object.kind, "__call__")
@@ -38,16 +38,15 @@ def callers(source: Source, made: Function) -> list[ast.Call]:
 
 
 def returned(made: Function) -> list[ast.expr]:
-    """What a function gives back, or yields."""
+    """The values that a function returns or yields."""
     found = [n for n in scopes.own(scopes.body(made)) if isinstance(n, (ast.Return, ast.Yield))]
     return [n.value for n in found if n.value is not None]
 
 
 def repeated_by(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[ast.For | ast.While, ast.stmt]]:
-    """The loops in every turn of which ``node`` runs, in its function or in one that calls it; the statement there.
+    """The loops in every turn of which ``node`` runs, in its function or its callers, each with the statement there.
 
-    Up from a node, where ``stepping.each_turn`` goes down from a loop. Nothing decides on the way whether it runs: no
-    ``if``, no loop that may take no turn.
+    Goes up from a node and stops at anything that decides whether it runs: an ``if``, a loop that may take no turn.
     """
     above = finding.parents(source)
     child: ast.AST = node

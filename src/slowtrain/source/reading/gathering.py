@@ -1,4 +1,4 @@
-"""The lines that make a container longer, found by the name under which it is kept."""
+"""The lines that lengthen a container, found by the name that holds it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.held import Holder
 
-MOST_LINES = 3  # of one container
+MOST_LINES = 3  # lines per container
 
 LENGTHENING = frozenset({"append", "appendleft", "extend", "add", "insert", "update", "setdefault"})
 JOINING = frozenset("append concat concatenate hstack vstack dstack column_stack row_stack insert resize pad".split())
 
 
 def places(trace: Trace, why: Sequence[Holder], *, retraced: bool = False) -> tuple[Place, ...]:
-    """The lines that add to what grows; else the one that is traced again; else the call, or the step."""
+    """The lines that lengthen what grows; else the function that is traced again; else the call or the step."""
     found = adding(trace, why)
     if not found and retraced:
         found += [e.place for e in trace.events_of("trace") if e.place is not None][-1:]
@@ -29,7 +29,7 @@ def places(trace: Trace, why: Sequence[Holder], *, retraced: bool = False) -> tu
 
 
 def adding(trace: Trace, why: Sequence[Holder]) -> list[Place]:
-    """The lines that add to what grows, as far as the text shows them."""
+    """The lines that lengthen what grows, as far as the text shows them."""
     found: list[Place] = []
     for one in why:
         found += one.sites
@@ -39,7 +39,7 @@ def adding(trace: Trace, why: Sequence[Holder]) -> list[Place]:
 
 
 def _texts(trace: Trace, file: str) -> list[Source]:
-    """The text of a file; of no file those of a notebook's cells."""
+    """The text of a file; without a file name, of a notebook's cells."""
     if file:
         found = [text_of(trace, file)]
     else:
@@ -48,10 +48,10 @@ def _texts(trace: Trace, file: str) -> list[Source]:
 
 
 def lines(source: Source, named: str, owner: str, *, array: bool = False) -> list[int]:
-    """Lines that add to what is called ``named``, or to what stands under it; those in ``owner`` where there are some.
+    """Lines that lengthen the container ``named``, or one stored in it; those in ``owner`` if there are any.
 
-    ``owner`` is the function or class to which the name belongs, empty for a module's own. An ``array`` is made anew
-    with more in it; where no line is seen to join parts, by those of a loop that give the name another value.
+    ``owner`` is the function or class that binds the name, empty for a module. An ``array`` is replaced by a longer
+    one; if no line joins arrays, the lines in loops that rebind the name.
     """
     statements = [n for n in trees.walk(source.tree) if isinstance(n, (ast.expr, ast.stmt))]
     found = [n.lineno for n in statements if (_joins if array else _adds)(n, named)]
@@ -82,13 +82,13 @@ def _adds(node: ast.AST, named: str) -> bool:
 
 
 def _binds(node: ast.Assign, named: str) -> bool:
-    """Whether it gives the name a value, also as one of several."""
+    """Whether it assigns the name, also as one of several targets."""
     targets = [e for t in node.targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
     return any(_is(t, named) for t in targets)
 
 
 def _joins(node: ast.AST, named: str) -> bool:
-    """``a = np.concatenate([a, b])``, in whatever stands around it, and ``a = a.append(b)`` of a table."""
+    """Whether it is ``a = np.concatenate([a, b])``, also nested, or ``a = a.append(b)`` of a table."""
     if not isinstance(node, ast.Assign) or not _binds(node, named):
         return False
     for call in trees.walk(node.value):
@@ -105,14 +105,14 @@ def _joins(node: ast.AST, named: str) -> bool:
 
 
 def _is_indexed(node: ast.Subscript, named: str) -> bool:
-    """``np.r_[a, b]`` and ``np.c_[a, b]``."""
+    """Whether it is ``np.r_[a, b]`` or ``np.c_[a, b]``."""
     owner, at = node.value, node.slice
     joins = isinstance(owner, ast.Attribute) and owner.attr in ("r_", "c_")
     return joins and isinstance(at, ast.Tuple) and any(_is(one, named) for one in at.elts)
 
 
 def _is(node: ast.AST, named: str) -> bool:
-    """Whether an expression is the name, an attribute of that name, or an element of it."""
+    """Whether an expression is the name, an attribute of that name, or an item of it."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return (isinstance(node, ast.Name) and node.id == named) or (isinstance(node, ast.Attribute) and node.attr == named)

@@ -1,4 +1,4 @@
-"""Whether a piece of a step's Python may become one graph: what runs once, when it is traced, must not matter."""
+"""Whether a piece of a step's Python may become one graph: code that runs only while tracing must not matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, index, kinds, scopes
 
-# A value to Python, or something that a graph does once and not once a step.
+# Calls that give Python a value, or that a graph would run only once.
 READS = frozenset("numpy item tolist print input open next eval exec write flush log info debug warning".split())
 MAKES_NUMBERS = frozenset("float int bool round str repr format sorted min max sum any all".split())
 LOOPS_OF_KERAS = frozenset("fit predict evaluate train_on_batch test_on_batch predict_on_batch compile".split())
@@ -35,10 +35,10 @@ def hindrance(
     fixed: bool = True,
     rewritten: Sequence[ast.AST] = (),
 ) -> str | None:
-    """What speaks against making a graph of ``statements``, in which ``tensors`` hold tensors; None where nothing does.
+    """The obstacle to making ``statements`` a graph, in which ``tensors`` hold tensors; None if there is none.
 
-    ``fixed``: shapes are known while tracing (arguments of a ``tf.function``); the batch in Keras's own is not, except
-    where it is ``rewritten``.
+    ``fixed``: shapes are known while tracing, as for arguments of a ``tf.function``. In Keras's own step the batch size
+    is not, except in nodes that are ``rewritten``.
     """
     try:
         _Reader(source, fixed, rewritten).all(statements, set(tensors))
@@ -61,7 +61,7 @@ class _Reader:
         self.block(statements, tensors, scopes.bound(list(statements)))
 
     def block(self, statements: Iterable[ast.stmt], tensors: set[str], made: set[str]) -> None:
-        """Statements of which each runs: ``del tape`` of a name of the piece's own is nothing to a graph."""
+        """Checks statements. ``del tape`` of a local name does not matter to a graph."""
         for one in statements:
             gone = one.targets if isinstance(one, ast.Delete) else []
             if not gone or not all(isinstance(n, ast.Name) and n.id in self.own for n in gone):
@@ -135,14 +135,14 @@ class _Reader:
             if isinstance(n, ast.comprehension) and self.tensor(n.iter, tensors) and not self.listed(n.iter):
                 raise Unsure("a comprehension over a tensor")
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute) and _number(n.slice) != 0:
-                self.known.add(n.value)  # features and the like: known while tracing
+                self.known.add(n.value)  # sizes other than the batch's are known while tracing
             if not self.fixed and n not in self.known and self.shaped(n, tensors):
                 raise Unsure("a shape that is not known while tracing")
             if isinstance(n, ast.Call):
                 self.call(n, tensors, made)
 
     def shaped(self, node: ast.AST, tensors: set[str]) -> bool:
-        """Whether ``node`` asks a tensor for its shape or length."""
+        """Whether ``node`` queries a tensor's shape or length."""
         if isinstance(node, ast.Call) and finding.called(node) == "len" and node.args:
             return self.tensor(node.args[0], tensors)
         return isinstance(node, ast.Attribute) and node.attr == "shape" and self.tensor(node.value, tensors)
@@ -168,7 +168,7 @@ class _Reader:
             self.follow(call)
 
     def follow(self, call: ast.Call) -> None:
-        """Into a function of this file that is called by name."""
+        """Checks a function of this file that is called by name."""
         plain = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
         target = finding.defined(self.source, finding.called(call), call) if plain else None
         if target is None or target in self.seen:
@@ -181,7 +181,7 @@ class _Reader:
             self.all(target.body, tensor_parameters(target))
 
     def listed(self, node: ast.AST) -> bool:
-        """Whether iterating over it is Python's own: a list of tensors and the like."""
+        """Whether an iteration over it is Python's own, as over a list of tensors."""
         if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
             return True
         if isinstance(node, ast.Attribute):
@@ -196,7 +196,7 @@ class _Reader:
         return isinstance(node, ast.BinOp) and self.listed(node.left) and self.listed(node.right)
 
     def tensor(self, node: ast.AST, tensors: set[str]) -> bool:
-        """Whether a tensor's value is in the expression's."""
+        """Whether the expression's value depends on a tensor's value."""
         if isinstance(node, ast.Name):
             return node.id in tensors
         if isinstance(node, ast.Attribute):
@@ -217,7 +217,7 @@ def _number(node: ast.AST) -> object:
 
 
 def batch_sizes(function: ast.FunctionDef) -> list[ast.Subscript]:
-    """``x.shape[0]`` of parameters where a tensor does as well: in the shape given to ``tf.zeros`` and the like."""
+    """``x.shape[0]`` of parameters in shapes given to ``tf.zeros`` and the like, where a tensor is allowed."""
     found = []
     shapes = (
         a
@@ -236,7 +236,7 @@ def batch_sizes(function: ast.FunctionDef) -> list[ast.Subscript]:
 
 
 def tensor_parameters(function: ast.AST) -> set[str]:
-    """Parameters that may hold tensors: those with a plain default are flags and sizes."""
+    """Parameters that may hold tensors; one whose default is a constant is a flag or a size."""
     arguments = function.args if isinstance(function, FUNCTIONS) else None
     if arguments is None:
         return set()
@@ -249,7 +249,7 @@ def tensor_parameters(function: ast.AST) -> set[str]:
 
 
 def graphed(source: Source, function: ast.AST) -> bool:
-    """Whether a function is decorated with ``tf.function`` or the like."""
+    """Whether a function is decorated with ``tf.function`` or ``jax.jit``."""
     for one in getattr(function, "decorator_list", []):
         text = scopes.full(source, one.func if isinstance(one, ast.Call) else one)
         if text.endswith(("tensorflow.function", "def_function.function", "jax.jit")):
@@ -260,7 +260,7 @@ def graphed(source: Source, function: ast.AST) -> bool:
 
 
 def outside(source: Source, function: ast.AST) -> str | None:
-    """What the function reads from outside that changes while the script runs: tracing would freeze it."""
+    """What the function reads from outside that changes while the script runs; tracing would freeze it. Else None."""
     for node in trees.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             scope = kinds.where_bound(source, node)
@@ -273,7 +273,7 @@ def outside(source: Source, function: ast.AST) -> str | None:
 
 
 def stateful(source: Source, nodes: Sequence[ast.AST], own: set[str]) -> str | None:
-    """Attributes and items that ``nodes`` read and that are put in elsewhere; ``own`` are their own names."""
+    """Attributes and items that ``nodes`` read and that are stored elsewhere; ``own``: their local names. Else None."""
     for node in (n for one in nodes for n in trees.walk(one)):
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own
         if isinstance(node, ast.Name) and loaded and _mutated(source, node.id):
@@ -290,7 +290,7 @@ def _inside(function: ast.AST, scope: ast.AST) -> bool:
 
 
 def _mutated(source: Source, name: str) -> bool:
-    """Whether items are put into ``name`` in a loop or a function."""
+    """Whether items are stored into ``name`` in a loop or a function."""
     for node in trees.walk(source.tree):
         hit = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and scopes.dotted(node.value) == name
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATES:

@@ -1,6 +1,6 @@
-"""Functions that are handed to what calls them for one item after another: ``sorted(all, key=score)``, ``map(f, all)``.
+"""Functions passed to a call that runs them for each item: ``sorted(all, key=score)``, ``map(f, all)``.
 
-A lambda that does nothing but call one counts as it.
+A lambda that only calls a function counts as that function.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from slowtrain.source.reading import finding, objects, scopes, values
 
 KEYED = frozenset({"sorted", "min", "max", "sort", "nlargest", "nsmallest", "groupby"})
 MAPPED = frozenset({"map", "filter", "starmap", "imap", "filterfalse", "takewhile", "dropwhile"})
-OF_DATA = ("tensorflow.", "keras.")  # whose ``map`` runs a function once
+OF_DATA = ("tensorflow.", "keras.")  # their ``map`` traces a function once
 
 
 def over(source: Source, node: ast.AST) -> Iterator[ast.expr]:
-    """Over what items the function or the lambda around ``node`` is run by calls that it is handed to."""
+    """The items over which the function or lambda around ``node`` is run by calls that receive it."""
     above = finding.parents(source)
     at = above.get(node)
     while at is not None and not isinstance(at, (*FUNCTIONS, ast.Lambda)):
@@ -30,7 +30,7 @@ def over(source: Source, node: ast.AST) -> Iterator[ast.expr]:
 
 
 def references(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """Where a function of the file is named and not called: the one of that name."""
+    """Where a function of the file is named and not called; empty if the name is ambiguous."""
     method = isinstance(finding.parents(source).get(function), ast.ClassDef)
     if not method and finding.defined(source, function.name) is not function:
         return []
@@ -59,7 +59,7 @@ def _items(source: Source, given: ast.expr) -> Iterator[ast.expr]:
 
 
 def _of_data_set(call: ast.Call) -> bool:
-    """``ds.map(f, num_parallel_calls=4)``, and any ``.map`` with nothing else to go over."""
+    """Whether it is ``ds.map(f, num_parallel_calls=4)``, or any ``.map`` without items to go over."""
     named = any(k.arg in ("num_parallel_calls", "deterministic") for k in call.keywords)
     return named or (finding.called(call) in ("map", "filter") and len(call.args) == 1)
 

@@ -1,4 +1,4 @@
-"""Parts of a program that a reader of its text, or a run that ends early, does not come to."""
+"""Parts of a program that a reading of its text, or a run that ends early, does not reach."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import index
 
 RUNNING = ("exec", "eval")
-# Only the fit of Keras is given any of these: a scaler's or an estimator's trains no network.
+# Keywords of Keras's fit only; a scaler's or an estimator's fit trains no network.
 KERAS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "validation_data", "batch_size", "callbacks"})
 
 
 def run_as_text(source: Source) -> Iterator[tuple[int, str]]:
-    """Line and name of each call of Python's own ``exec`` and ``eval``."""
+    """Line and name of each call of Python's ``exec`` and ``eval``."""
     calls = [c for c in index.of(source).called(*RUNNING) if isinstance(c.func, ast.Name)]
     own = set(_named(source)) if calls else set[str]()
     for call in calls:
@@ -23,7 +23,7 @@ def run_as_text(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _named(source: Source) -> Iterator[str]:
-    """What the file itself gives a name: a function ``eval`` of the user's is no text run as code."""
+    """Names that the file itself binds: a user's function called ``eval`` executes no text."""
     for node in trees.walk(source.tree):
         if isinstance(node, FUNCTIONS):
             yield node.name
@@ -34,5 +34,5 @@ def _named(source: Source) -> Iterator[str]:
 
 
 def trainings(source: Source) -> list[ast.Call]:
-    """Calls of Keras' ``fit``."""
+    """Calls of Keras's ``fit``."""
     return [c for c in index.of(source).called("fit") if any(k.arg in KERAS for k in c.keywords)]

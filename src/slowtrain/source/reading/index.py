@@ -1,6 +1,6 @@
-"""All calls of a name and all nodes of a kind in a file: what every detector of ``slowtrain lint`` asks for first.
+"""All calls of a name and all nodes of a class in a file: the first question of every lint rule.
 
-A file whose text has no such name is not even parsed.
+A file whose text does not contain the name is not parsed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from slowtrain.source import Source, edits, kept
 from slowtrain.source.reading import finding, statements
 from slowtrain.values import dataclass
 
-GAP = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and what is done with it
+GAP = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
+    """The calls of one file by name, looked up on demand."""
+
     source: Source
     _calls: dict[str, list[ast.Call]] = field(default_factory=dict)
 
     def called(self, *names: str) -> list[ast.Call]:
-        """Calls of any of ``names``, the last name of what is called, in the order of the text."""
+        """Calls whose callee's last name is one of ``names``, in the order of the text."""
         found = [call for name in names for call in self._called(name)]
         return sorted(found, key=edits.start) if len(names) > 1 else found
 
@@ -39,7 +41,7 @@ class Index:
         return found
 
     def _standing(self, name: str) -> Iterator[int]:
-        """Where in the text the name stands with a parenthesis behind it, and nothing is defined."""
+        """Offsets at which the name is followed by a parenthesis and is not a definition."""
         text = self.source.plain
         place = text.find(name)
         while place >= 0:
@@ -52,7 +54,7 @@ class Index:
 
 @kept(4)
 def of(source: Source) -> Index:
-    """The index of a file; made once, when it is first asked for."""
+    """The index of a file, cached."""
     return Index(source)
 
 
@@ -61,15 +63,15 @@ _LONGER = re.compile(r"\w\Z")
 
 
 def whole(name: str) -> str:
-    r"""A pattern for this name where it is not a part of a longer one.
+    r"""A pattern for this name if it is not part of a longer one.
 
-    It begins with the name's own letters, which are looked for quickly; ``\b`` is tried at every character.
+    It begins with the name's own letters, which are found quickly; ``\b`` is tried at every character.
     """
     return rf"{re.escape(name)}(?!\w)(?<!\w{re.escape(name)})"
 
 
 def written(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
-    """Nodes of exactly this class in statements in whose text ``pattern`` is found, in the order of the text."""
+    """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
     inside = statements.of(source)
     return [node for one in inside.having(pattern) for node in inside.own(one) if node.__class__ is kind]
 
@@ -84,7 +86,7 @@ def nodes(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
 
 
 def operation(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """From where to where ``map(f)`` of ``ds.map(f)`` stands; the whole call where it is no method's."""
+    """Start and end of ``map(f)`` in ``ds.map(f)``; of the whole call if the callee is not a method."""
     if not isinstance(call.func, ast.Attribute):
         return edits.start(call), edits.end(call)
     line, column = edits.end(call.func)

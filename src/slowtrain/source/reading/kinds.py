@@ -1,4 +1,4 @@
-"""Which kind of thing an expression holds, its value aside: a tensor, an array, a number that changes, a data set."""
+"""The kind of an expression's value: a tensor, an array, a changing number, a constant, a data set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TENSOR, ARRAY, NUMBER, CONSTANT, UNKNOWN = "tensor", "array", "number", "constan
 ITERATED = frozenset("batch prefetch shuffle repeat cache take skip padded_batch from_tensor_slices".split())
 NUMBERS = frozenset("float int len range round abs min max sum time perf_counter item".split())
 ARRAYS = frozenset("numpy astype tolist to_numpy permutation reshape copy".split())
-# Of TensorFlow, but no one tensor comes of it.
+# Functions of TensorFlow whose result is not one tensor.
 SEVERAL = frozenset(
     "split unstack meshgrid top_k moments svd eigh eig unique unique_with_counts while_loop cond case switch_case "
     "map_fn scan foldl data keras nest layers Variable sparse ragged function".split()
@@ -21,7 +21,7 @@ DEPTH = 6
 
 
 def of(source: Source, node: ast.AST, depth: int = DEPTH) -> str:
-    """The kind of what ``node`` holds where it stands."""
+    """The kind of the value of ``node``."""
     if isinstance(node, ast.Constant):
         return CONSTANT
     if isinstance(node, ast.Name):
@@ -63,7 +63,7 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> str:
 
 
 def _of_graph(source: Source, call: ast.Call) -> bool:
-    """Whether a ``tf.function`` of this file gives the one tensor, or the tuple of tensors that is taken apart."""
+    """Whether a ``tf.function`` of this file returns one tensor, or a tuple of tensors that the caller unpacks."""
     made = finding.defined(source, finding.called(call), call)
     marks = [
         scopes.full(source, d.func if isinstance(d, ast.Call) else d) for d in (made.decorator_list if made else ())
@@ -78,7 +78,7 @@ def _of_graph(source: Source, call: ast.Call) -> bool:
 
 
 def _plain(source: Source, value: ast.expr | None) -> bool:
-    """Whether what a graph returns is a tensor, or a tuple of tensors, and no structure of its own."""
+    """Whether a graph's return value is a tensor or a tuple of tensors."""
     if isinstance(value, ast.Tuple):
         return all(isinstance(e, (ast.Name, ast.BinOp)) or _by_op(source, e) for e in value.elts)
     if isinstance(value, ast.Name):
@@ -94,7 +94,7 @@ def _plain(source: Source, value: ast.expr | None) -> bool:
 
 
 def _by_op(source: Source, value: ast.expr | None) -> bool:
-    """Whether an expression is what an op of TensorFlow gives: one tensor."""
+    """Whether an expression is the result of a TensorFlow op with one output."""
     if isinstance(value, ast.BinOp):
         return True
     whole = scopes.full(source, value.func) if isinstance(value, ast.Call) else ""
@@ -136,7 +136,7 @@ def _bound_by(source: Source, node: ast.AST, name: str, depth: int) -> str:
 
 
 def _counts_itself(value: ast.expr, name: str) -> bool:
-    """``lr * 0.99``: a number made from itself and constants."""
+    """Whether it is a number computed from itself and constants: ``lr * 0.99``."""
     parts = [n for n in trees.walk(value) if isinstance(n, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))]
     return bool(parts) and all(isinstance(n, ast.Name) and n.id == name for n in parts)
 
@@ -183,7 +183,7 @@ def dataset(source: Source, node: ast.AST, depth: int = DEPTH) -> bool:
 
 
 def _of_itself(value: ast.expr, name: str) -> bool:
-    """``ds.map(f)`` for ``ds``."""
+    """Whether it is an operation on the name itself: ``ds.map(f)`` for ``ds``."""
     if not isinstance(value, ast.Call):
         return False
     root = list(finding.chain(value))[-1]
@@ -191,7 +191,7 @@ def _of_itself(value: ast.expr, name: str) -> bool:
 
 
 def where_bound(source: Source, name: ast.Name) -> ast.AST | None:
-    """The function or module in which the name is bound that stands at ``name``; not a lambda, as ``values.scope``."""
+    """The function or module that binds the name at ``name``; lambdas do not count."""
     scope: ast.AST | None = finding.function(source, name)
     while scope is not None:
         if name.id in scopes.parameters(scope):
@@ -203,7 +203,7 @@ def where_bound(source: Source, name: ast.Name) -> ast.AST | None:
 
 
 def given_to(source: Source, function: ast.AST, parameter: str) -> Iterator[ast.expr]:
-    """What calls by name in this file give for ``parameter``; defaults not."""
+    """The arguments that calls by name in this file give for ``parameter``; defaults do not count."""
     for call in calls_of(source, function):
         found = given_in(function, call, parameter)
         if found is not None:
@@ -216,19 +216,19 @@ def calls_of(source: Source, function: ast.AST) -> list[ast.Call]:
 
 
 def given_in(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
-    """The argument of ``call`` for ``parameter``; None where stars hide it."""
+    """The argument of ``call`` for ``parameter``; None if stars hide it."""
     names = scopes.parameters(function)
     if names[:1] in (["self"], ["cls"]) and isinstance(call.func, ast.Attribute):
         names = names[1:]
     if len(call.args) == 1 and isinstance(call.args[0], ast.Starred) and not call.keywords:
-        return call.args[0].value  # an item of it: of the same kind
+        return call.args[0].value  # an item of it has the same kind
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return None
     return finding.keyword(call, parameter, names.index(parameter)) if parameter in names else None
 
 
 def single(source: Source, node: ast.AST, depth: int = DEPTH) -> bool:
-    """Whether ``node`` is known to hold 4-byte floats, or is a tensor already."""
+    """Whether ``node`` surely holds float32, or is a tensor."""
     kind = of(source, node, depth)
     if kind == TENSOR:
         return True
@@ -254,7 +254,7 @@ def single(source: Source, node: ast.AST, depth: int = DEPTH) -> bool:
 
 
 def _value_for(node: ast.AST, name: str) -> ast.expr | None:
-    """What an assignment gives to ``name``: of two tuples the one at its place."""
+    """The value that an assignment gives to ``name``, through tuples of equal length."""
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
         return None
     target = node.targets[0]
@@ -268,7 +268,7 @@ def _value_for(node: ast.AST, name: str) -> ast.expr | None:
 
 
 def _types(call: ast.Call) -> list[ast.expr]:
-    """Arguments of a call that name a dtype."""
+    """The arguments of a call that name a dtype."""
     given = [k.value for k in call.keywords if k.arg == "dtype"]
     if finding.called(call) in ("astype", "constant", "zeros", "ones", "array", "asarray", "cast"):
         given += call.args

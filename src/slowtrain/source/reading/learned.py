@@ -1,4 +1,4 @@
-"""Whether gradients go through a value on their way to weights: what a loss makes of what a model gave."""
+"""Gradient flow: whether gradients pass through a value on their way to weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slowtrain.source.reading import finding, following, index, kinds, objects, 
 from slowtrain.source.reading.objects import Function
 
 DEPTH = 5
-# What gradients do not go through, by its last name.
+# Functions through which no gradient passes, by last name.
 ENDING = frozenset(
     "stop_gradient numpy argmax argmin argsort shape size equal greater less one_hot round floor".split()
 )
@@ -17,7 +17,7 @@ WEIGHTS = frozenset({"add_weight", "add_variable"})
 
 
 def depends(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
-    """Whether ``node`` is worked out from what a model gave, or from weights, where a gradient is taken of it."""
+    """Whether ``node`` is computed from a model's output or from weights, where a gradient is taken."""
     if not depth or isinstance(node, ast.Constant):
         return False
     if isinstance(node, ast.Name):
@@ -36,7 +36,7 @@ def depends(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
 
 
 def loss(source: Source, function: Function) -> bool:
-    """Whether a function is a loss: a ``Loss``'s own, one that ``compile()`` is given, or one that such a one makes."""
+    """Whether a function is a loss: a ``Loss``'s ``call``, an argument of ``compile()``, or returned by such a one."""
     kind = finding.parents(source).get(function)
     if isinstance(kind, ast.ClassDef):
         return function.name == "call" and any(scopes.dotted(base).endswith("Loss") for base in kind.bases)
@@ -51,7 +51,7 @@ def loss(source: Source, function: Function) -> bool:
 
 
 def taped(source: Source, node: ast.AST) -> bool:
-    """Whether it stands in a ``with tf.GradientTape()``."""
+    """Whether it is in a ``with tf.GradientTape()``."""
     above = finding.parents(source)
     at = above.get(node)
     while at is not None and not isinstance(at, (*FUNCTIONS, ast.ClassDef)):
@@ -80,18 +80,18 @@ def _name(source: Source, node: ast.Name, depth: int) -> bool:
 
 
 def _value(source: Source, store: ast.Name) -> ast.expr | None:
-    """What an assignment gives, all of it where a tuple is taken apart."""
+    """The value that an assignment gives; the whole value if it unpacks a tuple."""
     found = values.given(source, store)
     statement = finding.statement(source, store)
     return found if found is not None or not isinstance(statement, ast.Assign) else statement.value
 
 
 def _reads(value: ast.expr, name: str) -> bool:
-    return name in scopes.read(value)  # x = tf.cast(x, tf.float32) adds nothing to what is asked of x
+    return name in scopes.read(value)  # x = tf.cast(x, tf.float32) does not change the answer for x
 
 
 def _parameter(source: Source, function: Function, name: str, depth: int) -> bool:
-    """A loss's second parameter; of another function of the file, what one of its calls gives."""
+    """Whether a parameter depends: a loss's second one, else by the arguments of the function's calls."""
     names = scopes.parameters(function)
     names = names[1:] if names[:1] == ["self"] else names
     if loss(source, function):
@@ -120,7 +120,7 @@ def _call(source: Source, call: ast.Call, depth: int) -> bool:
 
 
 def _layer(source: Source, node: ast.expr) -> bool:
-    """Whether a model or a layer is called: ``self(x)``, ``self.encoder(x)``, ``model(x)``."""
+    """Whether the callee is a model or a layer: ``self(x)``, ``self.encoder(x)``, ``model(x)``."""
     if isinstance(node, ast.Attribute) and objects.of_self(node):
         made = [values.given(source, one) for one in objects.stores(source, node.attr)]
         return any(_made_layer(source, one) for one in made) or "model" in node.attr
@@ -151,7 +151,7 @@ def _of_keras(kind: ast.ClassDef) -> bool:
 
 
 def _differentiated(source: Source, call: ast.Call) -> bool:
-    """Under a tape, or in a layer's own ``call``."""
+    """Whether a call is under a tape, or in a layer's own ``call``."""
     function = finding.function(source, call)
     kind = finding.parents(source).get(function) if function is not None else None
     own = function is not None and function.name == "call" and isinstance(kind, ast.ClassDef) and _of_keras(kind)
@@ -159,7 +159,7 @@ def _differentiated(source: Source, call: ast.Call) -> bool:
 
 
 def _weights(source: Source, made: ast.expr | None) -> bool:
-    """``self.add_weight(…)``, ``tf.Variable(…)``, unless it is not trained."""
+    """Whether it is ``self.add_weight(…)`` or ``tf.Variable(…)``, unless it is not trained."""
     if not isinstance(made, ast.Call):
         return False
     trained = finding.keyword(made, "trainable")

@@ -1,4 +1,4 @@
-"""Where the modules of a project lie: found as Python would find them, without importing any of them."""
+"""Where the modules of a project are, found as Python finds them, without importing any."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ BY_NAME = frozenset({"import_module", "__import__"})
 
 
 def main(name: str) -> Path | None:
-    """The file that ``python -m name`` runs; None where it is none of the user's own."""
+    """The file that ``python -m name`` runs; None if it is not the user's own."""
     paths = [folder.joinpath(*name.split(".")) for folder in (Path.cwd(), *_own_path())]
     files = (file for path in paths for file in (path / "__main__.py", Path(f"{path}.py")))
     return next((file for file in files if file.is_file() and not installed(file)), None)
 
 
 def roots(script: Path) -> list[Path]:
-    """Folders in which the modules of ``script`` are looked for.
+    """Folders that are searched for the modules of ``script``.
 
-    What it adds to ``sys.path`` itself is not worked out: the folders above it stand for that, and ``src`` in each.
+    Changes that the script makes to ``sys.path`` are not evaluated. Instead the folders above it are searched, and
+    ``src`` in each.
     """
     above = list(script.parents)[: UPWARDS + 1]
     return list(dict.fromkeys([script.parent, Path.cwd(), *_own_path(), *above, *(one / "src" for one in above)]))
 
 
 def imported(source: Source, folders: Iterable[Path]) -> list[Path]:
-    """The user's own files that ``source`` may import, in the order of its text: for each name the packages first."""
+    """The user's own files that ``source`` may import, in the order of its text; packages before their modules."""
     above = list(Path(source.file).parents)
     found: list[Path] = []
     for level, name in _imported(source):
@@ -42,7 +43,7 @@ def imported(source: Source, folders: Iterable[Path]) -> list[Path]:
 
 
 def by_name(call: ast.Call) -> str:
-    """The module of ``importlib.import_module("data")``; "" of any other call."""
+    """The module of ``importlib.import_module("data")``; "" for any other call."""
     called = getattr(call.func, "attr", getattr(call.func, "id", ""))
     given = call.args[0] if called in BY_NAME and call.args else None
     text = given.value if isinstance(given, ast.Constant) else None
@@ -57,13 +58,13 @@ def installed(path: Path) -> bool:
 
 
 def _own_path() -> list[Path]:
-    """``PYTHONPATH``, and the folders of what is installed for development; no folder that packages were put into."""
+    """``PYTHONPATH`` and the folders of packages installed for development, without folders of installed packages."""
     folders = [Path(one) for one in sys.path if one and not installed(Path(one))]
     return [folder for folder in folders if not any(folder.glob("*.dist-info"))]
 
 
 def _imported(source: Source) -> Iterator[tuple[int, str]]:
-    """How many dots, and the dotted name, of all that the file may import but frameworks."""
+    """The number of dots and the dotted name of everything that the file may import, frameworks excluded."""
     for node in trees.walk(source.tree):
         level, names = 0, list[str]()
         if isinstance(node, ast.Import):
@@ -77,7 +78,7 @@ def _imported(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _files(name: str, folders: Iterable[Path], first: int) -> list[Path]:
-    """The files that importing ``name`` runs, of its parts from ``first`` on, where the first folder has any."""
+    """The files that importing ``name`` runs, for its parts from ``first`` on, in the first folder that has any."""
     parts = name.split(".") if name else []
     for folder in folders:
         paths = [folder.joinpath(*parts[:count]) for count in range(first, len(parts) + 1)]

@@ -1,6 +1,6 @@
-"""What belongs to a script's classes, objects, mappings and command line: where it is defined, stored and changed.
+"""Classes, objects, mappings and command-line options of a script: where they are defined, stored and changed.
 
-Facts of the text that ``settings`` and ``sizes`` both stand on; nothing is followed here.
+Facts of the text; no value is followed here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from slowtrain.source.reading import finding, index, scopes, values
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Thunk = Callable[[], Any]
 CONSTRUCTORS = ("__init__", "__post_init__")
-UNKNOWN = object()  # a key that is worked out
+UNKNOWN = object()  # a computed key
 _ALL_AT_ONCE = re.compile(r"(?:\b__dict__|\bvars\s*\([^()]*\))\s*(?:\.\s*update\b|\[|\|?=(?!=))")
 
 
 def method(kind: ast.ClassDef, name: str) -> Function | None:
-    """A class's own method."""
+    """The method of this name in a class's own body; None if there is none or more than one."""
     found = [n for n in kind.body if isinstance(n, FUNCTIONS) and n.name == name]
     return found[0] if len(found) == 1 else None
 
 
 def defaults(function: Function) -> dict[str, ast.expr]:
+    """The default values of a function's parameters, by name."""
     given = function.args
     positional = [a.arg for a in (*given.posonlyargs, *given.args)]
     found = dict(zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True))
@@ -36,7 +37,7 @@ def defaults(function: Function) -> dict[str, ast.expr]:
 
 
 def stored_later(source: Source, names: Collection[str]) -> bool:
-    """Whether an attribute of one of these names is assigned anywhere but in a constructor."""
+    """Whether an attribute of one of these names is assigned outside a constructor."""
     for node in index.nodes(source, ast.Attribute):
         if isinstance(node, ast.Attribute) and node.attr in names and not isinstance(node.ctx, ast.Load):
             function = finding.function(source, node)
@@ -47,14 +48,14 @@ def stored_later(source: Source, names: Collection[str]) -> bool:
 
 @kept(16)
 def longer(source: Source) -> frozenset[str]:
-    """Names of lists that the file makes longer, and of mappings that it puts something into as a whole."""
+    """Names of lists and mappings that the file extends."""
     added = (n.target for n in index.nodes(source, ast.AugAssign) if isinstance(n, ast.AugAssign))
     return _owners(source, "append", "extend", "insert", "update", "setdefault") | {str(_last_name(t)) for t in added}
 
 
 @kept(16)
 def shorter(source: Source) -> frozenset[str]:
-    """Names of lists and mappings that the file takes something out of, or orders anew."""
+    """Names of lists and mappings that the file takes items out of, or reorders."""
     return _owners(source, "pop", "popitem", "remove", "clear", "sort", "reverse")
 
 
@@ -64,14 +65,14 @@ def _owners(source: Source, *methods: str) -> frozenset[str]:
 
 
 def put_in(source: Source, key: object, names: Iterable[str]) -> bool:
-    """Whether the file may put something under ``key`` into a list or mapping that it calls by ``names`` once made."""
+    """Whether the file may store under ``key`` into a list or mapping called by one of ``names`` after its creation."""
     stored = isinstance(key, str) and _key_stored(source, key)
     return stored or any(k is UNKNOWN or k == key for name in names for k in stored_into(source, name))
 
 
 @kept(64)
 def _key_stored(source: Source, key: str) -> bool:
-    """Whether something is put under this key into a mapping, whichever, that is there already."""
+    """Whether a value is stored under this key into any existing mapping."""
     quoted = re.compile(rf"[\"']{re.escape(unicodedata.normalize('NFKC', key))}[\"']")
     found = index.written(source, quoted, ast.Subscript)
     return any(_stored_under(n) == [key] for n in found) or any(
@@ -83,7 +84,7 @@ def _key_stored(source: Source, key: str) -> bool:
 
 @kept(64)
 def stored_into(source: Source, name: str) -> list[Any]:
-    """The keys under which something is put into what has this name."""
+    """The keys under which values are stored into the object of this name; a marker object for a computed key."""
     if not name:
         return []
     found = index.written(source, re.compile(rf"{index.whole(name)}[\"'\]\s]*\["), ast.Subscript)
@@ -96,14 +97,14 @@ def stored_into(source: Source, name: str) -> list[Any]:
 
 
 def _stored_under(node: ast.AST) -> list[Any]:
-    """The key under which something is stored; none where it is read."""
+    """The key of a subscript that is stored to; empty if it is read."""
     if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Load):
         return []
     return [node.slice.value if isinstance(node.slice, ast.Constant) else UNKNOWN]
 
 
 def _last_name(node: ast.AST) -> object:
-    """``CFG``, ``self.cfg``, ``CFG["train"]``: by what stands last."""
+    """The last name of an expression: of ``CFG``, ``self.cfg``, ``CFG["train"]``."""
     if isinstance(node, ast.Subscript):
         return getattr(node.slice, "value", None)
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
@@ -116,37 +117,37 @@ def _keys(mapping: ast.expr) -> list[Any]:
 
 @kept(256)
 def stores(source: Source, name: str) -> list[ast.Attribute]:
-    """Where an attribute of this name is assigned, of whatever object."""
+    """Where an attribute of this name is assigned, on any object."""
     found = index.written(source, re.compile(rf"\.\s*{name}\b"), ast.Attribute)
     named = [n for n in found if isinstance(n, ast.Attribute) and n.attr == name]
     return [n for n in named if not isinstance(n.ctx, ast.Load)]
 
 
 def assigned(source: Source, name: str) -> bool:
-    """Whether the file assigns an attribute of this name, of whatever object."""
+    """Whether the file may assign an attribute of this name, on any object."""
     return bool(stores(source, name)) or set_by_name(source, name)
 
 
 def put_on(source: Source, name: str) -> bool:
-    """Whether the file may assign an attribute of this name to a namespace: not to the object of a class of its own."""
+    """Whether the file may assign this attribute to a namespace, i.e. not to an object of a class of its own."""
     return set_by_name(source, name) or any(not _own(source, n) for n in stores(source, name))
 
 
 def _own(source: Source, node: ast.Attribute) -> bool:
-    """``self.x`` in a class that is no namespace itself."""
+    """Whether it is ``self.x`` in a class that is not a namespace."""
     kind = class_of(source, node) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
     return kind is not None and not any("Namespace" in scopes.dotted(b) for c in line(source, kind) for b in c.bases)
 
 
 @kept(256)
 def set_by_name(source: Source, name: str) -> bool:
-    """Whether an attribute may be set by its name as a text, or with all others of an object."""
+    """Whether an attribute may be set by ``setattr``, or together with all others (``__dict__``, ``vars``)."""
     named = [finding.keyword(call, "name", 1) for call in index.of(source).called("setattr")]
     return any(getattr(n, "value", name) == name for n in named) or bool(_ALL_AT_ONCE.search(source.plain))
 
 
 def stores_of(source: Source, kind: ast.ClassDef, name: str) -> list[ast.Attribute]:
-    """Where an attribute of a class's objects is assigned: in it or its relatives, or from outside, of whatever."""
+    """Where an attribute of a class's objects may be assigned: in the class or its relatives, or from outside."""
     family = {*line(source, kind), *heirs(source, kind)}
     return [n for n in stores(source, name) if not of_self(n) or class_of(source, n) in family]
 
@@ -162,7 +163,7 @@ def once(source: Source, kind: ast.ClassDef, stored: Sequence[ast.Attribute]) ->
 
 
 def declared(source: Source, kind: ast.ClassDef, name: str, surely: bool) -> ast.Name | None:
-    """Where a class itself gives its objects an attribute; ``surely``: it is the object's own class, and no heir."""
+    """Where the class body gives its objects an attribute. ``surely``: the object's class is not a subclass."""
     own = values.stores(kind, name)
     found = own or [n for c in line(source, kind) for n in values.stores(c, name)]
     below = () if surely else heirs(source, kind)[1:]
@@ -171,7 +172,7 @@ def declared(source: Source, kind: ast.ClassDef, name: str, surely: bool) -> ast
 
 
 def fields(source: Source, kind: ast.ClassDef) -> list[str]:
-    """What a data class's constructor takes, in order; none where a class has a constructor of its own."""
+    """The parameters of a data class's constructor in order; empty if a class has a constructor of its own."""
     family = line(source, kind)
     if any(method(c, "__init__") is not None for c in family):
         return []
@@ -180,7 +181,7 @@ def fields(source: Source, kind: ast.ClassDef) -> list[str]:
 
 
 def makers(source: Source, kind: ast.ClassDef) -> list[ast.Call]:
-    """The calls that make objects of a class, those of its heirs and ``cls()`` in it too; none where heirs do more."""
+    """The calls that create objects of a class or its subclasses, ``cls()`` too; empty if subclasses override it."""
     several = heirs(source, kind)
     if any(method(h, "__init__") is not None for h in several[1:]):
         return []
@@ -190,14 +191,14 @@ def makers(source: Source, kind: ast.ClassDef) -> list[ast.Call]:
 
 @kept(64)
 def line(source: Source, kind: ast.ClassDef) -> list[ast.ClassDef]:
-    """A class and those of the file that it derives from, the first one first."""
+    """A class and its base classes in this file, the first base first."""
     found = [c for c in classes(source) if kind in heirs(source, c)]
     return sorted(found, key=lambda c: -len(heirs(source, c)))
 
 
 @kept(256)
 def heirs(source: Source, kind: ast.ClassDef) -> list[ast.ClassDef]:
-    """A class and those of the file that derive from it."""
+    """A class and its subclasses in this file."""
     found = [kind]
     for one in found:
         of_it = (c for c in classes(source) if any(scopes.dotted(b).rpartition(".")[2] == one.name for b in c.bases))
@@ -211,7 +212,7 @@ def classes(source: Source) -> list[ast.ClassDef]:
 
 
 def class_of(source: Source, node: ast.AST) -> ast.ClassDef | None:
-    """The class in whose body ``node`` stands, in a method or not."""
+    """The class whose body contains ``node``, in a method or not."""
     above = finding.parents(source)
     found = above.get(node)
     while found is not None and not isinstance(found, ast.ClassDef):
@@ -220,14 +221,14 @@ def class_of(source: Source, node: ast.AST) -> ast.ClassDef | None:
 
 
 def is_method(source: Source, function: Function) -> bool:
-    """Whether a function stands in a class itself, not in a function or another one there."""
+    """Whether the function's parent is a class."""
     return isinstance(finding.parents(source).get(function), ast.ClassDef)
 
 
 def named(source: Source, function: Function) -> list[ast.expr]:
-    """Where something of a function's name is read and not called."""
+    """Where a function's name is read and not called."""
     name = function.name
-    if source.text.count(name) == source.text.count(f"{name}("):  # as of most, which needs no pattern of their own
+    if source.text.count(name) == source.text.count(f"{name}("):  # true of most functions; saves the pattern
         return []
     method = is_method(source, function)
     before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
@@ -242,7 +243,7 @@ def named(source: Source, function: Function) -> list[ast.expr]:
 
 @kept(64)
 def runs(source: Source, function: Function) -> list[ast.Call]:
-    """The calls that run a function; none where it is also handed over, and nobody can tell who calls it with what."""
+    """The calls that run a function; empty if the function is also passed on, so that other callers are possible."""
     kind = finding.parents(source).get(function)
     if named(source, function):
         return []
@@ -252,20 +253,24 @@ def runs(source: Source, function: Function) -> list[ast.Call]:
 
 
 def places(source: Source, function: Function) -> list[str]:
-    """The parameters that a call gives by their places: a method's object left out."""
+    """The parameters that a call gives by position, without a method's ``self``."""
     found = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
     static = any(scopes.dotted(d) == "staticmethod" for d in function.decorator_list)
     return found[1:] if is_method(source, function) and not static else found
 
 
 def of_self(node: ast.Attribute) -> bool:
+    """Whether it is an attribute of ``self`` or ``cls``."""
     return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
 def last(
     source: Source, node: ast.Name, stores: Sequence[ast.Name | ast.arg], asked: Callable[[ast.expr], object]
 ) -> ast.Name | None:
-    """The assignment of several, or of one to a parameter, whose value is read at ``node``; None where that depends."""
+    """The assignment whose value is read at ``node``; None if the text does not decide it.
+
+    ``asked`` evaluates the conditions of ``if`` statements.
+    """
     above = finding.parents(source)
     plain = [s for s in stores if isinstance(s, ast.Name) and not isinstance(above.get(s), ast.AugAssign)]
     if len(plain) == 1 and all(isinstance(s, ast.Name) for s in stores):
@@ -304,7 +309,7 @@ def _holds(statement: ast.stmt, node: ast.expr) -> bool:
 
 
 def same(thunks: Sequence[Thunk | None]) -> Thunk:
-    """What several calls give, where they give the same."""
+    """A thunk that gives the common value of several thunks; None if they differ."""
 
     def asked() -> Any:
         found = [t() if t is not None else None for t in thunks]
@@ -320,7 +325,7 @@ def fixed(known: Any) -> Thunk:
 
 @kept(16)
 def options(source: Source) -> dict[str, ast.expr]:
-    """The defaults of a command line's options, by the names that they get; of those that have one, and just one."""
+    """Defaults of command-line options by attribute name; only options with a default and one definition."""
     if index.of(source).called("set_defaults"):
         return {}
     found: dict[str, list[ast.expr | None]] = {}
@@ -335,7 +340,7 @@ def options(source: Source) -> dict[str, ast.expr]:
 
 
 def _neutral(source: Source, stored: ast.Name) -> bool:
-    """``ds = ds.shuffle(n)``: what is in it, and how much, stays."""
+    """Whether an assignment keeps a data set's elements and their number: ``ds = ds.shuffle(n)``."""
     value = getattr(finding.parents(source).get(stored), "value", None)
     calls = list(finding.chain(value)) if isinstance(value, ast.Call) else []
     root = calls[-1].func.value if calls and isinstance(calls[-1].func, ast.Attribute) else None

@@ -1,4 +1,4 @@
-"""Which calls of a script make an op of its graph, by the op's type, and what such a call needs."""
+"""Calls of a script that make a graph's op, by the op's type, and what the arguments depend on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, scopes, values
 
-# Functions whose ops have another name than they.
+# Functions whose ops have other names.
 NAMED_OTHERWISE = {
     "eig": ("eig", "eigvals"),
     "selfadjointeig": ("eigh", "eigvalsh", "self_adjoint_eig", "self_adjoint_eigvals"),
@@ -21,11 +21,11 @@ NAMED_OTHERWISE = {
     "lookuptablefind": ("lookup",),
 }
 VERSION = re.compile(r"(?:v\d+)?$")
-DEEPEST = 6  # assignments followed
+DEEPEST = 6  # assignments that are followed
 
 
 def calls_of(source: Source, line: int, kinds: Collection[str]) -> list[ast.Call]:
-    """Calls in the function that begins at ``line``, and in those it calls, that make ops of these types."""
+    """Calls that make ops of these types, in the function that begins at ``line`` and in its callees."""
     function = _begun(source, line)
     wanted = {name for kind in kinds for name in _names(kind)}
     found = source.called(function) if function is not None else []
@@ -34,7 +34,7 @@ def calls_of(source: Source, line: int, kinds: Collection[str]) -> list[ast.Call
 
 
 def needs_batch_alone(source: Source, call: ast.Call) -> bool:
-    """Whether what ``call`` is given comes of the parameters of its function, and of no model or variable."""
+    """Whether the arguments of ``call`` depend only on its function's parameters, and on no model or variable."""
     function = finding.function(source, call)
     if function is None:
         return False
@@ -70,7 +70,7 @@ def _of_tensorflow(source: Source, call: ast.Call) -> bool:
 
 
 def _read(source: Source, node: ast.AST) -> Iterator[ast.Name]:
-    """Names that a value is made of; those of modules left out."""
+    """Names that a value is computed from, without modules."""
     modules = scopes.aliases(source)
     for one in trees.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id not in modules:

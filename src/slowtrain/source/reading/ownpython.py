@@ -1,4 +1,4 @@
-"""The script's own Python in a step that makes no input and that no other cause owns, by line."""
+"""The script's own Python in a step, by line, if it makes no input and no other cause owns it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from slowtrain.source.reading.recorded import by_hand, divided, follows_model, m
 from slowtrain.trace import Line, Trace, host, loop, slowing
 from slowtrain.values import dataclass
 
-KERAS = frozenset({"fit", "evaluate", "predict"})  # steps in Keras' loop: the Python between their spans is Keras' own
-# Lanes whose spans begin at a line that calls the framework. The line tracer cannot tell what of such a line is Python.
+KERAS = frozenset({"fit", "evaluate", "predict"})  # the Python between these steps is Keras's own
+# Lanes whose spans begin at a line that calls the framework, of which the line tracer cannot tell Python's part.
 CALLS = tuple("function on_batch gradient next iterator readback feed loop build trace callback".split())
-LEAST_SAMPLES = 5  # of the main thread inside steps: fewer say nothing about lines
+LEAST_SAMPLES = 5  # samples of the main thread in steps; fewer say nothing about lines
 
 
 @dataclass(frozen=True)
 class OwnPython:
-    """``ms`` a step; each of ``lines`` has its ms of a step, and its share of ``ms``. Costliest first.
+    """``ms`` per step; each of ``lines`` has its ms per step and its share of ``ms``. Costliest first.
 
-    ``traced``: visits of lines were counted. Else the lines come from samples, which count none.
+    ``traced``: the visits of lines were counted. Else the lines come from samples, without counts.
     """
 
     ms: float
@@ -28,14 +28,14 @@ class OwnPython:
 
 
 def own_python(trace: Trace) -> OwnPython | None:
-    """None without such Python, or where it cannot be told: in Keras' loop, in eager steps, in a profile."""
+    """None if there is no such Python, or if it cannot be measured: Keras's loop, eager steps, a profile."""
     return trace.once(_own_python)
 
 
 def _own_python(trace: Trace) -> OwnPython | None:
     if trace.fact("profile") or trace.eager or not len(trace.steps) or trace.steps.source in KERAS:
         return None
-    python = trace.mean(Category.PYTHON) - slowing.grown_ms(trace, Category.PYTHON)  # drift/growing-step has that
+    python = trace.mean(Category.PYTHON) - slowing.grown_ms(trace, Category.PYTHON)  # drift/growing-step owns that part
     lines = python_lines(trace)
     claimed = _claimed(trace, lines)
     mine = [line for line in lines if line.place not in claimed]
@@ -48,7 +48,7 @@ def _own_python(trace: Trace) -> OwnPython | None:
 
 
 def python_lines(trace: Trace) -> tuple[Line, ...]:
-    """Lines of the script that run in a step and call nothing of the framework's, with ms by which to weigh them."""
+    """Lines of the script that run in a step and do not call the framework, with ms as weights."""
     calls = {place for lane in CALLS for place in loop.places(trace, lane)}
     calls |= {e.place for e in trace.events_of("loop") if e.place is not None}
     lines = trace.loop_lines or sampled_lines(trace)
@@ -56,7 +56,7 @@ def python_lines(trace: Trace) -> tuple[Line, ...]:
 
 
 def sampled_lines(trace: Trace) -> tuple[Line, ...]:
-    """Lines at which the main thread was met in steady steps. A run of a few long steps has no window for lines."""
+    """Lines at which the main thread was sampled in steady steps. A run of few, long steps has no line window."""
     samples = trace.lane("stack")
     inside = samples.where(host.in_steady(trace, samples))
     count = int(trace.steps.steady.sum())
@@ -75,7 +75,7 @@ def sampled_lines(trace: Trace) -> tuple[Line, ...]:
 
 
 def _claimed(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
-    """Lines that other causes own: those that make input, build data sets, read values back, write logs or save."""
+    """Lines that other causes own: they make input, build data sets, read values back, write logs or save."""
     claimed = {w.place for pipe in trace.pipelines for w in pipe.written if w.place is not None}
     claimed |= {e.place for e in trace.events_of("iterator") if e.place is not None}
     read = set(loop.places(trace, "readback"))
@@ -85,7 +85,7 @@ def _claimed(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
 
 
 def _making_input(trace: Trace) -> set[Place]:
-    """Lines of input/ and transfer/per-step-feed. What asks the model for its input, as an agent does, is neither's."""
+    """Lines of the input causes and transfer/per-step-feed, unless they ask the model for input, as agents do."""
     hand = by_hand(trace)
     if follows_model(trace) and not (hand is not None and hand.interpreted):
         return set()

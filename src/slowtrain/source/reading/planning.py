@@ -1,7 +1,7 @@
-"""The steps that a run will take in all, where the run says it: what ``fit`` was told, else the loops of the script.
+"""The total steps of a run, if it says them: by the arguments of ``fit``, else by the loops of the script.
 
-Loops are read in the text that is kept with the recording. Where a turn of the loop over epochs begins a pass over a
-data set, of which the text does not say how long it is, the recording does, once a pass has ended.
+Loops are read in the text that is kept with the recording. If a turn of the loop over epochs iterates a data set of
+unknown length, the recording counts its steps once a pass has ended.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from slowtrain.trace import Event, Ints, Trace, trend
 from slowtrain.trace.ordered import halfway
 from slowtrain.values import dataclass
 
-MOST_TEXT = 300_000  # characters: of a longer script the recorder keeps the beginning
-OVER = 1.01  # times the steps so far: a run of no more is at its end
+MOST_TEXT = 300_000  # characters; the recorder truncates longer scripts
+OVER = 1.01  # times the steps so far; below it the run is at its end
 
 
 @dataclass(frozen=True)
 class Planned:
-    """``steps`` of the whole run, or ``at_most`` so many. ``place``: the loop that says so; None: ``fit`` was told.
+    """``steps`` of the whole run, or at most that many. ``place``: the loop that says so; None: by ``fit``.
 
-    ``each``: of these the steps of one turn of that loop, where they were counted in the recording.
+    ``each``: the steps of one turn of that loop, if they were counted in the recording.
     """
 
     steps: int
@@ -44,12 +44,12 @@ class Planned:
 
     @property
     def where(self) -> str:
-        """The loop as people name it: ``train.py:12``."""
+        """The loop's place for people: ``train.py:12``."""
         return self.place.short if self.place is not None else ""
 
 
 def planned(trace: Trace) -> Planned | None:
-    """The steps of a run that says how long it will be, and is not over; None of others."""
+    """The planned steps of a run that is not over; None if the run does not say them."""
     if not len(trace.steps):
         return None
     found = _told(trace) if trace.steps.source == "fit" else _looped(trace)
@@ -58,24 +58,24 @@ def planned(trace: Trace) -> Planned | None:
 
 
 def in_text(trace: Trace) -> tuple[Written, Place] | None:
-    """What the script's loops say of the line that takes the steps, and the outermost of them.
+    """The step count by the script's loops, and the outermost loop.
 
-    Of the text that ran alone: what lies on disk may be another one by now, and a profile keeps none.
+    Uses only the text that was recorded: the file on disk may have changed, and a profile keeps no text.
     """
     place = trace.steps.place
     text = trace.fact("sources", place.file) if place is not None and not trace.fact("profile") else None
     if place is None or not isinstance(text, str) or len(text) >= MOST_TEXT:
         return None
     parsed, found = source.parse(place.file, text), None
-    with contextlib.suppress(RecursionError):  # nested too deeply: it says nothing
+    with contextlib.suppress(RecursionError):  # nested too deeply
         found = coming.written(parsed, trace.steps.source, place.line) if parsed is not None else None
     return (found, Place(place.file, found.line)) if found is not None else None
 
 
 def passes(events: Iterable[Event], file: str, head: tuple[int, int]) -> list[Event]:
-    """The beginnings of a loop over a data set, in order; none where some of them may not be in the recording.
+    """The iterator creations of a loop over a data set, in order; empty if some may be missing from the recording.
 
-    Each iterator has a number, from 1: so it shows whether one is missing, of a thinned run.
+    Iterators are numbered from 1, which shows whether one is missing in a thinned run.
     """
     made = sorted((e for e in events if e.lane == "iterator"), key=lambda e: e.start_ms)
     numbers = {e.data["number"] for e in made if isinstance(e.data.get("number"), int)}
@@ -86,7 +86,7 @@ def passes(events: Iterable[Event], file: str, head: tuple[int, int]) -> list[Ev
 
 
 def _told(trace: Trace) -> Planned | None:
-    """By ``epochs`` and ``steps_per_epoch`` of ``fit``, or the steps of the epochs so far."""
+    """The plan by ``epochs`` and ``steps_per_epoch`` of ``fit``, or by the length of the epochs so far."""
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     if len(fits) != 1:
         return None
@@ -98,7 +98,7 @@ def _told(trace: Trace) -> Planned | None:
 
 
 def _looped(trace: Trace) -> Planned | None:
-    """By the loops around the step. A run that ended well took all of its steps, however many the text asks for."""
+    """The plan by the loops around the step. A run that ended well took all its steps, whatever the text says."""
     said = in_text(trace) if trace.fact("launch", "exit_code") != 0 else None
     if said is None:
         return None
@@ -111,7 +111,7 @@ def _looped(trace: Trace) -> Planned | None:
 
 
 def _each(trace: Trace, begun: list[Event]) -> int | None:
-    """The steps from one beginning to the next, where they are always as many. Of a thinned run some are not there."""
+    """The steps between iterator creations, if always equal. Of a thinned run some steps are missing."""
     numbers: Ints = trace.steps.number
     before = np.searchsorted(trace.steps.start_ms, [e.start_ms for e in begun])  # the first step behind each
     exact = [0 < i < len(numbers) and numbers[i] - numbers[i - 1] == 1 for i in before]

@@ -1,4 +1,4 @@
-"""The rank of arrays, as far as a script's text tells it: how they are made, handed over, iterated."""
+"""Ranks of NumPy arrays, as far as the text shows them: how they are created, passed and iterated."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ MAKERS = frozenset(
 )
 SAME_RANK = frozenset("pad zeros_like ones_like empty_like full_like copy sqrt exp abs log array asarray clip".split())
 
-# Of NumPy and of arrays: these give lists.
+# Functions and methods that give lists.
 LISTS = frozenset("tolist list tuple sorted split array_split hsplit vsplit dsplit meshgrid".split())
-TEXTS = frozenset({"keras.datasets.imdb.load_data", "keras.datasets.reuters.load_data"})  # a list for each
-STORES = frozenset({"h5py", "zarr", "netCDF4", "tables"})  # arrays in files, which have a shape too
+TEXTS = frozenset({"keras.datasets.imdb.load_data", "keras.datasets.reuters.load_data"})  # one list per sample
+STORES = frozenset({"h5py", "zarr", "netCDF4", "tables"})  # packages whose arrays are in files and have a shape too
 
-Rank = tuple[str, int]  # of an array whose rank is not known: its name, and by how much it differs
+Rank = tuple[str, int]  # name of the array of unknown rank or "", and the rank relative to it
 SCALAR: Rank = ("", 0)
 
 
 def rank(source: Source, node: ast.AST, depth: int = 6) -> Rank | None:
-    """The rank of an array as its making tells."""
+    """The rank of an array: ("", n), or (name, n) relative to the unknown rank of a name. None if unknown."""
     if isinstance(node, ast.Name):
         return _of_name(source, node, depth) if depth else None
     if isinstance(node, ast.Call):
@@ -55,7 +55,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Rank | None:
         return inner if inner is not None else (node.id, 0)
     each = [n.value for n in found if isinstance(n, ast.Assign)]
     if each and len(each) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in each):
-        return (node.id, 0)  # an array whichever of them was last
+        return (node.id, 0)  # an array, whichever assignment was last
     if len(found) == 1 and isinstance(found[0], ast.For) and isinstance(found[0].target, ast.Name):
         over = rank(source, found[0].iter, depth - 1)
         return (over[0], over[1] - 1) if over is not None else None
@@ -63,7 +63,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Rank | None:
 
 
 def _in_comprehension(source: Source, node: ast.Name, depth: int) -> Rank | None:
-    """Of a name that a comprehension binds to the items of an array."""
+    """The rank of a name that a comprehension binds to the items of an array."""
     above = finding.parents(source)
     at = above.get(node)
     while at is not None and not isinstance(at, ast.stmt):
@@ -76,7 +76,7 @@ def _in_comprehension(source: Source, node: ast.Name, depth: int) -> Rank | None
 
 
 def _mapped(source: Source, function: ast.AST) -> list[ast.Call]:
-    """Calls that apply the function to items: ``map(f, a)``."""
+    """Calls that may apply the function to items: ``map(f, a)``."""
     name = getattr(function, "name", "")
     calls = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call))
     return [c for c in calls if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
@@ -103,7 +103,7 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> Rank | None:
 
 
 def _of_shape(source: Source, call: ast.Call, depth: int) -> Rank | None:
-    """Of an array made by its shape, which stands first or last."""
+    """The rank of an array created from a shape argument, which is first or last."""
     shape = finding.keyword(call, "size") or finding.keyword(call, "shape")
     if shape is None and call.args:
         first = finding.called(call) in ("zeros", "ones", "empty", "full", "random", "standard_normal")
@@ -127,7 +127,7 @@ def _of_literal(source: Source, node: ast.AST, depth: int) -> Rank | None:
 
 
 def isarray(source: Source, name: ast.Name) -> bool:
-    """Whether ``name`` holds a NumPy array: made by NumPy, or asked for its shape in the same scope."""
+    """Whether ``name`` holds a NumPy array: created by NumPy, or its shape is read in the same scope."""
     if kinds.of(source, name) == kinds.ARRAY:
         return True
     found = rank(source, name)
@@ -141,7 +141,7 @@ def isarray(source: Source, name: ast.Name) -> bool:
 
 
 def regular(source: Source, name: ast.Name) -> bool:
-    """Whether ``name`` holds one NumPy array, all rows of one shape: no list of arrays, and none that is a file's."""
+    """Whether ``name`` holds one NumPy array with rows of equal shape; not a list of arrays, nor a file's array."""
     if not isarray(source, name) or (STORES & source.words and kinds.of(source, name) != kinds.ARRAY):
         return False
     stored = values.stores(values.scope(source, name, name.id), name.id)
@@ -151,7 +151,7 @@ def regular(source: Source, name: ast.Name) -> bool:
 
 
 def _given(source: Source, store: ast.AST) -> list[ast.expr]:
-    """What an assignment, or each call of a function for its parameter, gives a name; names as what they are given."""
+    """The values that an assignment or the calls of a function give a name, with names resolved once."""
     function = finding.function(source, store) if isinstance(store, ast.arg) else None
     found = list(kinds.given_to(source, function, store.arg)) if function and isinstance(store, ast.arg) else []
     statement = finding.statement(source, store) if isinstance(store, ast.Name) else None
@@ -162,7 +162,7 @@ def _given(source: Source, store: ast.AST) -> list[ast.expr]:
 
 
 def _listed(source: Source, node: ast.expr) -> bool:
-    """Whether an expression gives a list, or an array of lists or arrays."""
+    """Whether an expression gives a list, or an array of objects."""
     if not isinstance(node, ast.Call):
         return isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp))
     kind = finding.keyword(node, "dtype", 1)

@@ -1,4 +1,4 @@
-"""Steps that are fed by hand: what the user's own lines in the loop cost to make each batch."""
+"""Source files as a recording keeps them, and steps whose input the user's own lines make."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from slowtrain.trace.lines import calls_at, loops_around
 from slowtrain.values import dataclass
 
 LEAST_MS = 0.1
-INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
+INTERPRETED_US = 3.0  # a line without calls into libraries takes 0.05 to 1 µs
 LEAST_VISITS = 50.0
-ANSWERED = 3.0  # values read for each call: an action, how likely it was, and what the state is worth
+ANSWERED = 3.0  # values read per call: an action, its probability, the state's value
 CONVERSIONS = frozenset(
     "astype asarray asanyarray ascontiguousarray array constant convert_to_tensor cast float32 float64 int32".split()
 )
@@ -27,7 +27,7 @@ CONVERSIONS = frozenset(
 
 @dataclass(frozen=True)
 class ByHand:
-    """``ms`` a step in Python that makes input on the main thread, ``waiting`` is the share without computing."""
+    """``ms`` per step of Python that makes input on the main thread; ``waiting``: the share of it without computing."""
 
     ms: float
     lines: tuple[Line, ...]
@@ -40,22 +40,22 @@ class ByHand:
 
     @property
     def interpreted(self) -> bool:
-        """Whether the time goes to the interpreter: very many visits of quick lines."""
+        """Whether the interpreter takes the time: very many visits of fast lines."""
         return is_interpreted(self.lines, self.ms)
 
 
 def is_interpreted(lines: tuple[Line, ...] | list[Line], ms: float) -> bool:
-    """Whether ``ms``, spent in ``lines`` as often as they were visited, is Python's own and no library's."""
+    """Whether ``ms``, spent in ``lines`` with their visits, is time of the interpreter and not of a library."""
     visits = sum(line.visits for line in lines)
     return visits >= LEAST_VISITS and 1e3 * ms <= INTERPRETED_US * visits
 
 
 def by_hand(trace: Trace) -> ByHand | None:
-    """How the loop around the steps makes its input, where it does so in lines of its own."""
+    """The input that the lines of the loop around the steps make; None if a data set makes it."""
     if not trace.loop_lines or trace.steps.source in ("fit", "evaluate", "predict"):
         return None
     if len(trace.lane("next")) >= 0.5 * len(trace.steps):
-        return None  # a data set is iterated: its pipeline makes the input
+        return None  # a data set is iterated, so its pipeline makes the input
     for place in _taken(trace):
         text = text_of(trace, place.file)
         found = text.feeding(place.line) if text else None
@@ -65,7 +65,7 @@ def by_hand(trace: Trace) -> ByHand | None:
 
 
 def made_in(trace: Trace) -> set[Place]:
-    """Lines of the user's loop that make its batch, with the loops around them: that is input's, however it is done."""
+    """Lines that make the loop's batch, and the loops around them. They belong to the input causes."""
     made = by_hand(trace)
     lines = {line.place for line in made.lines} if made is not None else set()
     texts = {file: text_of(trace, file) for file in {p.file for p in lines}}
@@ -79,7 +79,7 @@ def made_in(trace: Trace) -> set[Place]:
 
 
 def only_converts(trace: Trace, hand: ByHand) -> bool:
-    """Whether most of the time goes to lines that only give arrays another type or class: no batch is made there."""
+    """Whether most of the time goes to lines that only convert arrays to another type or class."""
     spent = sum(line.ms for line in hand.lines)
     converting = sum(line.ms for line in hand.lines if _converts(trace, line, hand.feeding))
     return spent > 0 and converting > 0.5 * spent
@@ -88,25 +88,25 @@ def only_converts(trace: Trace, hand: ByHand) -> bool:
 def _converts(trace: Trace, line: Line, found: Feeding) -> bool:
     text, at = text_of(trace, line.place.file), line.place.line
     calls = calls_at(text.tree, at) if text is not None else []
-    if at in found.mixed:  # the step's own call stands around them, and what keeps its loss around that
+    if at in found.mixed:  # without the step's call, and the call that keeps its loss, which contain them
         calls = [one for one in calls if not any(n is not one and n in calls for n in trees.walk(one))]
     return bool(calls) and {finding.called(call) for call in calls} <= CONVERSIONS
 
 
 def follows_model(trace: Trace) -> bool:
-    """Whether the lines that make a step's input ask the model and read its answer: no batch can be made ahead then."""
+    """Whether the lines that make a step's input call the model and read its result, so it cannot be made ahead."""
     return all(_while_making(trace))
 
 
 def answers(trace: Trace) -> set[Place]:
-    """Lines that read answers of the model's which the step's input is made of: one or a few for each call."""
+    """Lines that read results of the model of which the step's input is made, one or a few per call."""
     asked, read = _while_making(trace)
     calls = loop.per_step(trace, "function", asked)
     return {p for p in read if loop.per_step(trace, "readback", [p]) <= ANSWERED * calls}
 
 
 def _while_making(trace: Trace) -> tuple[list[Place], list[Place]]:
-    """Of the lines that make a step's input those that call functions of the framework, and those that read back."""
+    """The lines that make a step's input and call the framework, and those that read values back."""
     step = loop.step_line(trace)
     text = text_of(trace, step.file) if step is not None else None
     found = text.feeding(step.line) if text is not None and step is not None else None
@@ -120,7 +120,7 @@ def _while_making(trace: Trace) -> tuple[list[Place], list[Place]]:
 
 
 def divided(trace: Trace) -> loop.Loop:
-    """:func:`slowtrain.trace.loop.divide`, with lines of functions on the side of the step on which they are called."""
+    """The loop's lines before and after the step; a function's lines are on the side on which it is called."""
     found, step = loop.divide(trace), loop.step_line(trace)
     text = text_of(trace, step.file) if step is not None else None
     if step is None or text is None:
@@ -137,7 +137,7 @@ def divided(trace: Trace) -> loop.Loop:
 
 
 def _taken(trace: Trace) -> list[Place]:
-    """Lines that take steps, the one that took most first: a step may be called once before the loop."""
+    """Lines that take steps, the most frequent first: a step may be called once before the loop."""
     counts: dict[Place, int] = {}
     for lane in ("on_batch", "function", "gradient"):
         spans = trace.lane(lane)
@@ -154,9 +154,9 @@ def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
     own = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.lines]
     mixed = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.mixed]
     python = trace.mean(Category.PYTHON)
-    # Tracing lines makes steps longer: the lines' shares, not their times, are carried over.
+    # Line tracing slows the steps, so the lines' shares are used, not their times.
     scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
-    # A line that also takes the step: what is left of it beyond what the framework was seen to take.
+    # A line that also takes the step counts with its time beyond the framework's.
     beyond = max(scale * sum(line.ms for line in mixed) - (trace.step_ms - python), 0.0)
     ms = min(python, scale * sum(line.ms for line in own) + beyond)
     if ms < LEAST_MS:
@@ -164,16 +164,16 @@ def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
     chosen = sorted([*own, *(mixed if beyond > 0.2 * ms else [])], key=lambda line: -line.ms)
     cpu, main = trace.facts.get("cpu_ms_per_step"), trace.facts.get("main_cpu_ms")
     idle = max(trace.step_ms - float(cpu), 0.0) if cpu else 0.0
-    if main is not None:  # whatever other threads did meanwhile, the lines cannot have computed longer than their own
+    if main is not None:  # the lines cannot have computed longer than the main thread did
         idle = max(idle, ms - float(main))
     return ByHand(ms, tuple(chosen), found, min(idle / ms, 1.0))
 
 
 def text_of(trace: Trace, file: str) -> source.Source | None:
-    """The source of ``file``: as recorded where the recording keeps it, else as it lies on disk."""
+    """The source of ``file``: from the recording if it keeps it, else from disk."""
     kept = trace.fact("sources", file)
     if trace.fact("profile") and kept is None:
-        return None  # a profile knows files by their last name only, wherever they were
+        return None  # a profile has file names without folders
     return source.parse(file, kept) if isinstance(kept, str) else source.read(file)
 
 
@@ -187,12 +187,12 @@ def texts_of(trace: Trace) -> tuple[source.Source, ...]:
     for file in files:
         text = text_of(trace, file)
         if text is not None:
-            found.setdefault(text.text, text)  # a script may be known by two names
+            found.setdefault(text.text, text)  # a script may have two names
     return tuple(found.values())
 
 
 def everywhere(trace: Trace, cure: Callable[[source.Source], Sequence[Edit]]) -> tuple[Edit, ...]:
-    """What a cure changes in all files of the project; nothing where one of them would be no Python any more."""
+    """The edits of a cure in all files of the project; none if one file would no longer parse."""
     done: list[Edit] = []
     for text in texts_of(trace):
         changed = cure(text)

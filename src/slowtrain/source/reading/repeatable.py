@@ -1,4 +1,4 @@
-"""Whether a function of a script gives the same result whenever it is called, and may run beside itself."""
+"""Whether a function of a script gives the same result at every call, and may run in parallel with itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GENERATORS = frozenset({"default_rng", "RandomState"})
 STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
 CALLING_PYTHON = frozenset({"py_function", "numpy_function", "py_func", "EagerPyFunc"})
 FIXED_LAYERS = frozenset({"Rescaling", "Resizing", "CenterCrop", "CategoryEncoding", "Discretization", "Hashing"})
-# Libraries whose functions give the same for the same, their random ones apart.
+# Libraries whose functions are deterministic, apart from their random ones.
 LIBRARIES = (
     "tensorflow.", "numpy.", "math.", "os.", "io.", "json.", "struct.", "gzip.", "zlib.", "pickle.", "re.", "glob.",
     "pathlib.", "itertools.", "functools.", "collections.", "operator.", "string.", "base64.", "csv.", "wave.",
@@ -32,7 +32,7 @@ CHANGING = frozenset(
 
 
 def drawing(source: Source, function: ast.AST) -> bool:
-    """Whether ``function`` (a lambda, or a function of this file by name) may give another result each time."""
+    """Whether ``function`` (a lambda, a name, an attribute or a layer's constructor) may differ between calls."""
     start: ast.AST = function
     if isinstance(function, ast.Call):
         called = _when_called(source, function)
@@ -44,7 +44,7 @@ def drawing(source: Source, function: ast.AST) -> bool:
         other = elsewhere.function(source, function) if found is None else None
         if other is not None:
             return _drawing_elsewhere(other)
-        if found is None:  # a layer, or a function of another file
+        if found is None:  # a layer, or a function of another library
             made = [n.value for n in scopes.binders(source, function.id, source.tree) if isinstance(n, ast.Assign)]
             return len(made) != 1 or not isinstance(made[0], ast.Call) or drawing(source, made[0])
         start = found
@@ -62,13 +62,13 @@ def drawing(source: Source, function: ast.AST) -> bool:
 
 
 def _when_called(source: Source, made: ast.Call) -> ast.AST | None:
-    """What runs when the object that ``made`` makes is called, if it is of a class of this file: ``Frontend(cfg)``."""
+    """The ``__call__`` of the object that ``made`` constructs, for a class of this file: ``Frontend(cfg)``."""
     kind = next((n for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name == finding.called(made)), None)
     return objects.method(kind, "__call__") if kind is not None and isinstance(made.func, ast.Name) else None
 
 
 def _frozen(source: Source, call: ast.Call) -> bool:
-    """Whether ``call`` is of a model that is never trained, as it is when it does not train: ``base(x)``."""
+    """Whether ``call`` is of a model that is never trained, in inference mode: ``base(x)``."""
     name = scopes.dotted(call.func)
     mode = finding.keyword(call, "training")
     written = [
@@ -85,14 +85,14 @@ def _drawing_elsewhere(found: elsewhere.Found, depth: int = 3) -> bool:
 
 
 def draws(source: Source, function: ast.AST, depth: int = 3) -> bool:
-    """Whether it may give another result each time: by drawing, by a clock, or in code that is not in this file."""
+    """Whether its result may differ between calls: by random numbers, a clock, or code that is not in the project."""
     return random(source, function) or any(
         not _known(source, node, function, depth) for node in trees.walk(function) if isinstance(node, ast.Call)
     )
 
 
 def _variable(source: Source, start: ast.AST) -> bool:
-    """Whether it reads a variable of TensorFlow's: training may change it."""
+    """Whether it reads a variable of TensorFlow, which training may change."""
     reached = source.called(start)
     names = {n for f in reached for n in scopes.read(f)}
     held = {n.attr for f in reached for n in trees.walk(f) if isinstance(n, ast.Attribute)}
@@ -107,11 +107,11 @@ def _variable(source: Source, start: ast.AST) -> bool:
 
 
 def _known(source: Source, call: ast.Call, function: ast.AST, depth: int) -> bool:
-    """Whether ``call`` calls what is in the project, a library's function that only computes or reads, or a value's."""
+    """Whether ``call`` calls the project's code, a library function that only computes or reads, or a method."""
     name = scopes.dotted(call.func)
     first = name.partition(".")[0]
     if not first or first in ("self", "cls"):
-        return True  # a method of a value made on the spot, or of the object itself
+        return True  # a method of a temporary value, or of the object itself
     if finding.defined(source, name.rpartition(".")[2]) is not None:
         return True
     imported = scopes.aliases(source).get(first)
@@ -132,7 +132,7 @@ def _known(source: Source, call: ast.Call, function: ast.AST, depth: int) -> boo
 
 
 def _fixed(source: Source, name: str) -> bool:
-    """Whether ``name`` is a layer of Keras that does the same to each element, or a class of this file."""
+    """Whether ``name`` is a deterministic layer of Keras, or a class of this file."""
     if any(isinstance(n, ast.ClassDef) and n.name == name for n in source.tree.body):
         return True
     made = [n.value for n in scopes.binders(source, name, source.tree) if isinstance(n, ast.Assign)]
@@ -140,7 +140,7 @@ def _fixed(source: Source, name: str) -> bool:
 
 
 def _is_foreign(source: Source, name: str) -> bool:
-    """Whether a name of the module holds an object of a class that is not in this file, nor data."""
+    """Whether a module-level name holds an object of a class that is not in this file, and no data."""
     made = [n.value for n in scopes.binders(source, name, source.tree) if isinstance(n, ast.Assign)]
     return any(
         isinstance(v, ast.Call) and not _fixed(source, scopes.dotted(v.func))
@@ -151,7 +151,7 @@ def _is_foreign(source: Source, name: str) -> bool:
 
 
 def random(source: Source, function: ast.AST) -> bool:
-    """Whether it draws at random, looks at a clock, or changes something that outlives the call."""
+    """Whether it draws random numbers, reads a clock, or changes something that outlives the call."""
     own = _seeded(function)
     known, drawn = {id(n) for _, made in own for n in trees.walk(made.func)}, {name for name, _ in own}
     layers = _random_layers(source) - drawn
@@ -175,7 +175,7 @@ def random(source: Source, function: ast.AST) -> bool:
 
 
 def _seeded(function: ast.AST) -> list[tuple[str, ast.Call]]:
-    """Generators of numbers that the function makes for itself, of a seed that is at hand: they draw the same again."""
+    """Generators that the function creates from a constant seed, so that they draw the same numbers again."""
     found = []
     for node in trees.walk(function):
         made = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
@@ -189,7 +189,7 @@ def _seeded(function: ast.AST) -> list[tuple[str, ast.Call]]:
 
 
 def _random_layers(source: Source) -> set[str]:
-    """Names of the file that were assigned something with a random layer or a generator of numbers in it."""
+    """Names of the file that hold a random layer or a random generator."""
     found: set[str] = set()
     for node in index.nodes(source, ast.Assign):
         if isinstance(node, ast.Assign):
@@ -202,7 +202,7 @@ def _random_layers(source: Source) -> set[str]:
 
 
 def _stored(node: ast.AST) -> str:
-    """``rng`` of ``rng = ...``, of ``self.rng = ...`` and of ``rng[0] = ...``."""
+    """The name that a target stores to: ``rng`` of ``rng = ...``, ``self.rng = ...`` and ``rng[0] = ...``."""
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or isinstance(node.ctx, ast.Load):
         return ""
     node = node.value if isinstance(node, ast.Subscript) else node
@@ -210,7 +210,7 @@ def _stored(node: ast.AST) -> str:
 
 
 def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:
-    """Whether several calls of ``function`` may run at the same time: nothing in it is handed on to the next one."""
+    """Whether several calls of ``function`` may run at the same time: no state passes from one to the next."""
     start: ast.AST | None = function
     if isinstance(function, ast.Name):
         start = finding.defined(source, function.id, near)
@@ -220,7 +220,7 @@ def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:
     if other is not None:
         source, start = other.source, other.function
     if start is None:
-        return True  # a layer, a function of TensorFlow or of another file: TensorFlow's own rules hold
+        return True  # a layer, or a function of TensorFlow or another library
     for inner in source.called(start):
         for node in trees.walk(inner):
             name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""Models of Keras whose answer to a row is made of that row alone, so that many rows may be answered at once."""
+"""Keras models whose output for a row depends on that row alone, so that many rows may be predicted at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, values
 
-# Layers that do the same to each row when they do not train, whatever else is in the batch, and draw nothing then.
+# Layers that in inference treat each row alone and draw no random numbers.
 BY_ROW = frozenset(
     "Input InputLayer Dense Activation ReLU LeakyReLU PReLU ELU Softmax Dropout SpatialDropout1D SpatialDropout2D "
     "SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout ActivityRegularization BatchNormalization "
@@ -29,11 +29,11 @@ SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
 FUNCTIONAL = frozenset({"keras.Model", "keras.models.Model"})
 CLONED = frozenset({"keras.models.clone_model", "keras.clone_model"})
 INPUTS = frozenset({"keras.Input", "keras.layers.Input"})
-# Functions of tf.nn that may be an activation; others take the norm of a whole batch.
+# Functions of tf.nn that are activations; others normalise over the batch.
 ACTIVATIONS = frozenset(
     "crelu elu gelu leaky_relu log_softmax relu relu6 selu sigmoid silu softmax softplus softsign swish tanh".split()
 )
-OFF = frozenset({"stateful", "return_state"})  # what remembers, and what gives more than one output
+OFF = frozenset({"stateful", "return_state"})  # options that keep state, or give more than one output
 NUMBERS = frozenset("int float len max min round tuple".split())
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
@@ -41,9 +41,9 @@ Question = Callable[[ast.expr], bool]
 
 
 def alone(source: Source, model: ast.expr) -> bool:
-    """Whether all that ``model`` may be is made in this file of layers that know of no other row, with one output.
+    """Whether every model that ``model`` may be is built in this file of row-wise layers, with one output.
 
-    Of models that come from files, from elsewhere, or have layers of the script's own, nobody knows.
+    False for models from files or other modules, and for those with layers of the script's own.
     """
     switched = index.of(source).called("set_learning_phase") or objects.assigned(source, "stateful")
     return not switched and _Reader(source).surely(model)
@@ -51,9 +51,9 @@ def alone(source: Source, model: ast.expr) -> bool:
 
 @dataclass
 class _Reader:
-    """Asks of a model, of all that it is made of, and so on: one "no" is the answer, so each may be asked later.
+    """Asks a question about a model, then about its parts; a single "no" is the answer.
 
-    None is asked twice: what is made of itself (``h = Dense(n)(h)``), and what stands in many layers, comes to an end.
+    Each question is asked once, so recursive definitions (``h = Dense(n)(h)``) and shared layers terminate.
     """
 
     source: Source
@@ -69,25 +69,25 @@ class _Reader:
         return True
 
     def ask(self, question: Question, nodes: Iterable[ast.expr]) -> bool:
-        """Whether there is anything to ask, which comes later."""
+        """Queues a question about each node; whether there are any."""
         several = list(nodes)
         self.todo += [(question, one) for one in several if self.first(question, one)]
         return bool(several)
 
     def first(self, question: Question, what: object) -> bool:
-        """Whether this is asked for the first time."""
+        """Whether this question is asked for the first time."""
         before = len(self.seen)
         self.seen.add((question.__name__, what))
         return len(self.seen) > before
 
     def every(self, node: ast.expr, question: Question) -> bool:
-        """Whether all that a name or an attribute may hold is known; it is asked, once for all places of a name."""
+        """Whether all possible values of a name or attribute are known; queues the question for each."""
         if isinstance(node, ast.Name) and not self.first(question, (kinds.where_bound(self.source, node), node.id)):
             return True
         return self.ask(question, held(self.source, node))
 
     def returned(self, call: ast.Call, question: Question) -> bool:
-        """Whether all that a plain function of this file gives is known; it is asked."""
+        """Whether all return values of a plain function of this file are known; queues the question for each."""
         made = finding.defined(self.source, finding.called(call), call)
         own = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
         if made is None or made.decorator_list or not own:
@@ -110,7 +110,7 @@ class _Reader:
         return not name and self.returned(node, self.model)
 
     def stacked(self, call: ast.Call) -> bool:
-        """``Sequential([...])``, and all that the file adds to whatever is no set."""
+        """Queues the layers of ``Sequential([...])`` and of every ``add`` in the file, unless of a set."""
         given = finding.keyword(call, "layers", 0)
         first = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given] if given is not None else []
         parts = [one.value if isinstance(one, ast.Starred) else one for one in first]
@@ -134,7 +134,7 @@ class _Reader:
         return self.model(node)
 
     def plain(self, call: ast.Call, kind: str) -> bool:
-        """Whether nothing that a layer is given makes it look along the batch, remember, or run the script's code."""
+        """Whether no argument makes a layer use the batch axis, keep state, or run the script's code."""
         if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
             return False
         named = {k.arg: k.value for k in call.keywords}
@@ -149,7 +149,7 @@ class _Reader:
         return all(self.harmless(n) for one in (*call.args, *named.values()) for n in trees.walk(one))
 
     def known(self, function: ast.expr) -> bool:
-        """A function of a library's by its name."""
+        """Whether it is an activation function of a library."""
         whole = values.qualified(self.source, function)
         ours = whole.startswith("tensorflow.nn.") and whole.rpartition(".")[2] in ACTIVATIONS
         return isinstance(function, ast.Constant) or ours or whole.startswith("keras.activations.")
@@ -168,7 +168,7 @@ class _Reader:
     # -- tensors of functional models
 
     def single(self, node: ast.expr) -> bool:
-        """Whether ``node`` is one tensor of a model, of which each row is made of the same row of the inputs."""
+        """Whether ``node`` is one tensor of a functional model whose rows depend on the same input rows only."""
         if isinstance(node, ast.BinOp):
             sides = [s for s in (node.left, node.right) if not isinstance(s, ast.Constant)]
             return isinstance(node.op, ARITHMETIC) and self.ask(self.single, sides)
@@ -181,7 +181,7 @@ class _Reader:
         return self.applied(node) if isinstance(node, ast.Call) else self.every(node, self.single)
 
     def applied(self, call: ast.Call) -> bool:
-        """``Dense(8)(h)``, ``shared(h)``, ``concatenate([a, b])``, ``block(h, 64)`` of this file."""
+        """The same for ``Dense(8)(h)``, ``shared(h)``, ``concatenate([a, b])``, ``block(h, 64)`` of this file."""
         name = values.qualified(self.source, call.func)
         if name in INPUTS:
             return True
@@ -200,7 +200,7 @@ class _Reader:
 
 
 def held(source: Source, node: ast.expr) -> list[ast.expr]:
-    """All expressions whose values a name or an attribute of ``self`` may hold; none where not all are seen."""
+    """All expressions whose values a name or an attribute of ``self`` may hold; empty if not all are visible."""
     if isinstance(node, ast.Name):
         return _named(source, node)
     if not isinstance(node, ast.Attribute) or not objects.of_self(node) or objects.set_by_name(source, node.attr):
@@ -208,7 +208,7 @@ def held(source: Source, node: ast.expr) -> list[ast.expr]:
     stored = objects.stores(source, node.attr)
     kind = objects.class_of(source, node)
     bases = [scopes.dotted(b).rpartition(".")[2] for b in kind.bases] if kind is not None else []
-    if not stored and node.attr == "model" and "Callback" in bases:  # Keras's own: the model that is trained with it
+    if not stored and node.attr == "model" and "Callback" in bases:  # set by Keras: the model that is being trained
         fits = index.of(source).called("fit")
         return [c.func.value for c in fits if isinstance(c.func, ast.Attribute)]
     found = [values.given(source, one) for one in stored]
@@ -242,7 +242,7 @@ def _none(node: ast.expr | None) -> bool:
 
 
 def _inside(axis: ast.expr) -> bool:
-    """Whether an axis, or each of several, surely is not the batch's."""
+    """Whether an axis, or each of several, surely is not the batch axis."""
     if isinstance(axis, (ast.List, ast.Tuple)):
         return bool(axis.elts) and all(_inside(one) for one in axis.elts)
     if isinstance(axis, ast.UnaryOp) and isinstance(axis.op, ast.USub):

@@ -1,4 +1,4 @@
-"""Which names a piece of a script reads and binds, its blocks and its loops: what an edit must know to move it."""
+"""Names that a piece of code reads and binds, its blocks and its loops: what an edit must know to move it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def own(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """``nodes`` and what is below them in the same scope: bodies of functions and classes inside left out."""
+    """``nodes`` and the nodes below them in the same scope, without the bodies of inner functions and classes."""
     todo = [nodes] if isinstance(nodes, ast.AST) else list(nodes)[::-1]
     while todo:
         node = todo.pop()
@@ -23,9 +23,9 @@ def own(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def body(scope: ast.AST) -> list[ast.AST]:
-    """The statements of a module or a function."""
+    """The statements of a module or a function; the expression of a lambda."""
     found = getattr(scope, "body", [])
-    return list(found) if isinstance(found, list) else [found]  # a lambda's is one expression
+    return list(found) if isinstance(found, list) else [found]  # a lambda's body is one expression
 
 
 def bound(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
@@ -38,7 +38,7 @@ def _bound(top: ast.AST) -> frozenset[str]:
     found: set[str] = set()
     hidden: set[int] = set()
     for node in own(top):
-        if isinstance(node, COMPREHENSIONS):  # their targets are theirs alone
+        if isinstance(node, COMPREHENSIONS):  # their targets are local to them
             hidden |= {id(n) for g in node.generators for n in trees.walk(g.target)}
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
             found.add(node.id)
@@ -52,7 +52,7 @@ def _bound(top: ast.AST) -> frozenset[str]:
 
 
 def parameters(function: ast.AST) -> list[str]:
-    """All parameters of a function, in order, stars left out."""
+    """All parameters of a function in order, with ``*args`` and ``**kwargs``, without the stars."""
     given = getattr(function, "args", None)
     if not isinstance(given, ast.arguments):
         return []
@@ -61,7 +61,7 @@ def parameters(function: ast.AST) -> list[str]:
 
 
 def read(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that ``nodes`` read and do not bind themselves in an inner scope (functions, lambdas, comprehensions)."""
+    """Names that ``nodes`` read, without those bound in an inner scope (functions, lambdas, comprehensions)."""
     found: set[str] = set()
     for node in [nodes] if isinstance(nodes, ast.AST) else list(nodes):
         found |= _read(node)
@@ -96,7 +96,7 @@ def scope(source: Source, node: ast.AST) -> ast.AST:
 
 
 def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
-    """The statements of the scope ``inside`` that bind ``name``, functions that declare it global too."""
+    """Statements of the scope ``inside`` that bind ``name``, and functions that declare it global."""
     found: list[ast.AST] = []
     for node in own(body(inside)):
         if isinstance(node, (ast.For, ast.AsyncFor)):
@@ -104,7 +104,7 @@ def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             bind = any(i.optional_vars is not None and name in bound(i.optional_vars) for i in node.items)
         elif isinstance(node, (ast.If, ast.While, ast.Try)):
-            bind = False  # their parts come by themselves
+            bind = False  # the walk visits their parts
         else:
             bind = isinstance(node, ast.stmt) and name in bound(node)
         if bind:
@@ -138,7 +138,7 @@ def _defined(node: ast.AST) -> set[str]:
 
 
 def block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """The list of statements in which ``statement`` stands."""
+    """The list of statements that contains ``statement``."""
     parent = finding.parents(source).get(statement)
     for field in ("body", "orelse", "finalbody"):
         found = getattr(parent, field, None)
@@ -148,7 +148,7 @@ def block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def dotted(node: ast.AST) -> str:
-    """``tf.keras.layers.Dense`` of such an expression, "" of any other."""
+    """``tf.keras.layers.Dense`` for such an expression, "" for any other."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -160,7 +160,7 @@ def dotted(node: ast.AST) -> str:
 def full(source: Source, node: ast.AST) -> str:
     """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``.
 
-    What is not imported stays as it is written; ``values.qualified`` gives "" for it, and one name for all of Keras's.
+    A name that is not imported stays as it is.
     """
     name = dotted(node)
     first, _, rest = name.partition(".")
@@ -169,13 +169,13 @@ def full(source: Source, node: ast.AST) -> str:
 
 
 def known_as(source: Source, module: str) -> str:
-    """The name by which the file imports a module, "" where it has none: ``tf``."""
+    """The name by which the file imports a module, e.g. ``tf``; "" if it does not."""
     return next((name for name, meant in aliases(source).items() if meant == module), "")
 
 
 @kept(16)
 def aliases(source: Source) -> dict[str, str]:
-    """What the names that the file imports stand for."""
+    """The full names behind the names that the file imports."""
     found: dict[str, str] = {}
     for node in sorted(index.nodes(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)):
         if isinstance(node, ast.Import):

@@ -1,7 +1,7 @@
 """Where a setting is written, the one place to change it: through names, dictionaries, objects, parameters and ``**``.
 
-Answers only where the file leaves one way: every call gives the same one, and nothing else puts that setting in. It
-computes nothing: what ``n // 2`` comes to, or a function's ``return``, ``sizes`` works out.
+Answers only if the file leaves one way: every call gives the same node, and nothing else stores that setting. Nothing
+is computed.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from slowtrain.source.reading import finding, objects, scopes, values
 from slowtrain.source.reading.objects import Function
 from slowtrain.values import dataclass
 
-DEPTH = 10  # of names, parameters and mappings on the way
+DEPTH = 10  # names, parameters and mappings that are followed
 COPIES = frozenset({"copy", "deepcopy"})
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace"})
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value is written, and the names and keys that it goes through on its way."""
+    """The node that gives a value, and the names and keys that the value passes through."""
 
     node: ast.expr
     names: frozenset[str] = frozenset()
 
     @property
     def value(self) -> object:
-        """Of a literal; None of anything else."""
+        """The value of a literal; None for other nodes."""
         return self.node.value if isinstance(self.node, ast.Constant) else None
 
 
 def written(source: Source, node: ast.expr) -> ast.expr | None:
-    """The expression that gives ``node`` its value: a literal, a call, a dictionary; None where several may."""
+    """The expression that gives ``node`` its value: a literal, a call, a dictionary. None if several may."""
     found = origin(source, node)
     return found.node if found is not None else None
 
 
 def literal(source: Source, node: ast.expr) -> Origin | None:
-    """The one literal that ``node`` has its value from."""
+    """The one literal that gives ``node`` its value."""
     found = origin(source, node)
     return found if found is not None and isinstance(found.node, ast.Constant) else None
 
 
 def whole(source: Source, node: ast.expr) -> int | None:
-    """The integer that ``node`` has its value from."""
+    """The int that ``node`` has from a literal."""
     found = origin(source, node)
     value = found.value if found is not None else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def origin(source: Source, node: ast.expr, depth: int = DEPTH) -> Origin | None:
-    """``written``, and what it goes through: who changes it there changes all that has one of those names."""
+    """The node that gives ``node`` its value, and the names on the way. A change there affects all these names."""
     if depth <= 0:
         return None
     if isinstance(node, ast.Name):
@@ -67,7 +67,7 @@ def origin(source: Source, node: ast.expr, depth: int = DEPTH) -> Origin | None:
 
 
 def _entry(source: Source, mapping: ast.expr, key: str, depth: int = DEPTH) -> Origin | None:
-    """What stands under ``key`` in a mapping, through copies and mappings put together."""
+    """The value under ``key`` of a mapping, through copies and merged mappings."""
     whole = origin(source, mapping, depth)
     if whole is None or objects.put_in(source, key, whole.names):
         return None
@@ -94,7 +94,7 @@ def _entry(source: Source, mapping: ast.expr, key: str, depth: int = DEPTH) -> O
 
 
 def forwarded(source: Source, call: ast.Call, name: str) -> ast.expr | None:
-    """What the call is given for ``name``: by keyword, or in the one mapping that ``**`` hands over."""
+    """The argument ``name`` of a call: given by keyword, or in the one mapping after ``**``."""
     found = _forwarded(source, call, name, DEPTH)
     return found.node if found is not None else None
 
@@ -108,7 +108,7 @@ def _forwarded(source: Source, call: ast.Call, name: str, depth: int) -> Origin 
 
 
 def instance_of(source: Source, node: ast.expr) -> ast.ClassDef | None:
-    """The class of this file of which ``node`` holds an object."""
+    """The class of this file whose object ``node`` holds."""
     if isinstance(node, ast.Name) and node.id in ("self", "cls"):
         return objects.class_of(source, node)
     made = written(source, node)
@@ -116,7 +116,7 @@ def instance_of(source: Source, node: ast.expr) -> ast.ClassDef | None:
 
 
 def called(source: Source, node: ast.expr) -> ast.FunctionDef | None:
-    """What runs when the object that ``node`` holds is called, where its class is in this file."""
+    """The ``__call__`` of the object that ``node`` holds, if its class is in this file."""
     kind = instance_of(source, node)
     method = objects.method(kind, "__call__") if kind is not None else None
     return method if isinstance(method, ast.FunctionDef) else None
@@ -133,7 +133,7 @@ def _of_dict(source: Source, call: ast.Call, key: str, depth: int) -> Origin | N
 
 
 def _lacks(source: Source, mapping: ast.expr, key: str, depth: int) -> bool:
-    """Whether a mapping is known not to have ``key``."""
+    """Whether a mapping surely does not contain ``key``."""
     found = origin(source, mapping, depth)
     if found is None or not isinstance(found.node, ast.Dict):
         return False
@@ -152,7 +152,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Origin | None:
 
 
 def _unpacked(source: Source, target: ast.Name) -> ast.expr | None:
-    """What ``target`` gets of the tuple that a function of this file returns: ``x, y = make()``."""
+    """The item that ``target`` receives of a tuple returned by a function of this file: ``x, y = make()``."""
     above = finding.parents(source)
     holder = above.get(target)
     assign = above.get(holder) if isinstance(holder, ast.Tuple) else None
@@ -168,7 +168,7 @@ def _unpacked(source: Source, target: ast.Name) -> ast.expr | None:
 
 
 def _of_parameter(source: Source, function: Function, name: str, depth: int) -> Origin | None:
-    """What all calls in the file give a parameter; its default where one leaves it out."""
+    """The value that all calls in the file give a parameter; the default if they omit it."""
     places = objects.places(source, function)
     found: Origin | None = None
     for call in objects.runs(source, function):
@@ -208,13 +208,13 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> Origin | N
     found = _class(source, scopes.dotted(factory) if factory is not None else name)
     if found is None or (factory is not None and objects.stores_of(source, found, node.attr)):
         return None
-    if factory is not None:  # made for each object, with nothing given
+    if factory is not None:  # the factory is called without arguments
         return _declared(source, found, node.attr, True, depth)
     return _member(source, found, node.attr, made, depth)
 
 
 def _made(source: Source, node: ast.expr, depth: int) -> ast.Call | None:
-    """The call that makes an object, in a function of the file that does nothing but give it back."""
+    """The call that creates an object, also inside a function that only returns it."""
     found = origin(source, node, depth)
     call = found.node if found is not None else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
@@ -240,7 +240,7 @@ def _member(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None
 
 
 def _field(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> Origin | None:
-    """A class's own value, which no call that makes an object overrides by another one."""
+    """A class-level value that no constructor call overrides with another one."""
     fields = objects.fields(source, kind)
     calls = [made] if made is not None else objects.makers(source, kind)
     if any(k.arg is None for c in calls for k in c.keywords) or any(

@@ -1,7 +1,7 @@
-"""Where the script's own text says what a recording measured: the line to change, which need not be one that ran long.
+"""The lines of the script behind a measurement: the line to change, which need not be one that ran long.
 
-A measurement names lines that were at work: the call of the step, the start of training. What has to be written
-otherwise may stand far from them: a switch in a helper, a number among the settings, the layer that has the table.
+A measurement names the lines that were running: the call of the step, the start of training. The cause may be
+elsewhere: a flag in a helper, a number among the settings, the layer that has the table.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from slowtrain.source.reading import finding, following, index, scopes, settings
 from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.trace import Trace
 
-MOST = 4  # places that one finding names
-WRAPPERS = ("numpy_function", "py_function", "py_func")  # of TensorFlow: a Python function as an op
-DEPTH = 3  # functions and names on the way to where a value is made
+MOST = 4  # places per finding
+WRAPPERS = ("numpy_function", "py_function", "py_func")  # make a Python function an op
+DEPTH = 3  # functions and names followed to a value
 
 
 def lines(trace: Trace, seen: Callable[[Source], Iterable[int]]) -> tuple[Place, ...]:
-    """What ``seen`` finds in the project's files."""
+    """The places that ``seen`` finds in the project's files."""
     found: dict[Place, None] = {}
     for text in texts_of(trace):
-        with contextlib.suppress(RecursionError):  # nested too deeply: it shows nothing
+        with contextlib.suppress(RecursionError):  # nested too deeply
             found.update((Place(text.file, line), None) for line in seen(text))
     return tuple(found)
 
 
 def changed(edits: Iterable[Edit]) -> tuple[Place, ...]:
-    """The lines that edits begin on, in the order of the text."""
+    """The lines on which edits begin, in the order of the text."""
     return tuple(dict.fromkeys(Place(e.file, e.start[0]) for e in sorted(edits, key=lambda e: (e.file, e.start))))
 
 
 def together(*several: Iterable[Place]) -> tuple[Place, ...]:
-    """Each place once, the first ones first."""
+    """The first few distinct places."""
     return tuple(dict.fromkeys(place for places in several for place in places))[:MOST]
 
 
 def at(trace: Trace, place: Place, seen: Callable[[Source, int], Iterable[int]]) -> tuple[Place, ...]:
-    """Lines of the same file as ``place``."""
+    """Places that ``seen`` finds in the file of ``place``."""
     text = text_of(trace, place.file)
     return tuple(dict.fromkeys(Place(place.file, line) for line in seen(text, place.line))) if text else ()
 
 
 def number(source: Source, node: ast.expr) -> Iterator[int]:
-    """The line of the literal that a name or an entry of settings stands for; nothing of what is written in place."""
+    """The line of the literal behind a name or a settings entry; none for a literal in place."""
     found = None if isinstance(node, ast.Constant) else settings.literal(source, node)
     if found is not None:
         yield found.node.lineno
 
 
 def limiting(source: Source, call: ast.Call) -> Iterator[int]:
-    """Where a call's arguments are decided on: a literal elsewhere; calls of the function that stands around it."""
+    """Where a call's arguments come from: a literal elsewhere, or calls of the function around it."""
     given = [*call.args, *(k.value for k in call.keywords)]
     for one in given:
         yield from number(source, one)
@@ -74,7 +74,7 @@ def limiting(source: Source, call: ast.Call) -> Iterator[int]:
 
 
 def _made_of(function: ast.AST, name: str, depth: int) -> set[str]:
-    """Names that a function reads to make what it calls ``name``."""
+    """Names that a function reads to compute the name."""
     found: set[str] = set()
     for one in scopes.own(scopes.body(function)) if depth else ():
         if isinstance(one, ast.Assign) and name in scopes.bound(one.targets):
@@ -83,9 +83,9 @@ def _made_of(function: ast.AST, name: str, depth: int) -> set[str]:
 
 
 def part(source: Source, line: int, function: str, argument: tuple[str, int], inside: str) -> Iterator[int]:
-    """Where a part of what ``function`` is given at ``line`` gets its value.
+    """The lines that give a part of an argument of ``function`` at ``line`` its value.
 
-    ``argument``: its name and its place. ``inside``: the part as signatures call it, ``['beta']``, ``[0]``, ``.rate``.
+    ``argument``: its name and position. ``inside``: the part as signatures write it, ``['beta']``, ``[0]``, ``.rate``.
     """
     call = finding.only(source, line, function)
     given = finding.keyword(call, argument[0], argument[1]) if call is not None else None
@@ -95,7 +95,7 @@ def part(source: Source, line: int, function: str, argument: tuple[str, int], in
 
 
 def _part(source: Source, node: ast.expr, inside: str, line: int, depth: int) -> Iterator[int]:
-    """Lines that put ``inside`` into what ``node`` is, where that is not the line of the call itself."""
+    """Lines that store ``inside`` into the value of ``node``, other than the line of the call."""
     if not depth:
         return
     if isinstance(node, ast.Name):
@@ -119,14 +119,14 @@ def _part(source: Source, node: ast.expr, inside: str, line: int, depth: int) ->
 
 
 def _stores(source: Source, inside: str) -> list[ast.expr]:
-    """Entries and attributes that are assigned and end alike."""
+    """Subscripts or attributes that are stored to, by the form of ``inside``."""
     kind: type[ast.expr] = ast.Subscript if inside.endswith("]") else ast.Attribute
     every = index.nodes(source, kind)
     return [n for n in every if isinstance(n, kind) and isinstance(getattr(n, "ctx", None), ast.Store)]
 
 
 def receiver(source: Source, line: int, method: str) -> Iterator[int]:
-    """Where the object is made whose ``method`` is called at ``line``, in the same turn of the same loop."""
+    """The line that creates the object whose ``method`` is called at ``line``, in the same turn of the same loop."""
     call = finding.only(source, line, method)
     owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
     made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
@@ -138,7 +138,7 @@ def receiver(source: Source, line: int, method: str) -> Iterator[int]:
 
 
 def loop(source: Source, line: int) -> Iterator[int]:
-    """The head of the innermost loop around a line, of many turns as far as the text tells."""
+    """The head of the innermost loop around a line, unless it has few turns."""
     every = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For)]
     inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
     if inner is not None and not visible.few(source, inner):
@@ -146,7 +146,7 @@ def loop(source: Source, line: int) -> Iterator[int]:
 
 
 def wrapping(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
-    """Where the functions that hold ``places`` are made ops of a graph: they stay Python's there."""
+    """Where the functions that contain ``places`` are made graph ops, in which they still run as Python."""
 
     def wrapped(source: Source, line: int) -> Iterator[int]:
         name = getattr(source.function_at(line), "name", "")
@@ -159,7 +159,7 @@ def wrapping(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
 
 
 def batch(source: Source, line: int) -> Iterator[int]:
-    """Where the number of samples is written that ``fit`` or ``batch`` at a line is given, if that is elsewhere."""
+    """Where the batch size of ``fit`` or ``batch`` at a line is written, if it is elsewhere."""
     for call in finding.calls(source, line, "fit", "batch"):
         given = settings.forwarded(source, call, "batch_size")
         if given is None and finding.called(call) == "batch" and call.args:

@@ -1,8 +1,8 @@
-"""What an expression comes to, a number, a shape, an object, through functions, methods, objects and dictionaries.
+"""Evaluates expressions to numbers, shapes and objects, through functions, methods, objects and dictionaries.
 
-On demand, for the call that led there: ``load(cfg.n_val)`` is asked with what that call gives. Where it is written, to
-be changed there, ``settings`` says: two calls that give 8 at two places have one value here, and no place there. A
-value that comes from a file or a branch that is not visible is None; of a command line the default counts.
+On demand, and per call: ``load(cfg.n_val)`` is evaluated with that call's arguments. Two calls that give 8 at two
+places have one value here. A value that comes from a file, or from a branch that the text does not decide, is None; of
+a command line the defaults count.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.arrays import Array, Data, Several
 from slowtrain.source.reading.objects import Function, Thunk
 
-DEEPEST = 60  # names, calls and parts of expressions inside one another
-MOST = 4000  # parts looked at in one file for one question: then it is too much to follow
+DEEPEST = 60  # nested names, calls and expressions
+MOST = 4000  # nodes visited in one file for one question
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "dict"})
 
 
 @dataclass(eq=False)
 class Thing:
-    """An object of a class of the file; ``given``: what its constructor was called with."""
+    """An object of a class of the file; ``given``: the arguments of its constructor."""
 
     kind: ast.ClassDef
     given: dict[str, Thunk] = field(default_factory=dict)
@@ -33,15 +33,15 @@ class Thing:
 
 @dataclass(eq=False)
 class Frame:
-    """One call of a function: its arguments, and the object whose method it is."""
+    """One call of a function: its arguments, and the object of a method."""
 
     function: Function | None
-    given: dict[str, Thunk] | None = None  # not asked for yet: what all calls agree on
+    given: dict[str, Thunk] | None = None  # None: not determined yet; then what all calls agree on
     itself: Thing | None = None
 
 
 def number(source: Source, node: ast.expr | None) -> int | None:
-    """The whole number that an expression is."""
+    """The int that an expression is; None if unknown."""
     found = value(source, node)
     if found is None and node is not None:
         found = machine.value(source, node).known
@@ -49,23 +49,23 @@ def number(source: Source, node: ast.expr | None) -> int | None:
 
 
 def shape(source: Source, node: ast.expr | None) -> tuple[int | None, ...] | None:
-    """The shape of an array, or of a list that is written or made."""
+    """The shape of an array or list; None if unknown."""
     found = arrays.shape(value(source, node))
     return found if found is not None or node is None else machine.value(source, node).shape
 
 
 def value(source: Source, node: ast.expr | None) -> Any:
-    """What an expression is where it stands: a constant, a list, a dictionary, an ``Array``, ``Data``; None unknown."""
+    """The value of an expression: a constant, list, dictionary, array, data set or object; None if unknown."""
     return of(source).at(node) if node is not None else None
 
 
-@kept(4, ended=lambda reader: vars(reader).clear())  # arguments are asked for later, of this reader
+@kept(4, ended=lambda reader: vars(reader).clear())  # arguments are evaluated lazily by this reader
 def of(source: Source) -> Reader:
     return Reader(source)
 
 
 class Reader:
-    """Answers about one file."""
+    """The evaluator of one file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -81,7 +81,7 @@ class Reader:
         return self.value(node, self.frame(finding.function(self.source, node)))
 
     def frame(self, function: Function | None) -> Frame:
-        """The one call of a function, or all of them: arguments count where they agree."""
+        """The call of a function that stands for all its calls: an argument counts if they agree on it."""
         if function is None:
             return self.module
         found = self._frames.get(function)
@@ -95,7 +95,7 @@ class Reader:
         return found
 
     def thing(self, kind: ast.ClassDef) -> Thing:
-        """An object of the class, whichever: arguments of its constructor count where all calls agree."""
+        """An object of the class that stands for all: a constructor argument counts if all calls agree on it."""
         found = self._things.get(kind)
         if found is None:
             found = self._things[kind] = Thing(kind)
@@ -114,7 +114,7 @@ class Reader:
     # -- calls
 
     def bound(self, function: Function, call: ast.Call, frame: Frame | None) -> dict[str, Thunk]:
-        """The parameters of a function in one call; ``frame`` None: of the function in which the call stands."""
+        """The parameters of a function in one call. ``frame`` None: evaluate in the function that contains the call."""
         found: dict[str, Thunk] = {}
         for name, default in objects.defaults(function).items():
             found[name] = self._later(default, self.module)
@@ -141,7 +141,7 @@ class Reader:
                 return
 
     def _fields(self, kind: ast.ClassDef, call: ast.Call, frame: Frame | None) -> dict[str, Thunk]:
-        """What a data class's object is given; nothing is known of it where the call is not clear."""
+        """The fields given to a data class's constructor; empty if the call is not clear."""
         names = objects.fields(self.source, kind)
         found: dict[str, Thunk] = {}
         self._arguments(call, names, frame, found)
@@ -191,7 +191,7 @@ class Reader:
         return self._computed(node, frame)
 
     def _computed(self, node: ast.expr, frame: Frame) -> Any:
-        """Of operators, conditions and subscripts."""
+        """The value of an operator, condition or subscript."""
         if isinstance(node, ast.Subscript):
             whole = self.value(node.value, frame)
             if isinstance(whole, (dict, list)) and self._put(node.value, self.value(node.slice, frame)):
@@ -214,7 +214,7 @@ class Reader:
         return None
 
     def _put(self, mapping: ast.expr, key: Any) -> bool:
-        """Whether something else may be put under a key of a list or mapping that is there."""
+        """Whether another value may be stored under a key of an existing list or mapping."""
         return objects.put_in(self.source, key, [scopes.dotted(mapping).rpartition(".")[2]])
 
     def _dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any] | None:
@@ -253,12 +253,12 @@ class Reader:
                 return given() if given is not None else None
             return self._stored(node, where, inside)
         if where is not self.source.tree:
-            return None  # of a comprehension or a lambda
+            return None  # bound by a comprehension or a lambda
         kinds = [n for n in values.stores(where, node.id) if isinstance(n, ast.ClassDef)]
         return kinds[0] if len(kinds) == 1 else self._stored(node, where, self.module)
 
     def _stored(self, node: ast.Name, where: ast.AST, frame: Frame) -> Any:
-        """What a name was given last, where the text tells; else the one assignment that is not of itself."""
+        """The value that a name was given last, if the text decides it; else that of its only other assignment."""
         if node.id in values.shared(self.source):
             return None
         found = [s for s in values.stores(where, node.id) if isinstance(s, (ast.Name, ast.arg))]
@@ -269,7 +269,7 @@ class Reader:
         return known if isinstance(known, (Array, Data, Thing)) or not self._changed(node.id, known) else None
 
     def _changed(self, name: str, known: Any) -> bool:
-        """Whether what has this name may not be any more what it was made as."""
+        """Whether the object of this name may have changed since it was made."""
         if isinstance(known, (Data, Thing)):
             return False
         if name in objects.longer(self.source) or name in objects.shorter(self.source):
@@ -314,7 +314,7 @@ class Reader:
         return self._of_target(found, self.module) if found is not None else None
 
     def member(self, thing: Thing, name: str) -> Any:
-        """An attribute of an object: a field, what the constructor sets once, a property."""
+        """An attribute of an object: a field, a value that the constructor sets once, a property."""
         known = self._member(thing, name)
         return known if not self._changed(name, known) else None
 
@@ -390,7 +390,7 @@ class Reader:
         return self.returned(function, Frame(function, self.bound(function, call, frame), itself))
 
     def returned(self, function: Function, frame: Frame) -> Any:
-        """What a function gives back where it has one ``return``, outside loops."""
+        """The return value of a function with one ``return``, outside loops."""
         if any(
             scopes.dotted(d).rpartition(".")[2] not in ("property", "staticmethod") for d in function.decorator_list
         ):

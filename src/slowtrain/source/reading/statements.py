@@ -1,6 +1,6 @@
-"""A file's statements in the order of the text, and the expressions of those that somebody asks for.
+"""A file's statements in the order of the text, and on demand the expressions in them.
 
-Most of a tree are expressions that no detector looks at, and going through all of them takes as long as parsing. So the
+Most nodes of a tree are expressions that no rule looks at, and visiting all of them takes as long as parsing. So the
 text says where a name stands, and the tree what it means there.
 """
 
@@ -21,7 +21,7 @@ _PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """Handlers and cases count as statements. Nothing is parsed before it is asked for."""
+    """The statements of a file; handlers and cases count. Nothing is parsed before it is asked for."""
 
     source: Source
     _seen: dict[ast.AST, list[ast.AST]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Statements:
 
     @functools.cached_property
     def _laid_out(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
-        """All of them, and what each stands in."""
+        """All statements, and the parent of each."""
         found: list[ast.AST] = []
         above: dict[ast.AST, ast.AST] = {}
         todo: list[ast.AST] = [self.source.tree]
@@ -46,7 +46,7 @@ class Statements:
         return found[1:], above
 
     def own(self, statement: ast.AST) -> list[ast.AST]:
-        """A statement and what is below it, in the order of the text; statements inside it left out."""
+        """A statement and the nodes below it, in the order of the text, without the statements inside it."""
         found = self._seen.get(statement)
         if found is None:
             found = self._seen[statement] = []
@@ -64,12 +64,12 @@ class Statements:
         return found
 
     def get(self, node: ast.AST) -> ast.AST | None:
-        """What a node stands in; None for the module."""
+        """The parent of a node; None for the module."""
         above = self._laid_out[1]
         if node not in above and node is not self.source.tree:
             for place in self._at(getattr(node, "lineno", 0)):
                 self.own(self.every[place])
-            if node not in above:  # it says no place (``x in y`` of a list), or a wrong one (in f-strings, once)
+            if node not in above:  # it has no position, or a wrong one (in f-strings of older versions)
                 for statement in self.every:
                     self.own(statement)
         return above.get(node)
@@ -81,11 +81,11 @@ class Statements:
         return found
 
     def having(self, wanted: re.Pattern[str]) -> Iterator[ast.AST]:
-        """Statements in whose own text ``wanted`` is found, in the order of the text."""
+        """Statements whose own text matches ``wanted``, in the order of the text."""
         return self.at(match.start() for match in wanted.finditer(self.source.plain))
 
     def at(self, offsets: Iterable[int]) -> Iterator[ast.AST]:
-        """Statements whose own text is at ``offsets``, which rise."""
+        """Statements whose own text is at ``offsets``, which must ascend."""
         done, line, last = 0, 1, 0
         for offset in offsets:
             line += self._broken.count("\n", last, offset)
@@ -96,19 +96,19 @@ class Statements:
                     yield self.every[place]
 
     def _at(self, line: int) -> range:
-        """Places of the statements whose own text is on a line: several where there are semicolons."""
+        """Positions of the statements whose own text is on a line; several if there are semicolons."""
         starts, ends = self._reaching
         return range(bisect_left(ends, line), bisect_right(starts, line))
 
     @functools.cached_property
     def _broken(self) -> str:
-        """The text with a line feed where Python begins a line, and nothing moved."""
+        """The text with a line feed wherever Python begins a line; offsets stay."""
         text = self.source.plain
         return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
 
     @functools.cached_property
     def _reaching(self) -> tuple[list[int], list[int]]:
-        """The first and the last line of each statement; of one with a block at most the line where that begins."""
+        """The first and last line of each statement; of one with a block, at most the line where the block begins."""
         starts: list[int] = []
         ends: list[int] = []
         for one in self.every:
@@ -122,13 +122,13 @@ class Statements:
 
 
 def _headline(statement: ast.AST) -> tuple[int, int]:
-    """The first line of one with a block, and the line where that begins."""
+    """The first line of a statement with a block, and the line where the block begins."""
     block = getattr(statement, "body", None) or statement.cases  # type: ignore[attr-defined]
     return _first(statement), _first(block[0])
 
 
 def _first(statement: ast.AST) -> int:
-    """Its first line, decorators included."""
+    """The first line of a statement, decorators included."""
     if isinstance(statement, ast.match_case):
         return statement.pattern.lineno
     above = getattr(statement, "decorator_list", None)
@@ -137,4 +137,5 @@ def _first(statement: ast.AST) -> int:
 
 @kept(16)
 def of(source: Source) -> Statements:
+    """The statements of a file, cached."""
     return Statements(source)

@@ -1,4 +1,4 @@
-"""Loops in which a script takes its training steps itself; from a loop down to what runs in every turn of it."""
+"""Loops in which a script takes its training steps itself, and the code that runs in every turn of them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ ON_BATCH = ("train_on_batch",)
 
 @dataclass(frozen=True)
 class Steps:
-    """``loop`` takes a step in every turn, by ``call``; ``results`` are the names that get what it gives back."""
+    """``loop`` takes a step in every turn by ``call``; ``results``: the names that receive what the call returns."""
 
     loop: ast.For | ast.While
     call: ast.Call
     results: frozenset[str]
-    graph: bool  # the step is a function of this file around a gradient tape, not Keras's own
+    graph: bool  # the step is a function of this file with a gradient tape, not Keras's own
 
 
 @kept(4)
 def of(source: Source) -> tuple[Steps, ...]:
-    """The innermost loops around each call of a training step, in functions that are no graphs themselves."""
+    """The innermost loop around each call of a training step, in functions that are no graphs themselves."""
     found: dict[int, Steps] = {}
     functions = _steps(source)
     for call in index.of(source).called(*ON_BATCH, *functions):
@@ -40,7 +40,7 @@ def of(source: Source) -> tuple[Steps, ...]:
 
 
 def _steps(source: Source) -> tuple[str, ...]:
-    """Functions of the file that take a gradient, and those that do nothing but call one (``strategy.run(step)``)."""
+    """Names of functions that take a gradient, and of their tf.functions (``step = tf.function(train_step)``)."""
     found: dict[str, None] = {}
     for tape in index.of(source).called("GradientTape"):
         function = finding.function(source, tape)
@@ -64,7 +64,7 @@ def _given(source: Source, call: ast.Call) -> frozenset[str]:
 
 
 def entered(source: Source, steps: Steps) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
-    """Calls of functions of this file in every turn, the step's own left out; of those in inner loops as well."""
+    """Calls of this file's functions in every turn, in inner loops too, without the step's own."""
     todo = list(each_turn(steps.loop))
     while todo:
         one = todo.pop(0)
@@ -78,9 +78,9 @@ def entered(source: Source, steps: Steps) -> Iterator[tuple[ast.Call, ast.Functi
 
 
 def each_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements that run in every turn: those of branches, and of functions inside, left out; loops whole.
+    """The statements that run in every turn; without branches and inner functions, loops as a whole.
 
-    None behind ``if step % 50: return``.
+    None after ``if step % 50: return``.
     """
     todo = list(loop.body)
     while todo:
@@ -102,5 +102,5 @@ def _counts(test: ast.expr) -> bool:
 
 
 def inner_epochs(source: Source, steps: Steps) -> bool:
-    """Whether the turns are steps and not whole epochs: another loop is around them, in this function or its caller."""
+    """Whether another loop in the same function is around the loop, so that its turns are steps and not epochs."""
     return len(scopes.loops(source, steps.loop)) > 0

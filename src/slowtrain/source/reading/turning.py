@@ -1,4 +1,4 @@
-"""How often a line of a file runs: the loops around it, and around the calls of the function that it stands in."""
+"""How often a line of a file runs: the loops around it, and around the calls of its function."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter from
 
 
 def callers(tree: ast.Module, line: int) -> list[int]:
-    """Lines of loops that call the function around ``line``, or of calls that apply it to each element."""
+    """Lines of calls in loops of the function around ``line``, or of calls that apply it to each element."""
     return [call.lineno for call in _calls(tree, line)]
 
 
 def turns(source: Source, line: int) -> int | None:
-    """How often a line runs, where all loops around it and around the calls of its function say how often they turn."""
+    """How often a line runs; None unless all loops around it and around its function's calls say their turns."""
     total = 0
     calls = _calls(source.tree, line)
     if any(called(call) in APPLIED for call in calls):
@@ -36,7 +36,7 @@ def turns(source: Source, line: int) -> int | None:
 
 
 def beside(tree: ast.Module, line: int) -> Collection[int]:
-    """A line, and those of the loops in its function."""
+    """A line, and the first lines of the loops in its function."""
     function = function_around(tree, line)
     inner = [n for n in trees.walk(function) if isinstance(n, ast.For | ast.While)] if function is not None else []
     return dict.fromkeys((line, *(loop.body[0].lineno for loop in inner)))

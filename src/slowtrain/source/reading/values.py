@@ -1,6 +1,6 @@
-"""What one name stands for where it is read: the module behind an alias, the scope that binds it, what that assigns.
+"""What a name refers to where it is read: the module behind an alias, the scope that binds it, its assignments.
 
-One step, and only where the file leaves no doubt: ``settings`` goes on from there, ``sizes`` works it out.
+Follows one step, and only if the file leaves no doubt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DOTTED = re.compile(r"[\w.]+")
 
 
 def qualified(source: Source, node: ast.AST) -> str:
-    """``tensorflow.math.log`` for ``tf.math.log``, ``keras.layers.Dense`` for any way to write it; "" for the rest."""
+    """``tensorflow.math.log`` for ``tf.math.log``, ``keras.layers.Dense`` for every spelling; "" if not imported."""
     written = scopes.dotted(node)
     first, _, rest = written.partition(".")
     known = _modules(source).get(first)
@@ -44,29 +44,29 @@ def qualified(source: Source, node: ast.AST) -> str:
 
 
 def is_new_axis(source: Source, node: ast.expr) -> bool:
-    """``None`` or ``np.newaxis``, as one of the places of a subscript."""
+    """Whether a part of a subscript is ``None`` or ``np.newaxis``."""
     none = isinstance(node, ast.Constant) and node.value is None
     return none or qualified(source, node) in ("numpy.newaxis", "tensorflow.newaxis")
 
 
 def reaches(source: Source, *names: str) -> bool:
-    """Whether ``qualified`` may give one of these names, or one that begins so: by the text alone, before parsing."""
+    """Whether ``qualified`` may give one of these names, or one that begins so; by the text alone, before parsing."""
     known = [f"{module}." for module in modules(source)]
     return any(name.startswith(module) or module.startswith(name) for name in names for module in known)
 
 
 @kept(4)
 def modules(source: Source) -> set[str]:
-    """What the text names behind ``from``, with dots in front of it, and the first parts of that behind ``import``."""
+    """Modules after ``from``, with leading dots, and the first parts of those after ``import``; by the text alone."""
     found = set(_FROM.findall(source.plain))
     found |= {one.partition(".")[0] for several in _IMPORT.findall(source.plain) for one in _DOTTED.findall(several)}
     if any(one.partition(".")[0] in ("tensorflow", "tf_keras") for one in found):
-        found |= {"tensorflow", "keras"}  # as _SAME has it
+        found |= {"tensorflow", "keras"}  # because of _SAME
     return found
 
 
 def scope(source: Source, node: ast.AST, name: str) -> ast.AST:
-    """The function or module in which ``name``, as read at ``node``, is bound."""
+    """The function or module that binds ``name`` as read at ``node``."""
     above = find.parents(source)
     inner: ast.AST | None = above.get(node)
     while inner is not None:
@@ -77,13 +77,13 @@ def scope(source: Source, node: ast.AST, name: str) -> ast.AST:
 
 
 def stores(where: ast.AST, name: str) -> Sequence[ast.AST]:
-    """What binds ``name`` in a scope itself, not in functions or classes inside it."""
+    """The nodes that bind ``name`` in a scope itself, not in functions or classes inside it."""
     return _bindings(where).get(name, ())
 
 
 @kept(512)
 def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
-    """All that a scope binds, by name; gone through once."""
+    """All bindings of a scope by name."""
     found: dict[str, list[ast.AST]] = {}
     arguments = getattr(where, "args", None)
     if isinstance(arguments, ast.arguments):
@@ -91,7 +91,7 @@ def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
         for argument in everything:
             if argument is not None:
                 found.setdefault(argument.arg, []).append(argument)
-    # Of a nested scope only its name is bound here.
+    # A nested scope binds only its name here.
     children = getattr(where, "body", []) if isinstance(where, (*FUNCTIONS, ast.ClassDef, ast.Module)) else [where]
     todo: list[ast.AST] = list(children) if isinstance(children, list) else [children]
     while todo:
@@ -115,7 +115,7 @@ _BINDS: dict[type[ast.AST], Callable[[Any], Sequence[str]]] = {
 
 
 def assigned(source: Source, node: ast.Name) -> ast.expr | None:
-    """What the one assignment of a name gives it; None where there are several, or it is something else."""
+    """The value of a name's only assignment; None if there are several or it is bound otherwise."""
     where = scope(source, node, node.id)
     found = list(stores(where, node.id))
     if len(found) != 1 or not isinstance(found[0], ast.Name) or node.id in shared(source):
@@ -124,7 +124,7 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
 
 
 def latest(source: Source, node: ast.Name) -> ast.expr | None:
-    """What the last assignment in front of ``node`` gives a name, where the order of the text alone decides it."""
+    """The value of a name's last assignment before ``node``, if the order of the text alone decides it."""
     where, at = scope(source, node, node.id), find.statement(source, node)
     above = find.parents(source)
     holders = [find.statement(source, one) for one in stores(where, node.id)]
@@ -148,7 +148,7 @@ def shared(source: Source) -> frozenset[str]:
 
 
 def loads(source: Source, name: str) -> list[ast.Name]:
-    """Every place in the file where ``name`` is read, in whatever scope."""
+    """Every place in the file where ``name`` is read, in any scope."""
     return [
         n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
     ]
@@ -156,7 +156,7 @@ def loads(source: Source, name: str) -> list[ast.Name]:
 
 @kept(16)
 def _modules(source: Source) -> dict[str, str]:
-    """Modules, and what was imported from them, by the name that the file gives them."""
+    """Full names of modules, and of what is imported from them, by the name in the file."""
     found: dict[str, str] = {}
     for node in index.nodes(source, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):

@@ -1,6 +1,6 @@
-"""How often loops turn, and how large that is what they go through: as far as a detector needs it. None: not visible.
+"""Loop turns and sizes, as exactly as a lint rule needs them. None: the text does not show it.
 
-Only literals and names that have their value from literals count: what comes from a file or an argument is not visible.
+Only literals, and names whose value is a literal, count. What comes from a file or an argument is unknown.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import arrays, finding, handed, index, kinds, scopes, settings, sizes, values
 
 TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
-FEW = 10  # turns of a loop: a loop over settings, and what is done once in each is done few times
+FEW = 10  # turns of a loop: a loop over settings, which does a thing few times
 DEPTH = 8
 Shape = arrays.Shape
 
 
 def trains(source: Source) -> bool:
-    """Whether the file takes training steps."""
+    """Whether the file calls something that takes training steps."""
     return bool(index.of(source).called(*TRAINING))
 
 
 def is_loss(source: Source, name: str) -> bool:
-    """Whether ``compile()`` is given the function of this name as its loss."""
+    """Whether ``compile()`` receives the function of this name as its loss."""
     given = (finding.keyword(c, "loss", 1) for c in index.of(source).called("compile"))
     return any(isinstance(one, ast.Name) and one.id == name for one in given)
 
 
 def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
-    """The whole number that an expression is."""
+    """The int that an expression is; None if unknown."""
     if node is None or not depth:
         return None
     if isinstance(node, ast.BinOp):
@@ -51,13 +51,13 @@ def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | N
 
 
 def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
-    """How many samples an array, or a list written out, has."""
+    """The number of samples of an array or a list."""
     found = shape(source, node, depth)
     return found[0] if found else None
 
 
 def shape(source: Source, node: ast.expr | None, depth: int = DEPTH) -> Shape | None:
-    """The shape of an array, its dimensions None where they are not visible."""
+    """The shape of an array, with None for unknown sizes; None if its rank is unknown."""
     found = _shape(source, node, depth)
     if not depth or (found and found[0] is not None):
         return found
@@ -116,14 +116,14 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> Shape | None:
 
 
 def _given(source: Source, sizes: Sequence[ast.expr], depth: int) -> Shape | None:
-    """A shape as a tuple, as one number, or as several arguments."""
+    """A shape given as a tuple, a number, or several arguments."""
     every = sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
     found = tuple(number(source, e, depth - 1) for e in every)
     return tuple(None if n is not None and n < 0 else n for n in found) if found else None
 
 
 def _of_part(source: Source, node: ast.Subscript, depth: int) -> Shape | None:
-    """``x[None]``, ``x[:n]``, ``x[i:i + 1]``."""
+    """The shape of ``x[None]``, ``x[:n]``, ``x[i:i + 1]``."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     if values.is_new_axis(source, first):
         return (1,)
@@ -143,7 +143,7 @@ def _of_part(source: Source, node: ast.Subscript, depth: int) -> Shape | None:
 
 
 def _of_name(source: Source, node: ast.Name, depth: int) -> Shape | None:
-    """Of all that is assigned to a name, itself on the right left out; all have to agree."""
+    """The shape of a name whose assignments all agree, apart from updates of itself."""
     where = values.scope(source, node, node.id)
     if isinstance(where, FUNCTIONS) and node.id in scopes.parameters(where):
         given = list(kinds.given_to(source, where, node.id))
@@ -168,7 +168,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Shape | None:
 
 
 def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
-    """Of ``(x, y), _ = mnist.load_data()``, and of what a generator of the file yields."""
+    """The shape of a target of ``(x, y), _ = mnist.load_data()``, or of a loop over a generator of the file."""
     above = finding.parents(source)
     outer: ast.AST | None = above.get(store)
     holder: ast.AST = store
@@ -195,7 +195,7 @@ def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
 
 
 def element(source: Source, loop: ast.For, name: ast.Name) -> ast.expr | None:
-    """What a generator of this file yields for one of a loop's targets: ``for i, (x, y) in enumerate(f())``."""
+    """What a generator of this file yields for one target of a loop: ``for i, (x, y) in enumerate(f())``."""
     target, over = loop.target, loop.iter
     while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm", "iter") and over.args:
         if finding.called(over) == "enumerate":
@@ -219,14 +219,14 @@ def element(source: Source, loop: ast.For, name: ast.Name) -> ast.expr | None:
 
 
 def generator(source: Source, call: ast.expr) -> ast.FunctionDef | None:
-    """The generator function of this file that ``call`` starts."""
+    """The function of this file that ``call`` calls by name."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return None
     return finding.defined(source, call.func.id, call)
 
 
 def turns(source: Source, loop: ast.AST) -> int | None:
-    """How many turns a loop takes, where the text says so."""
+    """The number of turns of a loop; None if unknown."""
     return _length(source, loop.iter, DEPTH) if isinstance(loop, (ast.For, ast.comprehension)) else None
 
 
@@ -237,7 +237,7 @@ def few(source: Source, loop: ast.AST) -> bool:
 
 
 def written_out(loop: ast.AST) -> bool:
-    """A loop over settings: a list that stands in its head."""
+    """Whether a loop iterates a list literal, i.e. settings."""
     return isinstance(loop, ast.For) and isinstance(loop.iter, (ast.List, ast.Tuple, ast.Dict, ast.Set))
 
 
@@ -274,7 +274,7 @@ def _length(source: Source, over: ast.expr, depth: int) -> int | None:
 
 
 def lengths(node: ast.AST) -> Iterator[ast.AST]:
-    """Where an expression asks how long something is: ``len(x)``, ``x.shape``."""
+    """The nodes that query a length: ``len(x)``, ``x.shape``."""
     for one in trees.walk(node):
         if (isinstance(one, ast.Call) and finding.called(one) == "len") or (
             isinstance(one, ast.Attribute) and one.attr == "shape"
@@ -283,9 +283,9 @@ def lengths(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def repeated(source: Source, node: ast.AST, least: int, depth: int = 3) -> ast.AST | None:
-    """The loop, around ``node`` or around a call of its function in this file, that may take ``least`` turns.
+    """The loop around ``node``, or around a call of its function, that may take ``least`` turns; else None.
 
-    Or what is gone through by a call that the function is handed to.
+    Also the items of a call that receives the function and runs it for each.
     """
     for loop in around(source, node):
         known = turns(source, loop)

@@ -1,4 +1,4 @@
-"""What a script does that a probe cannot keep to itself: other programs, databases, services, libraries that write."""
+"""Effects of a script that a probe cannot contain: other programs, databases, services, libraries that write files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from slowtrain.source import Source, read, trees
 from slowtrain.source.reading import modules, values
 
-MOST = 200  # files of one project that are read: a few seconds
+MOST = 200  # files of one project that are read; takes a few seconds
 
-# Beginning of the call's dotted name -> what it reaches. What Python, TensorFlow or h5py open a probe redirects
-# (capture/redirect.py): only what another program, a service or code in C, C++ or Rust writes is named.
+# Start of the call's dotted name -> its effect. A probe redirects what Python, TensorFlow or h5py open
+# in the process, so only writes of other programs, services and native code are listed.
 BEYOND = {
     "subprocess": "starts other programs",
     "pexpect": "starts other programs",
@@ -53,7 +53,7 @@ BEYOND = {
     "tensorstore": "writes past Python",
 }
 HARMLESS = frozenset({"urllib.parse", "urllib.error", "http.HTTPStatus"})
-# Functions and classes by the end of their name: the package that has them, and what it does past Python.
+# Functions and classes by their last name: the package that has them, and the effect outside of Python.
 WRITERS = {
     "imwrite": ("cv2", "OpenCV writes the file itself"),
     "VideoWriter": ("cv2", "OpenCV writes the file itself"),
@@ -85,7 +85,7 @@ POLARS = (
     *(f"write_{kind}" for kind in ("parquet", "csv", "json", "ndjson", "ipc", "ipc_stream", "avro")),
     *(f"sink_{kind}" for kind in ("parquet", "csv", "ndjson", "ipc")),
 )
-# Methods by their name, of objects that may come from anywhere: the file imports one of the packages, if any is named.
+# Methods by name, of objects of any origin. If packages are given, the file must import one of them.
 METHODS: dict[str, tuple[frozenset[str], str]] = {
     "to_parquet": (frozenset(), "Arrow writes the file itself"),
     "to_feather": (frozenset(), "Arrow writes the file itself"),
@@ -112,7 +112,7 @@ OTHER_CODE = BUILT_IN | {
 
 
 def beyond(source: Source) -> Iterator[tuple[int, str]]:
-    """Line and words of everything in ``source`` that acts where no probe can redirect it, each module once."""
+    """Line and description of everything in ``source`` that acts where no probe can redirect it, each module once."""
     known = dict(_imported(source))
     seen: set[str] = set()
     for node in sorted((n for n in trees.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
@@ -127,7 +127,7 @@ def beyond(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _alone(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
-    """What this very call does past Python, "" for nothing that is known of it."""
+    """What this call does outside of Python; "" if nothing is known."""
     root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
     if root == "os" and last in COMMANDS:
         return f"{dotted} starts other programs"
@@ -147,7 +147,7 @@ def _alone(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
 
 
 def _built_in(source: Source, call: ast.Call) -> str:
-    """The name of the function of Python's own that is called, where the file has no other of that name."""
+    """The name of the Python builtin that is called, if the file does not bind that name itself."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if name not in BUILT_IN or values.stores(values.scope(source, call, name), name):
         return ""
@@ -155,7 +155,7 @@ def _built_in(source: Source, call: ast.Call) -> str:
 
 
 def _imported(source: Source) -> Iterator[tuple[str, str]]:
-    """A name of the file, and the dotted name that it was imported from."""
+    """Each imported name of the file and the dotted name it was imported from."""
     for node in trees.walk(source.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -166,7 +166,7 @@ def _imported(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _dotted(node: ast.expr, known: dict[str, str]) -> str:
-    """The dotted name of what is called, by its import; calls within it count as what they are called on."""
+    """The dotted name of a callee by its import; a call in the chain counts as its callee."""
     parts: list[str] = []
     while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
         if isinstance(node, ast.Attribute):
@@ -177,7 +177,7 @@ def _dotted(node: ast.expr, known: dict[str, str]) -> str:
 
 
 def project(script: str) -> Iterator[Source]:
-    """The script and what it imports of the user's own, directly or not."""
+    """The script and the user's own files that it imports, directly or not."""
     first = Path(script).resolve()
     first = first / "__main__.py" if first.is_dir() else first
     folders, todo, seen = modules.roots(first), [first], set[Path]()

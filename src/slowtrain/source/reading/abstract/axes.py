@@ -1,6 +1,6 @@
-"""The shapes of what functions give that work along axes: they take some away, add, turn or repeat them.
+"""Shapes of results of functions that remove, add, reorder or repeat axes of their first argument.
 
-All of them of the first argument; None where the text does not tell.
+Each rule gives None if the shape is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from slowtrain.source.reading.abstract.values import Given, Shape, Value, sizes
 
 NAMES = "x a input input_tensor tensor image images value values features logits params".split()
-# Of the first argument's shape, whatever else they are given, by the last part of the name.
+# Functions that keep the first argument's shape, by the last part of the name.
 AS_FIRST = frozenset(
     "per_image_standardization adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation "
     "adjust_jpeg_quality random_jpeg_quality rgb_to_hsv hsv_to_rgb flip_left_right flip_up_down flip fliplr flipud "
@@ -28,25 +28,26 @@ AS_FIRST = frozenset(
 
 
 def first(given: Given) -> Value | None:
-    """What is worked on."""
+    """The first argument."""
     if given.args:
         return given.args[0]
     return next((given.keywords[name] for name in NAMES if name in given.keywords), None)
 
 
 def held(given: Given) -> Shape | None:
+    """The first argument's shape."""
     one = first(given)
     return one.shape if one is not None and one.kind in ("array", "tensor", "variable") else None
 
 
 def whole(one: Value) -> int | None:
-    """The whole number that it is in every turn."""
+    """The integer that a value is in every turn; None if it is not constant."""
     known = isinstance(one.known, int) and not isinstance(one.known, bool) and not one.varies
     return one.known if known else None
 
 
 def _places(one: Value, rank: int) -> set[int] | None:
-    """The axes that a number or a tuple of them names."""
+    """The axes that a number or a tuple names; None if unknown."""
     several = [whole(v) for v in one.items.values()] if one.kind in ("tuple", "list") else [whole(one)]
     if not several or any(n is None or not -rank <= n < rank for n in several):
         return None
@@ -54,7 +55,7 @@ def _places(one: Value, rank: int) -> set[int] | None:
 
 
 def less(shape: Shape | None, axis: Value, keep: Value) -> Shape | None:
-    """Without the axes that are named; without any where that is None."""
+    """The shape without the named axes; () if ``axis`` is None. ``keep``: the axes stay with size 1."""
     if axis.kind == "none":
         return ()
     taken = _places(axis, len(shape)) if shape else None
@@ -66,14 +67,14 @@ def less(shape: Shape | None, axis: Value, keep: Value) -> Shape | None:
 
 
 def reduced(given: Given) -> Shape | None:
-    """Sums and their like: a number, where no axis is named."""
+    """``sum`` and the like; () without an axis."""
     if "axis" in given.keywords or len(given.args) > 1:
         return less(held(given), given.get("axis", 1), given.get("keepdims"))
     return () if "keepdims" not in given.keywords else None
 
 
 def best(given: Given) -> Shape | None:
-    """``argmax``: without an axis NumPy's is of all numbers, TensorFlow's along the first."""
+    """``argmax``: without an axis NumPy searches all numbers, TensorFlow along the first axis."""
     shape = held(given)
     if "axis" in given.keywords or len(given.args) > 1:
         return less(shape, given.get("axis", 1), given.get("keepdims"))
@@ -81,7 +82,7 @@ def best(given: Given) -> Shape | None:
 
 
 def picked(given: Given) -> Shape | None:
-    """``norm``, whose axes are told only where they are named."""
+    """``norm``, if its axis is given by keyword."""
     axis = given.keywords.get("axis")
     return None if axis is None else less(held(given), axis, given.get("keepdims"))
 
@@ -120,6 +121,7 @@ def turned(given: Given) -> Shape | None:
 
 
 def tiled(given: Given) -> Shape | None:
+    """``tile``."""
     shape = held(given)
     times = sizes(next((given.keywords[k] for k in ("multiples", "reps") if k in given.keywords), given.get("", 1)))
     if shape is None or times is None or len(times) != len(shape):
@@ -128,7 +130,7 @@ def tiled(given: Given) -> Shape | None:
 
 
 def repeated(given: Given) -> Shape | None:
-    """``repeat``: each number, or along an axis that is named."""
+    """``repeat``: of each number, or along a named axis."""
     shape, times, axis = held(given), whole(given.get("repeats", 1)), whole(given.get("axis", 2))
     if "axis" not in given.keywords and len(given.args) < 3:
         known = shape is not None and times is not None and None not in shape
@@ -141,7 +143,7 @@ def repeated(given: Given) -> Shape | None:
 
 
 def padded(given: Given) -> Shape | None:
-    """With so many more in front of and behind each axis."""
+    """``pad``."""
     shape = held(given)
     ends = next((given.keywords[k] for k in ("paddings", "pad_width") if k in given.keywords), given.get("", 1))
     pairs = [sizes(one) for one in ends.items.values()] if ends.kind in ("tuple", "list") else []
@@ -155,7 +157,7 @@ def padded(given: Given) -> Shape | None:
 
 
 def gathered(given: Given) -> Shape | None:
-    """``gather`` and ``take``: rows, or items along an axis that is named."""
+    """``gather`` and ``take``: rows, or items along a named axis."""
     shape, by = held(given), given.get("indices", 1)
     inside = () if by.kind == "number" else by.shape if by.kind in ("array", "tensor", "variable") else None
     named = "axis" in given.keywords or len(given.args) > 2
@@ -167,7 +169,7 @@ def gathered(given: Given) -> Shape | None:
 
 
 def with_channels(channels: int) -> Callable[[Given], Shape | None]:
-    """Pictures of so many channels."""
+    """Makes the rule for images with this number of channels."""
 
     def does(given: Given) -> Shape | None:
         shape = held(given)
@@ -184,13 +186,13 @@ def boxed(given: Given) -> Shape | None:
 
 
 def central(given: Given) -> Shape | None:
-    """``central_crop``: a part of both sides."""
+    """``central_crop``: both image sides become unknown."""
     shape = held(given)
     return (*shape[:-3], None, None, shape[-1]) if shape and len(shape) >= 3 else None
 
 
 def summed(given: Given) -> Shape | None:
-    """``einsum``: the sizes by the letters that stand for them."""
+    """``einsum``: sizes by their letters."""
     says = given.every[0].known if given.every else None
     taken, arrow, left = says.replace(" ", "").partition("->") if isinstance(says, str) else ("", "", "")
     letters, shapes = taken.split(","), [one.shape for one in given.args[1:]]
@@ -225,7 +227,7 @@ RULES: dict[str, Callable[[Given], Shape | None]] = {
     "repeat": repeated,
     "pad": padded,
     **dict.fromkeys(("gather", "embedding_lookup"), gathered),
-    "take": lambda given: gathered(given) if "axis" in given.keywords else None,  # NumPy's: of all numbers in a row
+    "take": lambda given: gathered(given) if "axis" in given.keywords else None,  # NumPy's flattens the array
     "rgb_to_grayscale": with_channels(1),
     "grayscale_to_rgb": with_channels(3),
     **dict.fromkeys(("crop_to_bounding_box", "pad_to_bounding_box"), boxed),

@@ -1,4 +1,4 @@
-"""Whom a call runs, and what going through something gives."""
+"""The callee of a call, and the items of an iteration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DESCRIPTORS = ("property", "staticmethod", "classmethod", "functools.cached_prop
 
 
 def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Value:
-    """A function under one of its decorators."""
+    """A function with one of its decorators applied."""
     by = machine.value(node, scope)
     if by.kind == "graphing" or by.name == "tensorflow.function":
         settings = dict(by.data) if by.kind == "graphing" else {}
@@ -34,11 +34,11 @@ def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Va
     if by.name == "numpy.vectorize":
         return Value("library", name=library.VECTORIZED, of=made, node=made.node)
     known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
-    return made if known else UNKNOWN  # who knows what becomes of it: numba compiles it
+    return made if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
 
 
 def called(machine: Machine, callee: Value, given: Given) -> Value:
-    """What a call of ``callee`` gives; written down."""
+    """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
         return called(machine, callee.of, functional.whole(callee, given))
     name, on, function = callee.name, callee, callee
@@ -74,7 +74,7 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
 
 
 def _remembered(machine: Machine, function: Value, given: Given) -> Value:
-    """What a function gives that remembers it: it runs in the first call with what it is given."""
+    """The result of a cached function: it runs at the first call with these arguments."""
     key = (bool(machine.silent), *(id(one) for one in given.every))
     if key not in function.items:
         with machine.once():
@@ -83,7 +83,7 @@ def _remembered(machine: Machine, function: Value, given: Given) -> Value:
 
 
 def _applied(machine: Machine, method: Value, given: Given) -> Value:
-    """What an object gives that is called; a layer that a model is built of runs in the model's graph."""
+    """The result of calling an object. A layer that a model is built of runs in the model's graph."""
     if method.name == "call" and isinstance(method.data, Value):
         _built(machine, method.data, given)
     if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.inside(2)):
@@ -94,7 +94,7 @@ def _applied(machine: Machine, method: Value, given: Given) -> Value:
 
 
 def _built(machine: Machine, layer: Value, given: Given) -> None:
-    """Keras runs ``build`` in front of the first ``call``."""
+    """Runs ``build``, as Keras does before the first ``call``."""
     builds = things.attribute_of(layer, "build")
     if builds is None or "built" in layer.items:
         return
@@ -105,7 +105,7 @@ def _built(machine: Machine, layer: Value, given: Given) -> None:
 
 
 def handed(machine: Machine, given: Given) -> None:
-    """Functions of the script that are handed to what is not known run with whatever that gives them."""
+    """Runs functions of the script that an unknown callee receives, with unknown arguments."""
     for one in given.every:
         function = one.of if one.kind == "method" and one.of is not None else one
         if function.kind == "function":
@@ -115,7 +115,7 @@ def handed(machine: Machine, given: Given) -> None:
 
 
 def noted(machine: Machine, name: str, on: Value | None, given: Given, gives: Callable[[], Value]) -> Value:
-    """The call is written down before those that it leads to."""
+    """Runs a call and records it before the calls that it leads to."""
     place = len(machine.events)
     result = gives()
     machine.note(name, on, given, result, place)
@@ -123,10 +123,10 @@ def noted(machine: Machine, name: str, on: Value | None, given: Given, gives: Ca
 
 
 def _graph(machine: Machine, graph: Value, given: Given) -> Value:
-    """What a tf.function gives: its Python runs when it is traced, the first time that it is called."""
+    """The result of a tf.function; its Python code runs when it is traced, at the first call."""
     key = "seen" if machine.silent else "traced"
     if key not in graph.data and graph.of is not None:
-        graph.data[key] = UNKNOWN  # of a function that calls itself
+        graph.data[key] = UNKNOWN  # for a function that calls itself
         inside = Given(given.node, [library.tensor_of(a) for a in given.args],
                        {k: library.tensor_of(v) for k, v in given.keywords.items()})  # fmt: skip
         with machine.tracing():
@@ -155,7 +155,7 @@ def _made(machine: Machine, kind: Value, given: Given) -> Value:
 
 
 def mapping(machine: Machine, node: ast.expr, held: Value, scope: Scope) -> Value:
-    """What is known to be a mapping by what is done to it: of the rest of its items nothing is known."""
+    """Treats an unknown value as a mapping because it is used as one; its other items are unknown."""
     made = Value("dict", items={None: held}, varies=held.varies)
     if isinstance(node, ast.Name):
         machine.store(node, made, scope)
@@ -163,12 +163,12 @@ def mapping(machine: Machine, node: ast.expr, held: Value, scope: Scope) -> Valu
 
 
 def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
-    """What a loop's name holds in each of its turns: another one each time."""
+    """The value of a loop's target, which changes in each turn."""
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
         return items.items[0]  # one turn
     found = any_of(machine, items, node)
     ended = {EACH}
-    if items.kind in MADE_ONE_BY_ONE:  # in the turns of loops that have ended, or that give one item after the other
+    if items.kind in MADE_ONE_BY_ONE:  # ragged in turns of loops that have ended, or that yield the items
         before = {v for one in found.inside() for v in one.ragged} - set(machine.depth())
         ended |= {v for v in before if not machine.few(v)}
     running = frozenset(machine.depth()) - {loop.number} if items.kind in ("generator", "rows") else None
@@ -176,7 +176,7 @@ def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
 
 
 def _another(found: Value, loop: Loop, ended: set[int], running: frozenset[int] | None, depth: int = 3) -> Value:
-    """``running``: the loops around one that goes through what is made one by one, in each of their turns anew."""
+    """The item, changing in the loop's turns. ``running``: the loops around an iteration over lazy items."""
     if found.kind in ("tuple", "dict") and depth:
         found = found.with_(items={k: _another(v, loop, ended, running, depth - 1) for k, v in found.items.items()})
     if running is not None and found.kind in ("number", "text") and _same(found, running):
@@ -188,12 +188,12 @@ def _another(found: Value, loop: Loop, ended: set[int], running: frozenset[int] 
 
 
 def _same(found: Value, running: frozenset[int]) -> bool:
-    """Whether it is the same number or text in all turns: one that stands there, or comes from outside."""
+    """Whether it is the same number or text in all turns: a constant, or from outside."""
     return found.varies <= running if found.varies else found.known is not NOTHING
 
 
 def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
-    """Any one item of what can be gone through."""
+    """The join of all items of an iterable."""
     if items.kind == "range":
         return number("int")
     if items.kind == "rows" and items.of is not None:
@@ -215,7 +215,7 @@ def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
             if method is not None:
                 found = called(machine, method, Given(node, [number("int")] if name == "__getitem__" else []))
                 after = things.attribute_of(found, "__next__") if found.kind == "object" else None
-                if after is not None:  # an iterator of the script's own
+                if after is not None:  # an iterator class of the script
                     return called(machine, after, Given(node))
                 return machine.yielded(found) if found.kind == "generator" else found
     return UNKNOWN.moving(items.varies)

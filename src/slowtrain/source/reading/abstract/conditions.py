@@ -1,4 +1,4 @@
-"""Conditions: of which it is sure whether they hold, and which hold in most turns of a loop; where loops are."""
+"""Conditions: whether they surely hold, and whether they hold in most turns; whether functions contain loops."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 TENSORS = ("tensor", "variable")
 _GRAPHS = re.compile(r"\.function\b|import function\b|\bSession\(")
 _OUTERMOST = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
-USUAL = "usual"  # in ``data`` of a truth that holds in most turns
-OFTEN = 10  # one turn in so many: what steps do, not what reports do
+USUAL = "usual"  # the ``data`` of a condition that holds in most turns
+OFTEN = 10  # turns; more often is part of the step, less often is reporting
 
 
 def begins(source: Source) -> bool:
-    """Whether starting the file runs a loop or a main part, in which a graph of its own may be called."""
+    """Whether running the file starts a loop or a main block in which its own graph may be called."""
     if not _GRAPHS.search(source.plain) or not _OUTERMOST.search(source.plain):
         return False
     return values.reaches(source, "tensorflow.")
 
 
 def asked(machine: Machine, test: ast.expr, scope: Scope) -> Value:
-    """What a condition gives; that Python asks a tensor for its truth is written down."""
+    """The value of a condition; records that Python asks a tensor for its truth."""
     found = machine.value(test, scope)
     _note(machine, test, found)
     return found
 
 
 def several(machine: Machine, node: ast.BoolOp, scope: Scope) -> list[Value]:
-    """The parts of ``a and b``: behind one that seldom holds the next is seldom asked for, too."""
+    """The parts of ``a and b``. After a part that seldom holds the next one is seldom evaluated."""
     parts: list[Value] = []
     seldom = False
     for one in node.values:
@@ -55,14 +55,14 @@ def _note(machine: Machine, test: ast.expr, found: Value) -> None:
 
 
 def truth(test: Value) -> bool | None:
-    """Whether a condition holds, where that is sure in every turn of every loop."""
+    """Whether a condition holds, if this is certain in every turn; else None."""
     if test.varies or test.known is NOTHING:
         return None
     return bool(test.known)
 
 
 def usual(machine: Machine, test: ast.expr, scope: Scope) -> bool:
-    """Whether a condition holds in many turns: behind a warm-up, or in one of a few (``step % 4 == 0``)."""
+    """Whether a condition holds in many turns: after a warm-up, or once in a few (``step % 4 == 0``)."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(usual(machine, one, scope) for one in test.values)
     if isinstance(test, (ast.Name, ast.Attribute)):
@@ -80,7 +80,7 @@ def usual(machine: Machine, test: ast.expr, scope: Scope) -> bool:
 
 
 def leaves_most(machine: Machine, test: ast.If, scope: Scope) -> bool:
-    """``if step % 100: return``, behind which only one turn in many goes on."""
+    """Whether it is ``if step % 100: return``, after which only a few turns continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
         return False
     asked = test.test
@@ -94,7 +94,7 @@ def leaves_most(machine: Machine, test: ast.If, scope: Scope) -> bool:
 
 @kept(4096)
 def goes_through(function: ast.AST | None) -> bool:
-    """Whether a function goes through anything in a loop."""
+    """Whether a function contains a loop."""
     todo = trees.below(function) if function is not None else []
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""What NumPy and Python draw at random."""
+"""Random numbers of NumPy and Python."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 WHOLE = frozenset({"integers", "randint", "permutation", "choice"})
 OF_PYTHON = frozenset({"randint", "randrange", "getrandbits"})
-SINGLE = frozenset("random uniform normal standard_normal gamma beta exponential lognormal".split())  # Python's floats
-OWN = frozenset({"integers", "standard_normal", "permutation", "permuted", "lognormal", "standard_gamma"})  # NumPy's
-MANY = "many"  # the name of an array of whole numbers of which few are alike
-# Where the shape stands of what is drawn.
+SINGLE = frozenset("random uniform normal standard_normal gamma beta exponential lognormal".split())  # Python floats
+OWN = frozenset({"integers", "standard_normal", "permutation", "permuted", "lognormal", "standard_gamma"})  # NumPy only
+MANY = "many"  # the ``name`` of an integer array with many distinct values
+# Position of the shape argument.
 SIZED = {
     **dict.fromkeys(("random", "random_sample", "standard_normal", "permutation"), 0),
     **dict.fromkeys(("choice", "exponential", "poisson", "standard_gamma"), 1),
@@ -24,7 +24,7 @@ SIZED = {
 
 
 def drawn(machine: Machine, last: str, given: Given) -> Value:
-    """Of another content at each call."""
+    """The result of a NumPy draw, with new content at each call."""
     if last in ("shuffle", "seed"):
         return UNKNOWN
     loops = frozenset(machine.depth())
@@ -45,7 +45,7 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
 
 
 def by_python(machine: Machine, name: str, given: Given) -> Value:
-    """What a function of Python's ``random`` draws, or a generator of its own."""
+    """The result of a function of Python's ``random``, or of a generator object."""
     last, loops = name.rpartition(".")[2], given.varies | frozenset(machine.depth())
     if last in ("Random", "SystemRandom"):
         return Value("library", name="random", born=machine.born())
@@ -59,7 +59,7 @@ def by_python(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _many(last: str, given: Given) -> bool:
-    """Whether whole numbers are drawn of more than few."""
+    """Whether integers are drawn from more than a few values."""
     bounds = [one.known for one in given.args[: 1 if last == "permutation" else 2]]
     whole = [n for n in bounds if isinstance(n, int)]
     return last in ("integers", "randint", "permutation") and len(whole) == len(bounds) > 0 and max(whole) > things.FEW

@@ -1,4 +1,4 @@
-"""What is written down of a script that is gone through: calls, the loops around them, and with what."""
+"""Events: what the interpreter records, i.e. calls, the loops around them and their arguments."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A loop while it runs, or a comprehension. ``turns``: how many it takes, where the text says so.
+    """A running loop or comprehension.
 
-    ``items``: what it goes through. ``source``: the file in which it is written.
+    ``turns``: the number of turns, if known. ``items``: what it iterates. ``source``: the file that contains it.
     """
 
     number: int
@@ -25,9 +25,10 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operation of a data set. ``before`` and ``after``: its elements; ``does``: calls that its function makes.
+    """One operation of a data set.
 
-    ``source``: the file in which it is written.
+    ``before`` and ``after``: its elements. ``does``: calls that its function makes. ``source``: the file that contains
+    it.
     """
 
     source: Source
@@ -42,12 +43,12 @@ class Stage:
 class Event:
     """One call that the script makes.
 
-    ``name``: the full name of a library's function, ``.fit`` for a method of an object that is known, or the name of
-    one of the script's own functions. ``loops``: those around it, the outermost first, of all functions on the way.
-    ``rare``: the numbers of those in some of whose turns only it is made. ``graph``: inside a tf.function, where
-    Python's part runs once. ``producer``: what makes the input, as which it runs: "generator", "py_function",
-    "sequence" or "". ``path``: the calls of the script's functions on the way, the outermost first.
-    ``source``: the file in which it is written; ``files``: those of the calls on the way.
+    ``name``: the full name of a library's function, ``.fit`` for a method of a known object, or the name of a function
+    of the script. ``loops``: those around it in all functions on the way, the outermost first. ``rare``: numbers of the
+    loops in only some of whose turns the call is made. ``graph``: it is inside a tf.function, where Python's part runs
+    once. ``producer``: the kind of input code that it runs in: "generator", "py_function", "sequence" or "". ``path``:
+    the calls of the script's functions on the way, the outermost first. ``source``: the file that contains it;
+    ``files``: the files of the calls in ``path``.
     """
 
     source: Source
@@ -65,11 +66,11 @@ class Event:
 
     @property
     def begun(self) -> Loop | None:
-        """The loop that begins here."""
+        """The loop that begins with this event; None for other events."""
         return self.loops[-1] if self.name == "loop" and self.on is None and self.loops else None
 
     def often(self, least: int = 3) -> tuple[Loop, ...]:
-        """The loops in every turn of which it is made, those of fewer than ``least`` turns left out."""
+        """The loops in every turn of which the call is made, without those of fewer than ``least`` turns."""
         return tuple(
             one for one in self.loops if one.number not in self.rare and (one.turns is None or one.turns >= least)
         )

@@ -1,4 +1,4 @@
-"""What an expression gives, and whom a call runs."""
+"""The interpreter's expressions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
 
 
 def _super(scope: Scope) -> Value:
-    """The object of a method, as its class's own base sees it."""
+    """The object of a method as its base class sees it."""
     me = scope.find("self")
     kind = scope.kind
     if me is None or kind is None or kind.kind != "class":
@@ -132,18 +132,18 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         if part is not None:
             return part.moving(v for one in key.inside(1) for v in one.varies)
         found = things.item(held, NOTHING if key.varies else key.known)
-        if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves
+        if held.kind == "array" and key.kind == "array":  # rows by index, or by a mask
             masked = key.dtype == "bool"
             rows = (None,) if masked or key.shape is None else key.shape
             shape = (*rows, *held.shape[1:]) if held.shape else None
             found = found.with_(ragged=key.varies if masked else key.ragged, shape=shape)
         elif (
             found.shape is not None and held.kind != "dict" and key.kind != "number"
-        ):  # a slice that has a name, a place on several axes
+        ):  # a slice under a name, or indices on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
         ended = found.ragged - set(machine.depth()) if held.kind in ("list", "tuple") else frozenset[int]()
-        if not all(map(machine.few, ended)):  # made in turns of an ended loop
+        if not all(map(machine.few, ended)):  # made in turns of a loop that has ended
             found = found.with_(ragged=found.ragged | key.varies)
         return found.moving(v for one in key.inside(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
@@ -156,18 +156,18 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven(machine, one, scope))
     shape = shapes.cut(held.shape, cut, lambda one, rows: _rows(machine, one, rows, scope))
     column = len(cut) > 1 and any(isinstance(one, (ast.Constant, ast.UnaryOp)) for one in cut[1:])
-    kept = held.ragged - {EACH} if column else held.ragged  # of rows as long as the longest one
+    kept = held.ragged - {EACH} if column else held.ragged  # a column of padded rows
     return things.item(held, NOTHING).moving(varies).with_(ragged=kept | ragged, shape=shape)
 
 
 def _adds(one: ast.expr, held: Value) -> bool:
-    """``...``, and ``None`` of what has axes: no key."""
+    """Whether it is ``...``, or ``None`` as a new axis; no key."""
     plain = isinstance(one, ast.Constant) and one.value is None and held.kind in ("array", "tensor", "variable")
     return plain or (isinstance(one, ast.Constant) and one.value is ...)
 
 
 def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> int | None:
-    """How many of so many rows a slice takes."""
+    """The number of rows that a slice takes of ``rows``; None if unknown."""
     low, high = cut.lower, cut.upper
     if low is None and high is None and cut.step is None:
         return rows
@@ -179,14 +179,14 @@ def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> i
     known = [one.known for one in ends]
     if any(one.varies or not isinstance(one.known, int | None) for one in ends) or known[2] == 0:
         return None
-    if rows is None:  # at most
+    if rows is None:  # an upper bound
         ahead = known[2] is None and isinstance(known[1], int) and known[1] > 0 <= (known[0] or 0)
         return max(known[1] - (known[0] or 0), 0) if ahead else None
     return len(range(rows)[slice(*known)])
 
 
 def _apart(low: ast.expr | None, high: ast.expr | None) -> ast.expr | None:
-    """How long a slice is whose ends move together: ``n`` of ``x[i : i + n]`` and ``x[i * n : (i + 1) * n]``."""
+    """The length of a slice whose ends move together: ``n`` of ``x[i : i + n]`` and ``x[i * n : (i + 1) * n]``."""
     if low is None or not isinstance(high, ast.BinOp):
         return None
     if isinstance(high.op, ast.Add) and ast.dump(high.left) == ast.dump(low):
@@ -201,11 +201,11 @@ def _apart(low: ast.expr | None, high: ast.expr | None) -> ast.expr | None:
 
 
 def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
-    """The loops in whose turns a slice has another length: its ends do not move together."""
+    """The loops in whose turns a slice's length changes, since its ends do not move together."""
     low = machine.value(cut.lower, scope).varies if cut.lower is not None else frozenset()
     high = machine.value(cut.upper, scope).varies if cut.upper is not None else frozenset()
     if cut.upper is None or not high:
-        return frozenset()  # the rest, or what is left of it: one turn in many, as batches go
+        return frozenset()  # the remainder: one turn in many, as with batches
     if cut.lower is None:
         return high
     apart = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)  # x[ends[i] : ends[i + 1]]
@@ -214,7 +214,7 @@ def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
 
 def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     made: list[Value] = []
-    turns: list[int | None] = []  # at least
+    turns: list[int | None] = []  # minimum numbers of turns
     _turned(machine, node, node.generators, scope, made, turns)
     kind = "dict" if isinstance(node, ast.DictComp) else "rows" if isinstance(node, ast.GeneratorExp) else "list"
     one = joined(made) if made else UNKNOWN
@@ -234,7 +234,7 @@ def _turned(
     made: list[Value],
     turns: list[int | None],
 ) -> None:
-    """Goes through the loops of a comprehension that are left; what its turns make, and how many of each at least."""
+    """Runs the remaining generators of a comprehension; appends the items made, and the minimum turns of each loop."""
     if not left:
         if isinstance(node, ast.DictComp):
             machine.value(node.key, scope)
@@ -291,7 +291,7 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     known = NOTHING
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOTHING not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
-    # What a method says of a buffer: ``return len(self.rows) > 64`` holds in most turns once it does.
+    # ``return len(self.rows) > 64`` of a buffer holds in most turns once it does.
     more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
     usual = conditions.USUAL if more and sides[0].name == "int" else None
     return Value("number", known, varies, name="bool", data=usual)
@@ -350,7 +350,7 @@ def _arithmetic(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
 
 
 def _divided(node: ast.expr) -> bool:
-    """``-(-x // 64)``, ``math.ceil(x / 64)``: times that it is one of a few numbers."""
+    """Whether it is a rounded division, which has few values: ``-(-x // 64)``, ``math.ceil(x / 64)``."""
     while isinstance(node, ast.UnaryOp):
         node = node.operand
     if isinstance(node, ast.Call) and node.args:
@@ -365,7 +365,7 @@ def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:
 
 
 def loaded(target: Any) -> ast.expr:
-    """A target as it is read."""
+    """An assignment target as an expression that reads it."""
     fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
     made: ast.expr = ast.copy_location(type(target)(**fields), target)
     return made

@@ -1,4 +1,4 @@
-"""What Python's own tools for functions and mappings give: ``partial``, ``reduce``, pairs, loops over functions."""
+"""Python's tools for functions and mappings: ``partial``, ``reduce``, ``dict``, loops over functions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EMPTY = {"list": "list", "dict": "dict", "set": "list"}
 
 @kept(4096)
 def yields(function: ast.AST) -> bool:
-    """Whether a function of the script is a generator."""
+    """Whether a function of the script is a generator function."""
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scopes.own(scopes.body(function)))
 
 
 def apart(items: Value, node: ast.For) -> list[Value]:
-    """The items of a loop over functions, or over names that it looks functions up by: each does something else.
+    """The items of a loop over callables, or over names for ``getattr``, since each does something else.
 
-    Empty where it goes through anything else.
+    Empty for any other loop.
     """
     several = _known(items)
     if several and all(one.kind in CALLED or _calls(one) for one in several):
@@ -41,7 +41,7 @@ def apart(items: Value, node: ast.For) -> list[Value]:
 
 
 def _known(items: Value) -> list[Value]:
-    """Several items, each of which is known; empty for others."""
+    """The items if there are several and each is known; else empty."""
     closed = items.kind in ("list", "tuple") and None not in items.items and items.data != "open"
     return list(items.items.values()) if closed and 1 < len(items.items) <= MOST_APART else []
 
@@ -51,7 +51,7 @@ def _calls(one: Value) -> bool:
 
 
 def partial(_: Machine, given: Given) -> Value:
-    """A function with some of what it is given."""
+    """The value of ``functools.partial``."""
     if not given.args:
         return UNKNOWN
     function = given.args[0]
@@ -59,13 +59,13 @@ def partial(_: Machine, given: Given) -> Value:
 
 
 def whole(made: Value, given: Given) -> Given:
-    """What the function behind a ``partial`` is given in all."""
+    """All arguments of the function behind a ``partial``."""
     held: Given = made.data
     return Given(given.node, [*held.args, *given.args], {**held.keywords, **given.keywords})
 
 
 def reduced(machine: Machine, given: Given) -> Value:
-    """``reduce(f, items, first)``, of items that are known one by one."""
+    """``reduce(f, items, first)`` if the items are known one by one."""
     several = _known(given.get("", 1))
     if not several:
         return UNKNOWN
@@ -93,7 +93,7 @@ def mapping(machine: Machine, given: Given) -> Value:
 
 
 def defaulting(machine: Machine, given: Given) -> Value:
-    """``defaultdict(list)``: whatever is asked for is there."""
+    """``defaultdict(list)``: every key exists."""
     made = given.get("", 0).name
     held = number(made) if made in ("int", "float") else Value(EMPTY.get(made, "unknown"), born=machine.born())
     return Value("dict", items={None: held}, born=machine.born())

@@ -1,4 +1,4 @@
-"""What functions, methods and attributes of Python's, NumPy's, TensorFlow's and Keras's own give back."""
+"""Functions, methods and attributes of NumPy, TensorFlow and Keras."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ BUILTINS = frozenset(
     "int isinstance iter len list map max min next object open ord pow print range repr reversed round set setattr "
     "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
 )
-VECTORIZED = "numpy.vectorize.made"  # called for each element
+VECTORIZED = "numpy.vectorize.made"  # called per element
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 PARTS = frozenset({"split", "unstack"})  # give a list of tensors
-FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
+FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
 WHOLE = drawing.WHOLE | frozenset(
     "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
     "searchsorted".split()
 )
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
-LIKE = {"searchsorted": 1, "digitize": 0, "interp": 0}  # as many numbers as in the argument at this place
+LIKE = {"searchsorted": 1, "digitize": 0, "interp": 0}  # the position of the argument whose size the result has
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 CHECKPOINTS = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
@@ -48,7 +48,7 @@ READING = frozenset({"numpy", "item", "tolist"})
 
 
 def attribute(on: Value, name: str) -> Value:
-    """An attribute that nothing of the script gave."""
+    """An attribute that no code of the script set."""
     if tables.of_pandas(on) and (found := tables.attribute(on, name)) is not None:
         return found
     if on.kind in ("tensor", "variable", "array"):
@@ -65,7 +65,7 @@ def attribute(on: Value, name: str) -> Value:
         if name == "T":
             return on.with_(shape=on.shape[::-1] if on.shape else on.shape)
     if on.kind in ("none", "unknown"):
-        if name == "shape":  # of another batch, which may be as large as the one before
+        if name == "shape":  # batches may be of equal size
             return Value("tuple", items={None: number("int", on.ragged)}, of=on)
         return UNKNOWN.moving(on.varies)
     return Value("method", name=name, data=on, born=on.born)
@@ -81,7 +81,7 @@ def tensor_of(given: Value) -> Value:
 
 
 def tensors(given: Value) -> Value:
-    """What a tf.function gives back: tensors, new ones at each call."""
+    """The result of a tf.function: new tensors at each call."""
     if given.kind in ("number", "unknown", "array", "variable", "tensor"):
         return given.with_(kind="tensor", known=NOTHING, name="result")
     if given.kind in ("list", "tuple", "dict"):
@@ -90,7 +90,7 @@ def tensors(given: Value) -> Value:
 
 
 def call(machine: Machine, name: str, given: Given) -> Value:
-    """What a function or a class of a library gives."""
+    """The result of a function or class of a library."""
     found = python.call(machine, name, given)
     if found is not None:
         return found
@@ -112,7 +112,7 @@ def call(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _graph_of(machine: Machine, given: Given) -> Value:
-    """``tf.function(f)``, and ``tf.function(jit_compile=True)`` that is called with one later."""
+    """``tf.function(f)``, or ``tf.function(jit_compile=True)``, which is called with the function later."""
     if not given.args:
         return Value("graphing", data=dict(given.keywords))
     made = given.args[0]
@@ -136,7 +136,7 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
         return drawing.drawn(machine, last, given)
     arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
     if last in SCALARS and given.args and not arrays and all(a.kind == "number" for a in given.args):
-        return Value("array", varies=given.varies, dtype="float64")  # NumPy's own number: a tensor to a graph
+        return Value("array", varies=given.varies, dtype="float64")  # a NumPy scalar, which a graph takes as a tensor
     named = dtype(given.get("dtype")) or next((d for a in given.args[1:] if (d := dtype(a)) in FORMATS), "")
     if last in SHAPED or last in ("arange", "linspace", "eye"):
         shape = given.get("shape", 0)
@@ -160,7 +160,7 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _sized(shape: Value) -> frozenset[int]:
-    """The loops in whose turns a shape is another one; of a few there may be one graph each."""
+    """The loops in whose turns a shape changes. Few distinct shapes do not count: each may have its own graph."""
     return frozenset(v for one in shape.inside(2) if one.name != "few" for v in one.varies)
 
 
@@ -190,7 +190,7 @@ def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _apart(one: Value) -> Value:
-    """Several tensors like ``one``, as a list of Python's."""
+    """A Python list of tensors like ``one``."""
     return Value("list", items={None: one}, varies=one.varies, born=one.born)
 
 
@@ -205,7 +205,7 @@ def _keras(machine: Machine, name: str, given: Given) -> Value:
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.deep
         return Value("array", varies=given.deep, ragged=ragged, dtype="int32")
     if last[:1].isupper() or last in ("clone_model", "load_model"):
-        # An optimizer of another rate is no other one: its rate can be set.
+        # Another learning rate does not need another optimizer: it can be set.
         apart = {k: v for k, v in given.keywords.items() if k != "learning_rate"}
         lasting = Given(given.node, given.args[1:], apart) if name.startswith("keras.optimizers.") else given
         return Value("keras", name=name, born=machine.born(), node=given.node, varies=lasting.deep,
@@ -214,7 +214,7 @@ def _keras(machine: Machine, name: str, given: Given) -> Value:
 
 
 def applied(on: Value, given: Given) -> Value:
-    """What a layer or a model of Keras's own gives."""
+    """The result of calling a layer or model of Keras."""
     symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
     first = given.every[0].shape if given.every else None
     return Value("tensor", varies=given.deep | on.varies, dtype="float32", name="symbolic" if symbolic else "",
@@ -222,7 +222,7 @@ def applied(on: Value, given: Given) -> Value:
 
 
 def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
-    """What a method gives that is none of the script's own."""
+    """The result of a method that the script does not define."""
     varies = on.varies | given.varies
     if on.kind == "library" and on.name == "numpy.random.Generator":
         return drawing.drawn(machine, name, given)
@@ -256,7 +256,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
 
 def _of_tensor(on: Value, name: str, given: Given) -> Value:
     varies = on.varies | given.varies
-    if name == "to_tensor" and "shape" not in given.keywords:  # of a ragged one: as long as its longest row
+    if name == "to_tensor" and "shape" not in given.keywords:  # a ragged tensor, padded to its longest row
         return on.with_(ragged=on.ragged | {EACH})
     if name in READING:
         return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype, shape=on.shape)
@@ -267,7 +267,7 @@ def _of_tensor(on: Value, name: str, given: Given) -> Value:
 
 def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
     varies = on.varies | given.varies
-    # Whole numbers of data are classes, rows, lengths.
+    # Integer data are classes, rows or lengths.
     real = "float" if on.dtype.startswith("float") else "int" if on.name == drawing.MANY else "few"
     if name == "astype":
         return on.with_(dtype=dtype(given.get("dtype", 0)), varies=varies, born=machine.born())
@@ -282,6 +282,6 @@ def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
 
 
 def _nested(shape: tuple[int | None, ...], one: Value, born: tuple[int, ...]) -> Value:
-    """Lists in lists, of one number each at the end."""
+    """Nested lists, with numbers at the deepest level."""
     inside = _nested(shape[1:], one, born) if len(shape) > 1 else one
     return Value("list", items={None: inside}, shape=shape, born=born, varies=one.varies)

@@ -1,7 +1,7 @@
-"""A script gone through statement by statement, as Python would, with kinds of values in place of values.
+"""The interpreter's statements: executes a script as Python would, on abstract values.
 
-A loop's body is gone through twice: once to see what it changes, which is another one in each turn then, and once to
-write down what it does. Of an ``if`` whose condition is not known both sides are taken. What is too much is left.
+A loop's body is executed twice: a dry turn shows which names it changes, and the second turn records events. If an
+``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.standing import Spent, Standing
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 
-DEEPEST = 20  # calls inside calls
-AGAIN = 2  # times that a function may be on the way to itself
+DEEPEST = 20  # nested calls
+AGAIN = 2  # activations of one function at a time
 
 
 def events(source: Source) -> tuple[Event, ...]:
-    """The calls in this file that running it as a script would make, in their order; those up to where it is too much.
+    """The calls in this file that running it as a script would make, in order, up to the limit.
 
-    What others of the project import from it and no part of it calls, as they call it.
+    Functions that other files import and no code here calls run as those files call them.
     """
     return _gone_through(source).own
 
 
 def everywhere(source: Source) -> tuple[Event, ...]:
-    """The same with the calls that other files of the project make on the way."""
+    """The same, with the calls that other files of the project make on the way."""
     return _gone_through(source).every
 
 
 def value(source: Source, node: ast.expr) -> Value:
-    """What an expression gives, whenever the script gets to it; unknown where it never does."""
+    """The value of an expression in all its executions; unknown if it is never executed."""
     return _gone_through(source).values.get(node, UNKNOWN)
 
 
@@ -58,22 +58,22 @@ def _gone_through(source: Source) -> Machine:
 
 
 class Machine(Standing):
-    """Goes through statements."""
+    """Executes statements."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.modules: dict[str, Scope] = {}  # of the project's files, by their paths
-        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # of what is imported, as it is written
+        self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
+        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
         self.values: dict[ast.expr, Value] = {}
-        self.every: tuple[Event, ...] = ()  # once all is gone through, and those of the file itself
+        self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
         self.own: tuple[Event, ...] = ()
         self.ran: set[ast.AST] = set()
-        self.unmade: dict[Value, Value] = {}  # an object of each class that the file makes none of
+        self.unmade: dict[Value, Value] = {}  # one object of each class that the file never instantiates
 
     # Statements.
 
     def block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
-        """Whether it ends there: by ``return``, ``raise``, ``break`` or ``continue``."""
+        """Executes statements; True if ``return``, ``raise``, ``break`` or ``continue`` ends the block."""
         for at, one in enumerate(body):
             if self.statement(one, scope):
                 return True
@@ -145,7 +145,7 @@ class Machine(Standing):
                 owner = calls.mapping(self, target.value, owner, scope)
             if owner.kind in ("list", "dict"):
                 place = key.known if key.known is not NOTHING and not key.varies else None
-                if place is None:  # whichever of them it is
+                if place is None:  # it may be any of them
                     owner.items.update({k: either(v, value) for k, v in owner.items.items()})
                 held = owner.items.get(place)
                 owner.items[place] = value if held is None or not self.loops else either(held, value)
@@ -156,7 +156,7 @@ class Machine(Standing):
                 things.shuffled(self.value(one.value, scope))
 
     def _changing(self, where: dict[Any, Value], key: Any) -> None:
-        """Keeps what stood there before a turn in advance."""
+        """Keeps the old value during a dry turn."""
         if self.silent and key in where:
             self._stored.append((where, key, where[key]))
 
@@ -200,7 +200,7 @@ class Machine(Standing):
             after, scope.names = scope.names, before
             ended_too = self.block(node.orelse, scope)
         if ended and not ended_too:
-            return False  # what the first side did is over
+            return False  # the first branch has left the block
         if ended_too and not ended:
             scope.names = after
             return False
@@ -232,7 +232,7 @@ class Machine(Standing):
         return False
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
-        """One turn of a loop that stands for all of them."""
+        """Executes one turn of a loop, which stands for all of them."""
         if turns == 0:
             return
         with self.looping(node, turns, items) as loop:
@@ -283,20 +283,20 @@ class Machine(Standing):
         return False
 
     def call(self, callee: Value, given: Given) -> Value:
-        """What a call of ``callee`` gives; written down."""
+        """The result of calling ``callee``; records the call."""
         return calls.called(self, callee, given)
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
-        """What a loop's name holds in each of its turns: another one each time."""
+        """The value of a loop's target, which changes in each turn."""
         return calls.element(self, items, loop, node)
 
     # Functions of the script.
 
     def run(self, function: Value, given: Given) -> Value:
-        """What a function or a lambda of the script gives back; of a generator what its items are made by."""
+        """The return value of a function or lambda of the script; for a generator function, the generator."""
         node: Any = function.node
         if not isinstance(node, (*FUNCTIONS, ast.Lambda)) or not isinstance(function.data, Scope):
-            return UNKNOWN  # a tf.function of something that is no function of the script
+            return UNKNOWN  # a tf.function of something else
         if len(self.running) >= DEEPEST or self.running.count(node) >= AGAIN:
             return UNKNOWN
         scope = self.opened(Scope(function.data, kind=function.of))
@@ -311,7 +311,7 @@ class Machine(Standing):
         return UNKNOWN
 
     def _bounds(self, scope: Scope) -> tuple[type[BaseException], ...]:
-        """What ends where a call leads from the file that is looked at into another one: there is too much there."""
+        """Limits that end at a call from the examined file into another one, because that is too large."""
         return (Spent,) if self.left >= 0 and scope.top().source is not self.main else ()
 
     def _whole(self, node: Any, scope: Scope) -> Value:
@@ -319,7 +319,7 @@ class Machine(Standing):
         return joined(scope.returned) if scope.returned else Value("none", None)
 
     def yielded(self, generator: Value) -> Value:
-        """What a generator yields, any of its turns."""
+        """What a generator yields, in any of its turns."""
         node, made_in = generator.node, generator.data
         if not isinstance(node, FUNCTIONS) or not isinstance(made_in, Scope) or self.running.count(node) >= AGAIN:
             return UNKNOWN
@@ -363,7 +363,7 @@ class Machine(Standing):
 
 
 def _carried(was: Value, value: Value, loop: Loop) -> Value:
-    """What a name holds when a turn begins: what it held before, or what the turn before left."""
+    """The value of a name at the begin of a turn: the value before the loop, or the one of the turn before."""
     same = value.known is not NOTHING and value.known == was.known
     return value if same else either(was, value).moving((loop.number,))
 
@@ -388,7 +388,7 @@ _STATEMENTS: dict[type[ast.AST], Any] = {
     ast.Try: Machine._try,
     ast.Match: Machine._match,
     ast.Assert: lambda machine, node, scope: conditions.asked(machine, node.test, scope) is None,
-    ast.Import: lambda *_: False,  # names that are imported are known by the file's text
+    ast.Import: lambda *_: False,  # imported names are resolved by the file's text
     ast.ImportFrom: lambda *_: False,
 }
 if hasattr(ast, "TryStar"):

@@ -1,6 +1,6 @@
-"""Other files of the project while a script is gone through: what it imports from them, and who imports it.
+"""Other files of the project: what a script imports from them, and which scripts import it.
 
-A file is gone through when a name of it is first asked for, so what a script does not reach is not parsed.
+A file is interpreted when one of its names is first looked up, so unreached files are not parsed.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from slowtrain.source.reading.abstract.values import Given, Value, constant
 if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
 
-# Calls of which a file has at least one that trains, or makes what is trained on.
+# A file that trains, or makes the data for it, has at least one of these calls.
 TRAINING = (
     "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
     "compile",
 )  # fmt: skip
-MAKING = ("Dataset", "ImageDataGenerator")  # of which a file has one that makes what others train on
-MOST_FILES = 12  # of a project that are gone through for one of them
-LIBRARIES = ("tensorflow", "keras", "numpy")  # one of which a file names that can matter
+MAKING = ("Dataset", "ImageDataGenerator")  # a file that makes data sets for others has one of these
+MOST_FILES = 12  # files of a project that are interpreted for one of them
+LIBRARIES = ("tensorflow", "keras", "numpy")  # a relevant file names at least one of them
 
 
 def matters(source: Source) -> bool:
-    """Whether a file trains, or makes data sets that another one may train on; most are a library's and do neither."""
+    """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
     if index.of(source).called(*TRAINING) or conditions.begins(source):
         return True
     return any(word in source.text for word in MAKING) and bool(callers.of(source))
 
 
 def whole(machine: Machine) -> None:
-    """The whole script; then the functions and methods that it does not call itself.
+    """Runs the whole script, then the functions and methods that it does not call itself.
 
-    Those run as other scripts of the project call them, or else with nothing known.
+    Those run as other scripts of the project call them, or else with unknown arguments.
     """
     source, scope = machine.main, machine.opened(Scope(source=machine.main))
     machine.modules[os.path.realpath(source.file)] = scope
@@ -60,7 +60,7 @@ def whole(machine: Machine) -> None:
 
 
 def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
-    """The functions and methods of a module: the class, what it holds under its name, and the function itself."""
+    """The functions and methods of a module: the class, the value under the name, and the function itself."""
     found: list[tuple[Value | None, Value, Value]] = []
     for one in list(scope.names.values()):
         kind = one if one.kind == "class" else None
@@ -72,7 +72,7 @@ def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
 
 
 def _works(source: Source, functions: Iterable[ast.AST]) -> bool:
-    """Whether the lines of one of these functions train, or make data sets: by the text alone."""
+    """Whether the text of one of these functions trains or makes data sets."""
     lines = source.plain.split("\n")
     spans = ((getattr(one, "lineno", 1) - 1, getattr(one, "end_lineno", 0)) for one in functions)
     texts = ("\n".join(lines[first:last]) for first, last in spans)
@@ -80,7 +80,7 @@ def _works(source: Source, functions: Iterable[ast.AST]) -> bool:
 
 
 def _unmade(machine: Machine, kind: Value) -> Value:
-    """An object of a class that the script makes none of: what its constructor gives it, from nothing known."""
+    """An object of a class that the script never instantiates, constructed with unknown arguments."""
     if kind not in machine.unmade:
         with machine.unseen():
             machine.unmade[kind] = machine.call(kind, Given(kind.node or machine.main.tree))
@@ -89,7 +89,7 @@ def _unmade(machine: Machine, kind: Value) -> Value:
 
 
 def imported(machine: Machine, written: str) -> Value | None:
-    """What ``Agent`` or ``agents.Agent`` is, where another file of the project binds it."""
+    """The value of ``Agent`` or ``agents.Agent`` if another file of the project binds it."""
     key = machine.source, written
     if key not in machine.origins:
         found = elsewhere.origin(*key)
@@ -100,7 +100,7 @@ def imported(machine: Machine, written: str) -> Value | None:
 
 
 def _drive(machine: Machine, driver: Source) -> None:
-    """Goes through a script of the project that uses the file that is looked at."""
+    """Runs a script of the project that uses the examined file."""
     file = os.path.realpath(driver.file)
     if file not in machine.modules:
         _run(machine, driver, machine.opened(Scope(source=driver)))

@@ -1,4 +1,4 @@
-"""What TensorFlow's functions read out of records and files: tensors of the formats and shapes that are asked for."""
+"""Records and files that TensorFlow parses: tensors of the requested dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FEATURES = frozenset({"FixedLenFeature", "FixedLenSequenceFeature"})
 
 
 def read(last: str, given: Given) -> Value | None:
-    """What the function of this name gives; None for one that reads nothing."""
+    """The result of the parser of this name; None for other functions."""
     if last in FEATURES:
         asked = given.get("shape", 0)
         shape = sizes(asked) if asked.items or isinstance(asked.known, int) else ()
@@ -28,7 +28,7 @@ def read(last: str, given: Given) -> Value | None:
 
 
 def _of(feature: Value, *, several: bool) -> Value:
-    """Of one record, or of a batch of them."""
+    """The tensor of a feature in one record, or in a batch of records."""
     if feature.kind != "tensor" or feature.shape is None:
         return Value("tensor", dtype=feature.dtype if feature.kind == "tensor" else "")
     return Value("tensor", dtype=feature.dtype, shape=(None, *feature.shape) if several else feature.shape)

@@ -1,4 +1,4 @@
-"""What Python's own functions give, and those of its standard library."""
+"""Functions of Python and its standard library."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
 
 PARSER = "argparse.ArgumentParser.made"
-CLOCKS = ("time.", "uuid.")  # another number at each call
+CLOCKS = ("time.", "uuid.")  # a new number at each call
 
 
 def call(machine: Machine, name: str, given: Given) -> Value | None:
-    """What a function or a class of Python's own gives; None for another."""
+    """The result of a function or class of Python; None for others."""
     does = _BUILT_IN.get(name)
     if does is not None:
         return does(machine, given)
@@ -36,7 +36,7 @@ def call(machine: Machine, name: str, given: Given) -> Value | None:
 
 
 def _options(machine: Machine) -> Value:
-    """The options of a command line, as their defaults say."""
+    """The options of a command line by their defaults."""
     known = objects.options(machine.source)
     found = {name: constant(given.value) for name, given in known.items() if isinstance(given, ast.Constant)}
     return Value("object", name="options", items=found, born=machine.born())
@@ -65,7 +65,7 @@ def _listed(machine: Machine, given: Given) -> Value:
 
 
 def _queue(machine: Machine, given: Given) -> Value:
-    """A list, of at most so many items where that is said."""
+    """A deque as a list, with its maximum length."""
     most, held = given.get("maxlen", 1), _listed(machine, Given(given.node, given.args[:1]))
     kept = held.with_(kind="list", items=dict(held.items), data="open" if held.items else None)
     return kept if most is UNKNOWN or most.kind == "none" else kept.with_(name="bounded", known=most.known)
@@ -95,7 +95,7 @@ def _length(machine: Machine, given: Given) -> Value:
 
 
 def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
-    """``sum``, ``min``, ``max`` and their like, of several arguments or of what one holds."""
+    """``sum``, ``min``, ``max`` and the like, of several arguments or of an iterable."""
     first = given.args[0] if given.args else UNKNOWN
     if len(given.args) == 1 and first.kind not in ("number", "tensor", "variable", "array"):
         inside = joined(first.items.values()) if first.items else first.of or UNKNOWN
@@ -117,13 +117,13 @@ def _gotten(machine: Machine, given: Given) -> Value:  # noqa: ARG001
 
 
 def _field(machine: Machine, given: Given) -> Value:  # noqa: ARG001
-    """A data class's field: what is there where nothing else is given, or (a "field") what makes that."""
+    """A data class's field: its default, or a "field" with the factory."""
     factory = given.get("default_factory")
     return Value("field", of=factory) if factory is not UNKNOWN else given.get("default")
 
 
 def _set(machine: Machine, given: Given) -> Value:  # noqa: ARG001
-    """``setattr``: of a name that is not known any attribute may be another one now."""
+    """``setattr``: after an unknown name every attribute may have changed."""
     if len(given.args) == 3 and given.args[0].kind in ("object", "class", "keras"):
         name = given.args[1].known
         given.args[0].items[name if isinstance(name, str) and not given.args[1].varies else None] = given.args[2]

@@ -1,4 +1,4 @@
-"""What runs functions of the script from inside a library: data sets, ``fit``, callbacks, ``map``, iterators."""
+"""Functions of the script that libraries run: data sets, ``fit``, callbacks, ``map``, iterators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEEPING = frozenset({"map", "shuffle", "cache", "prefetch", "with_options", "enu
 
 
 def zipped(machine: Machine, several: Sequence[Value], node: ast.AST) -> Value:
-    """Tuples of the items of several."""
+    """The tuples of ``zip``."""
     with machine.looping(node, None) as loop:
         parts = [machine.each(one, loop, node) for one in several]
     turns = [n for one in several if (n := things.length(one)) is not None]
@@ -31,7 +31,7 @@ def zipped(machine: Machine, several: Sequence[Value], node: ast.AST) -> Value:
 
 
 def mapped(machine: Machine, given: Given) -> Value:
-    """What ``map(f, items)`` gives."""
+    """The result of ``map(f, items)``."""
     function, *several = given.args
     turns = things.length(several[0])
     with machine.looping(given.node, turns, several[0]) as loop:
@@ -40,7 +40,7 @@ def mapped(machine: Machine, given: Given) -> Value:
 
 
 def next_of(machine: Machine, items: Value, node: ast.AST) -> Value:
-    """The next item of an iterator: another one in each turn of the loops around."""
+    """The next item of an iterator, which changes in each turn of the loops around."""
     with machine.looping(node, None) as loop:
         found = machine.each(items, loop, node)
     inside = {k: v.moving(machine.depth()) for k, v in found.items.items()}
@@ -70,14 +70,14 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
 
 
 def _rows(given: Value) -> int | None:
-    """How many rows are cut: as many as any part has."""
+    """The number of rows that ``from_tensor_slices`` makes; None if unknown."""
     if given.kind in ("tuple", "dict"):
         return next((n for one in given.items.values() if (n := _rows(one))), None)
     return things.length(given)
 
 
 def _tensors(given: Value, *, cut: bool) -> Value:
-    """The same things as tensors, item by item; ``cut``: one row of each."""
+    """The same structure with tensors; ``cut``: one row of each."""
     if given.kind == "dict" or (given.kind in ("list", "tuple") and None not in given.items):
         return given.with_(items={k: _tensors(v, cut=cut) for k, v in given.items.items()})
     whole = shapes.of(given)
@@ -85,7 +85,7 @@ def _tensors(given: Value, *, cut: bool) -> Value:
 
 
 def _said(held: Value, spec: Value) -> Value:
-    """What a generator gives, with the shapes that its signature says; "said" where nothing else is known of it."""
+    """A generator's elements, completed by its signature; "said" marks what only the signature tells."""
     if spec.kind in ("tuple", "dict") and held.kind == spec.kind and set(held.items) == set(spec.items):
         return held.with_(items={k: _said(v, spec.items[k]) for k, v in held.items.items()})
     if held.kind != "tensor" or spec.kind != "tensor" or held.ragged:
@@ -98,7 +98,7 @@ def _said(held: Value, spec: Value) -> Value:
 
 
 def _reshaped(held: Value, name: str, batch: int | None) -> Value:
-    """A batch of elements, or an element of what was a batch."""
+    """An element of the batches, or of what was a batch before ``unbatch``."""
     if held.kind in ("list", "tuple", "dict"):
         return held.with_(items={k: _reshaped(v, name, batch) for k, v in held.items.items()})
     if held.shape is None or (not held.shape and name == "unbatch"):
@@ -107,7 +107,7 @@ def _reshaped(held: Value, name: str, batch: int | None) -> Value:
 
 
 def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
-    """A data set with one more stage."""
+    """A data set with one more operation."""
     held = before = on.of or Value("tensor")
     place = len(machine.events)
     function = given.every[0] if given.every else UNKNOWN
@@ -135,7 +135,7 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
 
 
 def _counted(on: Value, name: str, given: Given) -> dict[str, int | None]:
-    """How many elements a data set has behind a stage, and what is known of its batches."""
+    """The number of elements after an operation, and the batch size."""
     data: dict[str, int | None] = dict(on.data) if isinstance(on.data, dict) else {}
     turns, first = data.get("turns"), given.every[0].known if given.every else NOTHING
     count = first if isinstance(first, int) and first > 0 and not isinstance(first, bool) else None
@@ -152,14 +152,14 @@ def _counted(on: Value, name: str, given: Given) -> dict[str, int | None]:
 
 
 def _uneven(held: Value) -> Value:
-    """Batches as long as their longest rows."""
+    """Batches padded to their longest rows, of a new shape each."""
     if held.kind in ("list", "tuple", "dict"):
         return held.with_(items={k: _uneven(v) for k, v in held.items.items()})
     return held.with_(ragged=held.ragged | {EACH})
 
 
 def python_function(machine: Machine, given: Given) -> Value:
-    """What Python gives a graph: run once for each batch or element."""
+    """The result of a Python function in a graph, which runs for each batch or element."""
     parts = [one.with_(kind="array", known=NOTHING) for one in given.get("inp", 1).items.values()]
     with machine.producing("py_function"), machine.looping(given.node, None) as loop:
         machine.call(given.get("func", 0), Given(given.node, [p.moving((loop.number,)) for p in parts]))
@@ -167,7 +167,7 @@ def python_function(machine: Machine, given: Given) -> Value:
 
 
 def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
-    """What a method of a model, a layer or an optimizer gives, of Keras's own or of a class that derives from one."""
+    """The result of a method of a model, layer or optimizer of Keras, or of a subclass."""
     loops = frozenset(machine.depth())
     if name == "compile":
         on.items["run_eagerly"] = given.get("run_eagerly")
@@ -180,7 +180,7 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
         return number("float", loops)
-    if name.startswith("flow"):  # of an ImageDataGenerator
+    if name.startswith("flow"):  # of ImageDataGenerator
         return Value("rows", node=given.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
     if name == "add_weight":
         shape = given.get("shape", 0)
@@ -195,7 +195,7 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
 
 
 def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
-    """Runs what ``fit`` runs of the script: generators and sequences that feed it, steps, callbacks."""
+    """Runs the script's code that ``fit`` runs: generators and sequences, steps, callbacks."""
     node, source, epochs = given.node, given.get("x", 0), given.get("epochs")
     whole = epochs.known if isinstance(epochs.known, int) else None
     with machine.looping(node, whole if epochs is not UNKNOWN else 1) as epoch:
@@ -218,7 +218,7 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
 
 
 def _batch(data: Value) -> Value:
-    """What a model is given of the data that it is fed, as its class sees it."""
+    """A model's input as its class sees it."""
     if data.kind == "dataset":
         held = data.of or UNKNOWN
         apart = held.kind == "tuple" and held.items and None not in held.items
@@ -235,7 +235,7 @@ def _symbolic(held: Value) -> Value:
 
 
 def _called(machine: Machine, on: Value, batch: Value, node: ast.AST) -> None:
-    """What Keras's own step runs of a model's class: ``call``."""
+    """Runs a model's ``call`` as Keras's own step does."""
     whole = things.attribute_of(on, "call")
     if whole is not None:
         with machine.tracing():
@@ -243,7 +243,7 @@ def _called(machine: Machine, on: Value, batch: Value, node: ast.AST) -> None:
 
 
 def _stepped(given: Given) -> Value:
-    """What Keras hands to ``train_step``: an element of the data set, or as many rows of each array."""
+    """The argument of ``train_step``: an element of the data set, or a batch of each array."""
     data = given.get("x", 0)
     if data.kind == "dataset" and data.of is not None and data.of.kind in ("tuple", "list", "dict", "tensor"):
         return _tensors(data.of, cut=False)

@@ -1,4 +1,4 @@
-"""The shapes of what NumPy's and TensorFlow's functions give and of what is cut out, as far as the text tells."""
+"""Shapes of results of NumPy and TensorFlow functions and of slices; None if unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import prod
 from slowtrain.source.reading.abstract import axes, things
 from slowtrain.source.reading.abstract.values import Given, Shape, Value, sequence, sizes
 
-# Of as many numbers as they are given, by the last part of the name, in NumPy and in TensorFlow.
+# Element-wise functions of NumPy and TensorFlow, by the last part of the name.
 ALIKE = frozenset(
     "abs exp log log1p expm1 sqrt rsqrt square sign sin cos tan tanh arctan2 hypot sigmoid relu clip clip_by_value "
     "cast identity stop_gradient constant convert_to_tensor maximum minimum add subtract multiply divide "
@@ -21,12 +21,12 @@ ALIKE = frozenset(
 )
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
 HELD = ("array", "tensor", "variable")
-# Bytes of a number.
+# Bytes per number.
 WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
 
 
 def known(made: Value, name: str, given: Given) -> Value:
-    """What a function gives, with its shape where it had none."""
+    """A function's result with its shape filled in."""
     if made.shape is not None or made.kind not in HELD:
         return made
     last = name.rpartition(".")[2]
@@ -40,7 +40,7 @@ def known(made: Value, name: str, given: Given) -> Value:
 
 
 def of(value: Value) -> Shape | None:
-    """The shape of an array, a tensor, a number, and of lists of them."""
+    """The shape of an array, a tensor, a number, or a list of them."""
     if value.kind in HELD:
         return value.shape
     if value.kind == "number":
@@ -53,13 +53,13 @@ def of(value: Value) -> Shape | None:
 
 
 def batch(name: str, given: Shape | None) -> Shape | None:
-    """Of what a layer or a model of this class of Keras's gives: as many rows as it gets, of some numbers each."""
+    """The output shape of a Keras layer or model: the batch's rows, and unknown features."""
     gives = name.startswith("keras.layers.") or name.endswith((".Sequential", ".Model"))
     return (given[0] if given else None, None) if gives else None
 
 
 def fed(given: Given) -> Shape | None:
-    """Of an input of a model."""
+    """The shape of ``keras.Input``."""
     wide = sizes(given.get("shape", 0))
     return sizes(given.get("batch_shape")) if wide is None else (None, *wide)
 
@@ -67,7 +67,7 @@ def fed(given: Given) -> Shape | None:
 def cut(
     held: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
 ) -> Shape | None:
-    """The shape of a part of an array; ``rows``: how many of so many a slice takes."""
+    """The shape of a subscript; ``rows(slice, n)`` gives the number of rows that a slice takes of n."""
     taken = sum(not _new_axis(one) for one in parts)
     if held is None or any(_is(one, ...) for one in parts[1:]):
         return None
@@ -95,7 +95,7 @@ def _new_axis(one: ast.expr) -> bool:
 
 
 def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
-    """What a method of an array gives of this shape."""
+    """The shape of the result of an array's method."""
     if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.keywords):
         return held
     if name == "reshape":
@@ -112,7 +112,7 @@ def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
 
 
 def _windows(given: Given) -> Shape | None:
-    """Windows of rows that overlap: as many as there are places for one, each along an axis at the end."""
+    """The shape of ``sliding_window_view``: one window per position, along a new last axis."""
     held = given.args[0].shape if given.args else None
     wide, along = axes.whole(given.get("window_shape", 1)), given.get("axis", 2).known
     place = along if isinstance(along, int) else 0
@@ -124,7 +124,7 @@ def _windows(given: Given) -> Shape | None:
 
 
 def drawn(last: str, size: Value, given: Given) -> Shape | None:
-    """What NumPy draws: of the size that is asked for, or of the arrays that say what is drawn."""
+    """The shape of a NumPy draw: the size argument, or the parameters' shape."""
     if last in ("rand", "randn"):
         return tuple(axes.whole(one) for one in given.args)
     if last == "permutation" and given.args:
@@ -155,7 +155,7 @@ def _reshaped(given: Given) -> Shape | None:
 
 
 def _axis(given: Given, place: int) -> int | None:
-    """The axis that is named; the first one where none is."""
+    """The axis argument, 0 if it is not given; None if unknown."""
     axis = given.get("axis", place)
     if axis.kind == "unknown" and "axis" not in given.keywords and len(given.args) <= place:
         return 0
@@ -178,7 +178,7 @@ def _joined(given: Given) -> Shape | None:
 
 
 def _end_to_end(several: Value, axis: int | None) -> Shape | None:
-    """Of as many axes as what is put together; the one as long as all together, where each is known."""
+    """The shape of a concatenation along an axis; its size there is the sum, if all are known."""
     inside = of(next(iter(several.items.values()))) if several.items else None
     if not inside or axis is None or not -len(inside) <= axis < len(inside):
         return None
@@ -189,7 +189,7 @@ def _end_to_end(several: Value, axis: int | None) -> Shape | None:
 
 
 def _beside(axis: int) -> Callable[[Given], Shape | None]:
-    """``vstack``, ``hstack`` and ``column_stack``; of arrays of one axis only the last one takes columns."""
+    """Makes the rule of ``vstack`` and ``hstack``. Of one-dimensional arrays nothing is known."""
 
     def does(given: Given) -> Shape | None:
         several = given.get("tup", 0)
@@ -228,7 +228,7 @@ def _padded(given: Given) -> Shape | None:
 
 
 def _framed(given: Given) -> Shape | None:
-    """Frames of a signal, and how many frequencies each has."""
+    """The shape of ``stft``: frames and frequencies."""
     signal, several = of(given.get("signals", 0)), [given.get("frame_length", 1), given.get("frame_step", 2)]
     several.append(given.get("fft_length", 3))
     long, step, points = (one.known if isinstance(one.known, int) and one.known > 0 else None for one in several)
@@ -236,7 +236,7 @@ def _framed(given: Given) -> Shape | None:
         return None
     whole = signal[-1]
     frames = None if whole is None else max(1 + (whole - long) // step, 0)
-    points = points or 1 << (long - 1).bit_length()  # as TensorFlow fills it up
+    points = points or 1 << (long - 1).bit_length()  # TensorFlow rounds up to a power of two
     return (*signal[:-1], frames, points // 2 + 1)
 
 
@@ -246,7 +246,7 @@ def _multiplied(given: Given) -> Shape | None:
 
 
 def _turned(given: Given, name: str, place: int) -> Shape | None:
-    """One side of a product, its last axes changed for each other where that is asked for."""
+    """The shape of one side of a product, transposed if that is requested."""
     shape = of(given.get(name, place))
     asked = [given.keywords[k].known for k in (f"transpose_{name}", f"adjoint_{name}") if k in given.keywords]
     if not shape or len(shape) < 2 or not any(asked):
@@ -255,13 +255,13 @@ def _turned(given: Given, name: str, place: int) -> Shape | None:
 
 
 def _summed_up(given: Given) -> Shape | None:
-    """``cumsum``: without an axis NumPy's goes through all numbers in a row, TensorFlow's along the first."""
+    """The shape of ``cumsum``: without an axis NumPy flattens, TensorFlow takes the first axis."""
     shape = of(given.every[0]) if given.every else None
     return shape if len(given.every) > 1 or (shape is not None and len(shape) == 1) else None
 
 
 def _over_classes(given: Given) -> Shape | None:
-    """A cross-entropy of each row, whose labels are distributions over the last axis."""
+    """The shape of a cross-entropy per row, whose labels are distributions over the last axis."""
     labels = of(given.get("labels", 0))
     return labels[:-1] if labels else None
 

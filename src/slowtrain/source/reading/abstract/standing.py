@@ -1,4 +1,4 @@
-"""Where a script that is gone through stands just now: in which loops, calls and graphs."""
+"""The interpreter's context: the loops, calls and graphs around the current place, and its limits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
 
-MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
-MOST_ELSEWHERE = 30_000  # the same, of other files of the project
+MOST = 60_000  # statements and expressions; a script of 200 lines takes a few thousand
+MOST_ELSEWHERE = 30_000  # the same for other files of the project
 BUCKETS = 8  # shapes
 
 
 class Spent(Exception):
-    """There is too much to go through."""
+    """The script is too large to interpret further."""
 
 
 class Standing:
-    """``loops``, ``path`` (calls), ``running`` (functions): those around; ``rare``: in whose turns not always.
+    """The current place of the interpreter.
 
-    ``graph``: tf.functions around; ``producer``: what makes the input, as which it runs. ``silent``: turns in advance,
-    of which nothing is written down, and ``advance`` the loops around the outermost of them. ``left`` to go through.
-    ``main``: the file that is looked at, ``source`` the one whose code runs.
+    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops in only some of
+    whose turns it is reached. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
+    ``silent``: the number of dry turns around, which record nothing; ``advance``: the loops around the outermost of
+    them. ``left``: the nodes that may still be visited. ``main``: the file that is examined, ``source``: the one whose
+    code runs.
     """
 
     def __init__(self, source: Source) -> None:
@@ -46,13 +48,13 @@ class Standing:
         self.left = MOST
         self.left_elsewhere = MOST_ELSEWHERE
         self._numbers = 0
-        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry turn
         self._scopes: list[Scope] = []
-        self.turned: dict[int, int | None] = {}  # how many turns each loop took, at least, by its number
+        self.turned: dict[int, int | None] = {}  # the minimum number of turns of each loop, by its number
 
     @contextmanager
     def unseen(self) -> Iterator[None]:
-        """What is gone through to know what it gives, and leaves nothing else."""
+        """Interprets only for the result, without events or stores."""
         self.silent += 1
         try:
             yield
@@ -66,7 +68,7 @@ class Standing:
         return scope
 
     def end(self) -> None:
-        """Takes apart what refers to itself: a function knows the names around it, of which it is one."""
+        """Breaks reference cycles: a function refers to the scope that holds it."""
         for one in self._scopes:
             one.names.clear()
             vars(one).clear()
@@ -75,15 +77,15 @@ class Standing:
         return tuple(loop.number for loop in self.loops)
 
     def few(self, number: int) -> bool:
-        """Whether a loop is known to have taken so few turns that one graph for each is meant, as for buckets."""
+        """Whether a loop took so few turns that one graph per turn is intended, as for bucketed shapes."""
         return 0 < (self.turned.get(number) or 0) <= BUCKETS
 
     def born(self) -> tuple[int, ...]:
-        """The loops around what is made now. What a turn that is gone through in advance leaves was there before."""
+        """The loops around an object made now. What a dry turn makes counts as made before the loop."""
         return self.depth()[: self.advance] if self.silent else self.depth()
 
     def turns_since(self, born: tuple[int, ...]) -> int | None:
-        """How often it gets here since something was made; None where the text does not tell."""
+        """How often this place is reached after an object's creation; None if unknown."""
         inside = self.loops[len(born) :]
         sure = not any(one.number in rare for one in inside for rare in self.rare)
         return prod(one.turns or 0 for one in inside) or None if sure else None
@@ -101,7 +103,7 @@ class Standing:
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """What runs for the first call alone, whatever loops are around it."""
+        """Runs what only the first call runs, outside of all loops."""
         before, self.loops = self.loops, []
         try:
             yield
@@ -110,7 +112,7 @@ class Standing:
 
     @contextmanager
     def producing(self, what: str) -> Iterator[None]:
-        """Python that runs to make the input, outside of any graph."""
+        """Runs Python code that makes input, outside of any graph."""
         before = (self.producer, self.graph)
         self.producer, self.graph = what, 0
         try:
@@ -127,7 +129,7 @@ class Standing:
             self.graph -= 1
 
     def note(self, name: str, on: Value | None, given: Given, result: Value, place: int | None = None) -> None:
-        """Writes down what is at work here; ``place``: in front of what it has led to."""
+        """Records an event; ``place``: its index, before the events that it led to."""
         if self.silent or not isinstance(given.node, ast.expr):
             return
         rare = frozenset[int]().union(*self.rare)
@@ -146,7 +148,7 @@ class Standing:
 
     @contextmanager
     def reading(self, scope: Scope) -> Iterator[None]:
-        """While code of the file runs to which a scope belongs."""
+        """Runs code of the file that a scope belongs to."""
         before, self.source = self.source, scope.top().source or self.source
         try:
             yield
@@ -155,7 +157,7 @@ class Standing:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """What runs as a module does when it is first imported: whatever is around the import."""
+        """Runs what a module runs at its first import, independent of the loops around the import."""
         before = self.loops, self.rare, self.graph, self.producer
         self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
         try:
@@ -165,9 +167,10 @@ class Standing:
 
     @contextmanager
     def sometimes(self, test: Value | None) -> Iterator[None]:
-        """What runs only in the turns in which a condition holds: of all loops around where none of them decides it.
+        """Runs what is reached only in turns in which a condition holds.
 
-        None: it holds in most turns.
+        These are turns of the loops that change the condition, or of all loops if none does. None: it holds in most
+        turns.
         """
         inside = frozenset(self.depth())
         self.rare.append(NONE if test is None else (test.varies & inside) or inside)

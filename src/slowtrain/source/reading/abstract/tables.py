@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
 
 TABLE, COLUMN = "table", "column"
-# The same rows, and of a table the same columns.
+# Methods that keep the rows, and a table's columns.
 ALONG = frozenset(
     "fillna sort_values sort_index reset_index copy ffill bfill interpolate clip round rank cumsum shift".split()
 )
@@ -24,7 +24,7 @@ def of_pandas(on: Value) -> bool:
 
 
 def call(machine: Machine, name: str, given: Given) -> Value:
-    """A table that is read or made, and what is put together of several."""
+    """The result of a function or class of pandas."""
     last = name.rpartition(".")[2]
     if last.startswith("read_") or last in ("concat", "merge", "get_dummies"):
         return _table((None, None), machine.born())
@@ -45,7 +45,7 @@ def _table(shape: tuple[int | None, ...], born: tuple[int, ...]) -> Value:
 
 
 def attribute(on: Value, name: str) -> Value | None:
-    """``df.iloc``, ``df.values``, ``df.index``; None for what an array has as well."""
+    """``df.iloc``, ``df.values``, ``df.index``; None for attributes that arrays have as well."""
     if name in ("iloc", "loc"):
         return on
     if name == "values":
@@ -56,18 +56,18 @@ def attribute(on: Value, name: str) -> Value | None:
 
 
 def taken(on: Value, key: Value) -> Value | None:
-    """``df["price"]``, ``df[["price", "stock"]]``; None for what an array gives in the same way."""
+    """``df["price"]``, ``df[["price", "stock"]]``; None if an array gives the same."""
     if on.name == TABLE and key.kind == "text":
         return Value("array", shape=_rows(on), name=COLUMN, varies=on.varies)
     if on.name == TABLE and key.kind == "list":
         return on.with_(shape=(*_rows(on), things.length(key)), dtype="")
-    if key.kind == "array":  # rows that a condition picks
+    if key.kind == "array":  # rows selected by a condition
         return on.with_(shape=(None, *(on.shape or (None,))[1:]))
     return on.with_(shape=None) if key.kind == "unknown" else None
 
 
 def method(on: Value, name: str, given: Given) -> Value | None:
-    """What a method gives that arrays do not have, or have otherwise."""
+    """The result of a method that arrays do not have, or have with another meaning; None for others."""
     if name in ("to_numpy", "astype"):
         named = dtype(given.get("dtype", 0))
         return on.with_(name="" if name == "to_numpy" else on.name, dtype=named or on.dtype).moving(given.varies)

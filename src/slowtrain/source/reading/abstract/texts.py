@@ -1,4 +1,4 @@
-"""What methods of mappings and of texts give, and lists that are drawn."""
+"""Methods of mappings and texts, and random lists."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Va
 
 AS_LONG = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
 TEXTS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "title", "removeprefix", "removesuffix"})
-BYTES = ("S1", "uint8", "int8")  # as many letters as numbers
+BYTES = ("S1", "uint8", "int8")  # one byte per item
 
 
 def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool, ahead: bool) -> Value:
-    """What a method of a mapping gives; ``perhaps``: it may not be called at all; ``ahead``: in a turn in advance."""
+    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry turn."""
     inside = joined(on.items.values()) if on.items else UNKNOWN
     turns = NOTHING if (least := things.least(on)) is None else least
     if name == "items":
@@ -27,13 +27,13 @@ def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool, ahead: bool
     if name == "update":
         sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
         more = {**(given.args[0].items if given.args else {}), **given.keywords}
-        if sure or not perhaps:  # of what a file may set the script's own is taken, as of an argument's default
+        if sure or not perhaps:  # what a file may override keeps the script's value, like an argument's default
             on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
     return UNKNOWN
 
 
 def of_text(on: Value, name: str, given: Given) -> Value:
-    """``data`` of a text: how long it is at least."""
+    """The result of a text's method. ``data`` of a text is its minimum length."""
     varies = on.varies | given.deep
     if name in AS_LONG:
         return Value("text", varies=varies, data=things.least(on))
@@ -43,14 +43,14 @@ def of_text(on: Value, name: str, given: Given) -> Value:
 
 
 def as_bytes(on: Value) -> Value:
-    """``tobytes`` of an array."""
+    """The result of an array's ``tobytes``."""
     known = [n for n in on.shape or () if n is not None]
     whole = known[0] if on.dtype in BYTES and len(known) == len(on.shape or ()) == 1 else None
     return Value("text", varies=on.varies, data=whole)
 
 
 def drawn_list(given: Given, loops: frozenset[int]) -> Value:
-    """``random.choices("ACGT", k=600)``."""
+    """The result of ``random.choices("ACGT", k=600)``."""
     several, count = given.get("population", 0), given.get("k", 2 if len(given.args) > 2 else 1).known
     one = number("few", loops) if several.kind == "range" else Value(varies=loops)
     wide = (count,) if isinstance(count, int) else None

@@ -1,4 +1,4 @@
-"""What is inside of values: items, attributes, lengths; what arithmetic makes of two."""
+"""Operations on abstract values: items, attributes, lengths and arithmetic."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from slowtrain.source.reading.abstract.values import (
 )
 
 CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
-MANY_COLUMNS = 256  # as many numbers are more likely one for each row
+MANY_COLUMNS = 256  # a longer vector is more likely one number per row
 MOST_DIGITS = 1 << 62
 MOST_POWER = 64
-MOST_TEXT = 18  # digits of a number that stands in a text
-FEW = 64  # different numbers, of which each may be traced once
+MOST_TEXT = 18  # digits of a number that is parsed from a text
+FEW = 64  # distinct numbers, each of which may be traced once
 TENSORS = ("tensor", "variable")
 IN_GRAPHS = frozenset({"call", "train_step", "test_step", "predict_step"})
 
 
 def length(items: Value) -> int | None:
-    """How many turns a loop over it takes."""
+    """The number of items, which is the number of turns of a loop over it; None if unknown."""
     if items.kind in ("range", "rows") and isinstance(items.known, int):
         return items.known
     if isinstance(items.known, str) and not items.varies:
@@ -46,7 +46,7 @@ def length(items: Value) -> int | None:
 
 
 def least(items: Value) -> int | None:
-    """How many items it has at least: as many as a loop adds to an empty list; of a text, letters."""
+    """The minimum number of items or, of a text, of letters; None if unknown."""
     if isinstance(items.known, str):
         return len(items.known)
     known = items.data if items.kind in ("list", "dict", "text", "range", "rows") else None
@@ -54,7 +54,7 @@ def least(items: Value) -> int | None:
 
 
 def shuffled(held: Value) -> None:
-    """Of a list or a mapping that something was taken out of, only what its items have in common is known."""
+    """Forgets the positions of a list's or mapping's items, since one was removed; keeps their join."""
     if held.kind in ("list", "dict"):
         inside = joined(held.items.values()).with_(known=NOTHING) if held.items else UNKNOWN
         held.items.clear()
@@ -63,7 +63,7 @@ def shuffled(held: Value) -> None:
 
 
 def item(held: Value, key: Any) -> Value:
-    """What ``held[key]`` is; ``key`` NOTHING where it is not known."""
+    """The value of ``held[key]`` for a key that is a Python value, or not known."""
     if held.kind in ("list", "tuple", "dict"):
         if key is not NOTHING and isinstance(key, (int, str, float, bool)):
             if isinstance(key, int) and key < 0 and held.kind != "dict":
@@ -82,7 +82,7 @@ def item(held: Value, key: Any) -> Value:
 
 
 def together(op: ast.operator, left: Value, right: Value) -> Value:
-    """What arithmetic gives."""
+    """The value of a binary operation."""
     left, right = (number("float") if one.name in CONSTANTS else one for one in (left, right))
     varies, ragged = left.varies | right.varies, left.ragged | right.ragged
     for kind in ("tensor", "variable", "array"):
@@ -119,7 +119,7 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
 
 
 def _shape(left: Value, right: Value) -> tuple[int | None, ...] | None:
-    """Of arithmetic. What is not known is no larger than the other side, where that is not spread: ``s[:, None]``."""
+    """The shape of arithmetic. An unknown side counts as no larger than the other one, unless that one broadcasts."""
     known = [one.shape for one in (left, right) if one.shape is not None]
     other = left if left.shape is None else right
     if len(known) == 1 and other.kind != "number" and (not known[0] or 1 in known[0] or _of_columns(other, known[0])):
@@ -128,7 +128,7 @@ def _shape(left: Value, right: Value) -> tuple[int | None, ...] | None:
 
 
 def multiplied(left: Shape | None, right: Shape | None) -> Shape | None:
-    """The shape of a product of matrices, and of one with a vector."""
+    """The shape of a matrix product, or of one with a vector."""
     if not left or not right:
         return None
     if len(right) == 1:
@@ -139,23 +139,23 @@ def multiplied(left: Shape | None, right: Shape | None) -> Shape | None:
 
 
 def _of_columns(other: Value, known: tuple[int | None, ...]) -> bool:
-    """Whether the side that is known may be a number for each column, which every row of an array gets."""
+    """Whether the side of known shape may hold one number per column, which every row of an array gets."""
     return other.kind == "array" and len(known) == 1 and (known[0] or 0) < MANY_COLUMNS
 
 
 def broadcast(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:
-    """The shape that arithmetic of these gives."""
+    """The broadcast shape of several shapes."""
     longest = max((len(one) for one in shapes), default=0)
     found: list[int | None] = []
     for place in range(-longest, 0):
         there = {one[place] for one in shapes if len(one) >= -place} - {1}
-        there = there - {None} or there  # beside a known size it is 1 or the same
+        there = there - {None} or there  # next to a known size it is 1 or the same
         found.append(1 if not there else there.pop() if len(there) == 1 else None)
     return tuple(found)
 
 
 def _few(op: ast.operator, right: Value) -> bool:
-    """``step % 4`` is one of a few numbers."""
+    """Whether it is ``step % 4`` or the like, which has few distinct values."""
     return isinstance(op, ast.Mod) and isinstance(right.known, int) and right.known <= FEW
 
 
@@ -179,22 +179,22 @@ def _computed(op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def own(one: Value, kind: Value) -> None:
-    """Makes a function one of a class's methods."""
+    """Makes a function a method of a class."""
     function = one.of if one.kind == "graph" and one.of is not None else one
     function.of = kind
 
 
 def called_by_keras(kind: Value, method: Value) -> bool:
-    """Whether it is what Keras calls in a graph of a class that derives from another one."""
+    """Whether Keras runs this method of a subclass of its own in a graph."""
     return bool(kind.data) and isinstance(method.node, FUNCTIONS) and method.node.name in IN_GRAPHS
 
 
 def attribute_of(thing: Value, name: str, depth: int = 6) -> Value | None:
-    """An object's or a class's attribute: its own, its class's, that of a class it derives from."""
+    """An attribute of an object or class: its own, its class's, or a base class's. None if not found."""
     if name in thing.items and thing.kind in ("object", "class"):
         return thing.items[name]
     if None in thing.items:
-        return UNKNOWN  # set by a name that is not known
+        return UNKNOWN  # an attribute was set by an unknown name
     kind = thing.of if thing.kind == "object" else thing
     found: Value | None = None
     while kind is not None and kind.kind == "class" and found is None and depth:
@@ -207,7 +207,7 @@ def attribute_of(thing: Value, name: str, depth: int = 6) -> Value | None:
 
 
 def fields(kind: Value, depth: int = 6) -> list[str]:
-    """What a data class's constructor takes, in order."""
+    """The parameters of a data class's constructor, in order."""
     inherited = [n for b in kind.data if b.kind == "class" for n in fields(b, depth - 1)] if depth else []
     own = (n.target for n in getattr(kind.node, "body", ()) if isinstance(n, ast.AnnAssign))
     return list(dict.fromkeys([*inherited, *(n.id for n in own if isinstance(n, ast.Name))]))

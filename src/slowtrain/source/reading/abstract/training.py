@@ -1,4 +1,4 @@
-"""In which loops a script that is gone through takes its training steps, and what each of them does beside."""
+"""The loops of a script that take training steps, and what happens in each of their turns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from slowtrain.source.reading import finding
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.events import Event, Loop
 
-FEW = 5  # turns in which nothing is done often
-# Of variables, without a tape: a step whose gradients are written out.
+FEW = 5  # fewer turns do not count as a loop of steps
+# Updates of variables with explicit gradients, without a tape.
 SCATTERED = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
 UPDATES = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTERED
-WORDS = ("GradientTape", "train_on_batch", *sorted(name[1:] for name in SCATTERED))  # one of which such a file has
-BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # where a tape is, in the same function
+WORDS = ("GradientTape", "train_on_batch", *sorted(name[1:] for name in SCATTERED))  # a file with steps contains one
+BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # updates, if a tape is in the same function
 
 
 @kept(4)
 def steps(source: Source) -> tuple[Event, ...]:
-    """The calls that move a model's weights, and later ones of the tf.functions around them, in whatever file."""
+    """The calls that update a model's weights, and later calls of the tf.functions around them, in all files."""
     every = machine.everywhere(source)
     taped = {finding.function(e.source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
     moving = [
@@ -37,14 +37,14 @@ def steps(source: Source) -> tuple[Event, ...]:
 
 @kept(4)
 def loops(source: Source) -> dict[int, Loop]:
-    """The innermost loops that take a step in each turn, by their numbers."""
+    """The innermost loops that take a step in each turn, by number."""
     return {e.loops[-1].number: e.loops[-1] for e in steps(source) if e.loops and e.loops[-1].number not in e.rare}
 
 
 @kept(4)
 def written(source: Source) -> frozenset[ast.AST]:
-    """Of these loops the nodes of those that stand in the script, of more than a few turns of a single step each."""
-    # A graph with a loop of steps in it is an epoch.
+    """The nodes of those loops that the script contains, if they take more than a few turns of one step each."""
+    # A graph that contains a loop of steps is an epoch.
     epochs = {finding.function(e.loops[-1].source or source, e.loops[-1].node)
               for e in steps(source) if e.graph and e.loops}  # fmt: skip
     single = [e for e in steps(source) if e.on is None or e.on.of is None or e.on.of.node not in epochs]
@@ -54,16 +54,16 @@ def written(source: Source) -> frozenset[ast.AST]:
 
 
 def turn(source: Source, event: Event) -> Loop | None:
-    """The innermost loop of the script's steps in each of whose turns ``event`` happens, outside of any graph."""
+    """The innermost of the script's step loops in each of whose turns ``event`` happens, outside of any graph."""
     if event.graph or event.producer:
         return None
     return next((one for one in reversed(event.often(FEW)) if one.node in written(source)), None)
 
 
 def beside(source: Source, event: Event) -> Loop | None:
-    """The loop in each turn of which a step is taken and ``event`` happens, or ``fit`` runs it after each batch.
+    """The loop in each turn of which a step is taken and ``event`` happens, or of whose batches a callback is run.
 
-    Of the beginning of a loop that one around it.
+    If ``event`` is the begin of a loop, a loop around that one.
     """
     if event.graph or event.producer:
         return None
@@ -76,7 +76,7 @@ def beside(source: Source, event: Event) -> Loop | None:
 
 
 def around(source: Source, event: Event) -> tuple[Loop, int] | None:
-    """The loop of steps in which ``event`` happens, and every how many turns: as far as ``step % n == 0`` says."""
+    """The step loop in which ``event`` happens, and its period in turns, by ``step % n == 0``."""
     if event.graph or event.producer:
         return None
     known = loops(source)
@@ -106,12 +106,12 @@ def between(source: Source, event: Event) -> bool:
     inner = event.loops[-1]
     if isinstance(inner.node, ast.Call):
         return not _of_hooks(event, inner)
-    # An agent calls fit for a few rows after each of its moves: once through them.
+    # An agent calls fit for a few rows after each move, with one epoch.
     return any(inner in fit.loops for fit in _fits(source)) or any(inner in e.loops[:-1] for e in steps(source))
 
 
 def goes_on(source: Source) -> bool:
-    """Whether a ``fit`` goes through its data more than once, by its text."""
+    """Whether some ``fit`` trains for more than one epoch, by its text."""
     return any(True for _ in _fits(source))
 
 
@@ -127,7 +127,7 @@ def _several_epochs(fit: Event) -> bool:
 
 
 def _spread(node: ast.expr) -> bool:
-    """``fit(*given, **options)``"""
+    """Whether it is ``fit(*given, **options)``."""
     return isinstance(node, ast.Call) and (
         any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args)
     )
@@ -140,7 +140,7 @@ def _of_hooks(event: Event, loop: Loop) -> bool:
 
 
 def _period(source: Source, test: ast.expr) -> int | None:
-    """Of how many turns a test holds in one; 1 for a warm-up."""
+    """The period in turns of a condition; 1 for a warm-up, None if unknown."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         found = [_period(source, one) for one in test.values]
         known = [n for n in found if n is not None]
@@ -156,7 +156,7 @@ def _period(source: Source, test: ast.expr) -> int | None:
 
 
 def in_parts(source: Source, loop: Loop) -> bool:
-    """Whether each turn takes its step on another part of the data; not so where a turn goes through all of it."""
+    """Whether each turn takes its step on another part of the data, rather than on all of it."""
     for event in steps(source):
         if not event.loops or event.loops[-1].number != loop.number:
             continue

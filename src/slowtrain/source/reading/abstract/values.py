@@ -1,4 +1,4 @@
-"""What a name may hold while a script runs, as far as its text tells."""
+"""Abstract values: what a name may hold while a script runs, as far as its text shows."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-NOTHING: Any = object()  # of a value that is not known
+NOTHING: Any = object()  # the ``known`` of a value that is not known
 NONE: frozenset[int] = frozenset()
-Shape = tuple[int | None, ...]  # None: a size that the text does not tell
-MOST_ITEMS = 256  # told apart of one list, mapping or call
-# Number formats by other names.
+Shape = tuple[int | None, ...]  # None: an unknown size
+MOST_ITEMS = 256  # kept of one list, mapping or call
+# Aliases of dtypes.
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
-EACH = -1  # in ``ragged``: each one is of another shape; of which loop's turns is known where one goes through them
+EACH = -1  # in ``ragged``: each item has another shape; a loop over the items replaces it by its number
 
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """One thing that a script holds.
+    """One abstract value.
 
-    ``kind``: "number", "text", "none", "array" (NumPy's), "tensor", "variable", "dataset", "graph" (a tf.function),
-    "function", "class", "object" (of a class of the script), "keras" (an object of Keras's, ``name`` says of which
-    class), "library" (``name`` is its full name), "list", "tuple", "dict", "generator", "method", "range", "rows"
-    (items that are made one by one), "field" (of a data class, made by ``of`` for each object) or "unknown".
+    ``kind``: "number", "text", "none", "array" (of NumPy), "tensor", "variable", "dataset", "graph" (a tf.function),
+    "function", "class", "object" (of a class of the script), "keras" (an object of Keras; ``name`` is its class),
+    "library" (``name`` is the full name), "list", "tuple", "dict", "generator", "method", "range", "rows" (items that
+    are computed lazily), "field" (of a data class; ``of`` makes its default), "partial" or "unknown".
 
-    ``shape`` of arrays: the sizes that the text tells, None for one that it does not. ``name`` of a text: "counted"
-    where a number that is another one in each turn is written in it.
+    ``shape`` of arrays: their sizes, None for an unknown one. ``name`` of a text: "counted" if a number that changes in
+    each turn is formatted into it.
 
-    ``known``: the number, text or truth where the text says it. ``varies``: the loops in whose turns it is another
-    one; ``ragged``: those in whose turns its shape is. ``born``: the loops around the place where it was made.
+    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops in whose turns the value
+    changes. ``ragged``: those in whose turns its shape changes. ``born``: the loops around the place where it was made.
 
-    ``items``: of lists and tuples by place, of mappings and objects by name, None for any. ``of``: the function of a
-    method or a graph, the class of an object or a method's function, an item of what is gone through, the model of an
-    unknown one called "History", the function that ``np.vectorize`` calls. ``data``: the
-    scope of a function, the bases of a class, the object of a method, the settings of a graph. ``stages`` of a data
-    set: what makes it, and what is done to it, in order (``events.Stage``).
+    ``items``: of lists and tuples by position, of mappings and objects by name; the key None stands for any item.
+    ``of``: the function of a method or a graph, the class of an object or of a method's function, an item of an
+    iterable, the model of a "History", the function that ``np.vectorize`` calls. ``data``: the scope of a function, the
+    bases of a class, the object of a method, the options of a graph. ``stages`` of a data set: its maker and its
+    operations in order (``events.Stage``).
     """
 
     kind: str = "unknown"
@@ -54,17 +54,17 @@ class Value:
     stages: tuple[Any, ...] = ()
 
     def with_(self, **changed: Any) -> Value:
-        """The same with other fields; its items are shared with it."""
+        """A copy with other fields; its items are shared."""
         fields = {name: getattr(self, name) for name in self.__slots__} | changed
         return Value(**fields)
 
     def moving(self, loops: Iterable[int]) -> Value:
-        """The same, another one in each turn of these loops."""
+        """A copy that changes in each turn of these loops too."""
         more = self.varies | frozenset(loops)
         return self if more == self.varies else self.with_(varies=more)
 
     def inside(self, depth: int = 4) -> Iterator[Value]:
-        """It and what it holds, arguments of a tf.function as TensorFlow takes them apart."""
+        """The value and what it holds, as TensorFlow flattens the arguments of a tf.function."""
         yield self
         if depth and self.kind in ("list", "tuple", "dict", "object"):
             for one in self.items.values():
@@ -73,7 +73,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a call gives, and where it stands."""
+    """The arguments of a call, and its node."""
 
     node: ast.AST
     args: Sequence[Value] = ()
@@ -93,11 +93,11 @@ class Given:
 
     @functools.cached_property
     def deep(self) -> frozenset[int]:
-        """The loops in whose turns anything in it is another one."""
+        """The loops in whose turns anything inside the arguments changes."""
         return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
 
     def get(self, name: str, place: int | None = None) -> Value:
-        """The argument of this name or at this place; unknown where there is none."""
+        """The argument of this name or position; the unknown value if it is not given."""
         if name in self.keywords:
             return self.keywords[name]
         return self.args[place] if place is not None and place < len(self.args) else UNKNOWN
@@ -108,6 +108,7 @@ NO_VALUE = Value("none", None)
 
 
 def constant(known: Any) -> Value:
+    """The value of a Python constant; unknown if it is no number, text or None."""
     if known is None:
         return NO_VALUE
     kind = "text" if isinstance(known, (str, bytes)) else "number" if isinstance(known, (bool, int, float)) else ""
@@ -116,26 +117,26 @@ def constant(known: Any) -> Value:
 
 
 def number(name: str = "", varies: frozenset[int] = NONE) -> Value:
-    """A Python number: ``name`` "int", "float", "bool", "few" (an int of which there are few), or "" for any."""
+    """A Python number. ``name``: "int", "float", "bool", "few" (an int of few distinct values), or "" for any."""
     return Value("number", name=name, varies=varies)
 
 
 def formatted(varies: frozenset[int], given: Iterable[Value]) -> Value:
-    """A text that numbers and texts are written in."""
+    """A text into which values are formatted."""
     inside = [one for a in given for one in a.inside(1) if one.varies]
     counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
     return Value("text", varies=varies, name="counted" if counted else "")
 
 
 def sequence(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()) -> Value:
-    """A list or a tuple; of a long one only what its items have in common is kept, and how many there are."""
+    """A list or tuple. Of a long one only the join of its items and its length are kept."""
     if len(items) > MOST_ITEMS:
         return Value(kind, items={None: joined(items[:MOST_ITEMS])}, shape=(len(items),), born=born)
     return Value(kind, items=dict(enumerate(items)), born=born)
 
 
 def dtype(given: Value) -> str:
-    """The number format that an argument names: a text, ``np.float32``, or ``a.dtype``."""
+    """The dtype that an argument names by a text, ``np.float32`` or ``a.dtype``; "" if unknown."""
     if given.kind == "text" and isinstance(given.known, str):
         return given.known
     last = given.name.rpartition(".")[2] if given.kind == "library" else ""
@@ -143,7 +144,7 @@ def dtype(given: Value) -> str:
 
 
 def sizes(given: Value) -> tuple[int | None, ...] | None:
-    """The shape that an argument names: a number, or a tuple of them."""
+    """The shape that an argument names by a number or a tuple; None if unknown."""
     if isinstance(given.known, int):
         return (given.known,)
     if given.kind in ("tuple", "list") and given.items and None not in given.items:
@@ -152,7 +153,7 @@ def sizes(given: Value) -> tuple[int | None, ...] | None:
 
 
 def either(one: Value, other: Value) -> Value:
-    """What is one of two: of one kind what they have in common, of two kinds the one that says more."""
+    """The join of two values: what they have in common; of two kinds, the one that says more."""
     if one is other:
         return one
     if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):
@@ -172,7 +173,7 @@ def either(one: Value, other: Value) -> Value:
 
 
 def joined(several: Iterable[Value]) -> Value:
-    """What is any of these; unknown where there is none."""
+    """The join of all values; unknown if there is none."""
     found: Value | None = None
     for one in several:
         found = one if found is None else either(found, one)
@@ -180,7 +181,7 @@ def joined(several: Iterable[Value]) -> Value:
 
 
 def widest(*several: Value) -> str:
-    """The number format that arithmetic of these gives; Python's numbers follow the arrays."""
+    """The dtype of arithmetic between arrays; Python numbers take the arrays' dtype. "" if unknown."""
     known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
     if "" in known or not known:
         return ""

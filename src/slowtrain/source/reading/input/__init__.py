@@ -1,1 +1,1 @@
-"""What a script says about its input: the pipelines in it, their operations and elements."""
+"""The input pipelines of a script: their operations and elements."""

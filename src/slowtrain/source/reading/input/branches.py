@@ -1,4 +1,4 @@
-"""Operations on a data set, and what a branch or a loop does to one."""
+"""Operations on a data set, and branches and loops that apply one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ OPERATIONS = frozenset(
 
 
 def operates(call: ast.Call) -> bool:
-    """Whether ``call`` may be an operation on a data set: a method of that name, not of a class or a module."""
+    """Whether ``call`` may be an operation on a data set: a method of such a name."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in OPERATIONS
 
 
 def once_more(block: ast.stmt, name: str) -> ast.Assign | None:
-    """The statement of a branch or a loop that binds ``name`` to itself, with operations on it; None if others do."""
+    """The statement of a branch or loop that rebinds ``name`` with operations on itself; None if it does otherwise."""
     if isinstance(block, ast.For) and name in scopes.bound(block.target):
         return None
     body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
@@ -33,7 +33,7 @@ def once_more(block: ast.stmt, name: str) -> ast.Assign | None:
 
 
 def _operating(statement: ast.stmt, name: str) -> ast.Assign | None:
-    """``ds = ds.shuffle(n)``, in an ``if`` or a loop inside as well."""
+    """``ds = ds.shuffle(n)``, also in an ``if`` or a loop inside; else None."""
     if isinstance(statement, (ast.If, ast.For)):
         return once_more(statement, name)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:

@@ -1,7 +1,7 @@
-"""A tf.data pipeline as a script writes it: its operations in order, through variables and functions of the file.
+"""A tf.data pipeline as the script's text has it: its operations in order, through variables and functions.
 
-``ds.map(f).batch(8)`` in one chain, ``ds = ds.map(f)`` line by line, or in a function that returns it: all become one
-:class:`Flow`. Where the text does not tell (a branch, a loop, a function of another file) a flow begins in the middle.
+``ds.map(f).batch(8)``, ``ds = ds.map(f)`` line by line, or a function that returns the data set: all give one chain. If
+the text does not tell (a branch, a loop, a function of another file), the chain begins in the middle.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
 )
-# As it is written, or renamed where it is imported.
+# Creation of a data set, also under an import alias.
 _MAKING = re.compile(rf"Dataset{index.GAP}(?:\(|as\b|\.{index.GAP}(?:{'|'.join(sorted(MAKERS))})\b)")
 OF_TFDS = "tensorflow_datasets.load"
-DEEPEST = 40  # functions and variables followed: more is a loop of names
+DEEPEST = 40  # functions and variables followed; a longer way is a cycle
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Operations from the source on; ``whole`` where the first one makes the data set.
+    """A chain of operations from its source on; ``whole`` if the first call makes the data set.
 
-    Where a function of another file makes it, ``entry`` is its call, ``begun`` the operations there from the source
-    on, ``whole`` is False (what is there cannot be edited from here), and ``known`` True.
+    If a function of another file makes it, ``entry`` is its call and ``begun`` the names of the operations there.
+    ``whole`` is False then, since that file cannot be edited from here, and ``known`` is True.
     """
 
     calls: tuple[ast.Call, ...]
@@ -42,7 +42,7 @@ class Flow:
 
     @property
     def known(self) -> bool:
-        """Whether all its operations are in sight."""
+        """Whether all its operations are known."""
         return self.whole or bool(self.begun)
 
     @property
@@ -57,7 +57,7 @@ class Flow:
 
 
 def makes(source: Source, call: ast.Call) -> bool:
-    """Whether ``call`` makes a tf.data set out of something else."""
+    """Whether ``call`` creates a tf.data data set from something else."""
     name = scopes.full(source, call.func)
     first, _, last = name.rpartition(".")
     if last.endswith("Dataset") and (".data." in name or name.startswith("data.")):
@@ -68,14 +68,14 @@ def makes(source: Source, call: ast.Call) -> bool:
 
 
 def may_make(source: Source) -> bool:
-    """Whether ``makes`` may find anything, by the text alone."""
+    """Whether the file may create a data set; by the text alone."""
     if "tensorflow_datasets" in source.plain:
         return True
     return "Dataset" in source.plain and _MAKING.search(source.plain) is not None
 
 
 def at(source: Source, line: int) -> ast.Call | None:
-    """The last operation of the one chain at ``line``; None where there are several, or none."""
+    """The last operation of the only chain at ``line``; None if there are several, or none."""
     found = [c for c in finding.calls(source, line, *_named(source)) if operates(c) or makes(source, c)]
     inside = {id(n) for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in trees.walk(a)}
     ends = {id(last): last for c in found if id(c) not in inside for last in [_last(source, c)]}
@@ -83,7 +83,7 @@ def at(source: Source, line: int) -> ast.Call | None:
 
 
 def maps(source: Source, line: int, function_line: int | None = None, *names: str) -> list[ast.Call]:
-    """Calls of ``map`` at ``line``: of several the one whose function stands at ``function_line``."""
+    """Calls of ``map`` at ``line``; of several, those whose function is at ``function_line``."""
     found = [c for c in finding.calls(source, line, *(names or ("map",))) if operates(c) and c.args]
     found = [c for c in found if may_be(upstream(source, c))]
     if len(found) > 1 and function_line is not None:
@@ -93,7 +93,7 @@ def maps(source: Source, line: int, function_line: int | None = None, *names: st
 
 
 def may_be(flow: Flow) -> bool:
-    """False where the chain surely begins with something that is no data set: ``executor.map``, ``"abc".take``."""
+    """False if the chain surely begins with something else: ``executor.map``, ``"abc".take``."""
     first = flow.calls[0]
     if flow.whole or not isinstance(first.func, ast.Attribute):
         return True
@@ -102,7 +102,7 @@ def may_be(flow: Flow) -> bool:
 
 
 def upstream(source: Source, call: ast.Call) -> Flow:
-    """All operations up to and with ``call``."""
+    """The operations up to and including ``call``."""
     found: list[ast.Call] = []
     node: ast.expr | None = call
     place: ast.AST = call
@@ -142,7 +142,7 @@ def upstream(source: Source, call: ast.Call) -> Flow:
 
 
 def _begun(source: Source, call: ast.Call) -> tuple[str, ...]:
-    """The operations of the data set that ``call``, of a function in another file, gives; () where it is none."""
+    """The operations of the data set that ``call``, of a function in another file, returns; () if it is none."""
     found = elsewhere.function(source, call.func)
     value = elsewhere.returned(found) if found is not None else None
     for _ in range(DEEPEST):
@@ -156,14 +156,14 @@ def _begun(source: Source, call: ast.Call) -> tuple[str, ...]:
 
 
 def flows(source: Source, call: ast.Call) -> list[Flow]:
-    """The pipelines that ``call`` is a part of, each to its end."""
+    """The longest chains that contain ``call``."""
     found = [flow for flow in every(source) if call in flow.calls]
     return [f for f in found if not any(len(g.calls) > len(f.calls) and f.calls[-1] in g.calls for g in found)]
 
 
 @kept(4)
 def every(source: Source) -> tuple[Flow, ...]:
-    """What leads to each operation that no other follows in its chain."""
+    """The chains that end with an operation that no other one follows in its expression."""
     operating: list[ast.Call] = []
     for name in _named(source):
         operating += [c for c in index.of(source).called(name) if operates(c) or makes(source, c)]
@@ -172,9 +172,9 @@ def every(source: Source) -> tuple[Flow, ...]:
 
 
 def movable(source: Source, run: Sequence[ast.Call]) -> bool:
-    """Whether the operations of ``run``, neighbours in a flow, may change places.
+    """Whether the operations of ``run``, neighbours in a chain, may be reordered.
 
-    They stand in one block of statements, nothing else uses what lies between them, and nothing that they name
+    They must be in one block of statements; nothing else uses the values between them, and no name that they read
     changes on the way.
     """
     statements = [finding.statement(source, c) for c in run]
@@ -203,7 +203,7 @@ def movable(source: Source, run: Sequence[ast.Call]) -> bool:
 
 
 def rearranged(source: Source, run: Sequence[ast.Call], texts: Sequence[str]) -> list[Edit]:
-    """The operations of ``run`` replaced in order by ``texts`` (``map(f)``): dots, line breaks, comments stay."""
+    """The operations of ``run`` replaced in order by ``texts`` (``map(f)``); dots, line breaks and comments stay."""
     found = []
     for call, text in zip(run, texts, strict=True):
         line, column = edits.end(call.func)
@@ -214,7 +214,7 @@ def rearranged(source: Source, run: Sequence[ast.Call], texts: Sequence[str]) ->
 
 
 def followed(source: Source, call: ast.Call, text: str) -> list[Edit]:
-    """``call`` followed by ``text`` (``.cache()``), on a line of its own where the operation stands on one."""
+    """``call`` followed by ``text`` (``.cache()``), on a line of its own if the operation is on one."""
     line, column = edits.end(call.func)
     rows = source.text.encode().split(b"\n")
     indent = rows[line - 1][: column - len(finding.called(call).encode())].decode()
@@ -225,7 +225,7 @@ def followed(source: Source, call: ast.Call, text: str) -> list[Edit]:
 
 
 def operation(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> str:
-    """``map(f)`` of ``ds.map(f)`` as it is written, with those of ``changes`` that lie inside."""
+    """The text ``map(f)`` of ``ds.map(f)``, with those of ``changes`` that are inside it."""
     line, column = edits.end(call.func)
     rows = [0]
     text = source.text.encode()
@@ -246,7 +246,7 @@ def _named(source: Source) -> set[str]:
 
 
 def _last(source: Source, call: ast.Call) -> ast.Call:
-    """The last operation on a data set in the chain that ``call`` is a part of."""
+    """The last operation on a data set in the expression that contains ``call``."""
     above = finding.parents(source)
     node = call
     while True:
@@ -266,7 +266,7 @@ def _stands(source: Source, call: ast.Call, line: int) -> bool:
 
 
 def _returned(source: Source, call: ast.Call) -> ast.expr | None:
-    """What the function or the method of this file that ``call`` calls returns, where it has one ``return``."""
+    """The value of the only ``return`` of this file's function or method that ``call`` calls."""
     function = finding.defined(source, finding.called(call), call)
     if function is None or isinstance(call.func, ast.Attribute) != _is_method(source, function):
         return None
@@ -277,7 +277,7 @@ def _returned(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
-    """The value that ``name`` was given last before ``place``, where the text tells."""
+    """The value that ``name`` was assigned last before ``place``, if the text decides it."""
     statement = finding.statement(source, place)
     above = finding.parents(source)
     while statement is not None:
@@ -295,12 +295,12 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
     scope = scopes.scope(source, place)
     if isinstance(scope, ast.Module) or name.id in (*scopes.parameters(scope), *scopes.bound(scopes.body(scope))):
         return None
-    found = scopes.binders(source, name.id, source.tree)  # a name of the module, read in a function
+    found = scopes.binders(source, name.id, source.tree)  # a module-level name that is read in a function
     return _value(found[0], name.id) if len(found) == 1 else None
 
 
 def _bound_before(source: Source, name: ast.Name, place: ast.AST) -> bool:
-    """Whether the function around gives a name something else before ``place``: it is no argument as it came then."""
+    """Whether the function around rebinds a parameter before ``place``."""
     function = finding.function(source, place)
     stores = values.stores(function, name.id) if function is not None else ()
     at = finding.statement(source, place)
@@ -308,16 +308,16 @@ def _bound_before(source: Source, name: ast.Name, place: ast.AST) -> bool:
 
 
 def _within(statement: ast.stmt, name: str) -> ast.stmt:
-    """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too.
+    """The last statement inside ``with`` blocks that binds ``name``.
 
-    Of a branch or a loop the one that adds an operation: ``if train: ds = ds.shuffle(n)``.
+    For a branch or loop, the statement that adds an operation: ``if train: ds = ds.shuffle(n)``.
     """
     while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
         if isinstance(statement, (ast.For, ast.If)):
             return branches.once_more(statement, name) or statement
         inner = [s for s in statement.body if name in scopes.bound(s)]
         if not inner:
-            break  # bound by the head itself
+            break  # the block's head binds it
         statement = inner[-1]
     return statement
 
@@ -334,7 +334,7 @@ def _value(statement: ast.AST, name: str) -> ast.expr | None:
         pairs: Iterable[tuple[ast.expr, ast.expr]] = zip(target.elts, value.elts, strict=True)
         return next((v for t, v in pairs if isinstance(t, ast.Name) and t.id == name), None)
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Call) and finding.called(value) == "load":
-        return value if finding.keyword(value, "split") is not None else None  # one of several splits of tfds.load
+        return value if finding.keyword(value, "split") is not None else None  # one of the splits of tfds.load
     return None
 
 
@@ -343,12 +343,12 @@ def _is_method(source: Source, function: ast.FunctionDef) -> bool:
 
 
 def _bare(function: ast.FunctionDef) -> bool:
-    """A method that is called without an object of its class."""
+    """Whether a method is static."""
     return [scopes.dotted(d) for d in function.decorator_list] == ["staticmethod"]
 
 
 def argument(source: Source, name: ast.Name, entered: Sequence[ast.Call] = ()) -> ast.expr | None:
-    """What the function that ``name`` is a parameter of was called with, by the call that led there or the only one."""
+    """The argument for the parameter ``name``, of the call that led there or of the function's only call."""
     function = finding.function(source, name)
     if function is None or name.id not in scopes.parameters(function):
         return None
@@ -365,7 +365,7 @@ def argument(source: Source, name: ast.Name, entered: Sequence[ast.Call] = ()) -
 
 
 def _unread(source: Source, statements: Sequence[ast.stmt | None], block: list[ast.stmt], carried: set[str]) -> bool:
-    """Whether what the statements before the last hand on is bound again by the last, or read nowhere else."""
+    """Whether the names that the earlier statements bind are rebound by the last one, or read nowhere else."""
     last = statements[-1]
     assert last is not None
     left = carried - scopes.bound(last)

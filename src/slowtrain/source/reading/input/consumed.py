@@ -1,4 +1,4 @@
-"""Which pipelines training takes its batches from: given to ``fit``, or gone through by a training loop."""
+"""The pipelines from which training takes its batches: given to ``fit``, or iterated by a training loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSED = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_datase
 
 @kept(4)
 def trained_on(source: Source) -> tuple[chains.Flow, ...]:
-    """The pipelines whose whole text is in sight, once for each place that takes from them."""
+    """The pipelines whose operations are known, once per place that takes from them."""
     return tuple(_trained_on(source))
 
 
@@ -26,7 +26,7 @@ def _trained_on(source: Source) -> Iterator[chains.Flow]:
     for call in index.of(source).called("fit"):
         given = finding.keyword(call, "x", 0)
         yield from flow_of(source, given, call)
-    if not any(name in source.text for name in STEPS):  # spares most files to follow each of their loops
+    if not any(name in source.text for name in STEPS):  # saves following the loops of most files
         return
     for loop in index.nodes(source, ast.For):
         assert isinstance(loop, ast.For)
@@ -40,7 +40,7 @@ def _steps(part: ast.AST) -> bool:
 
 
 def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[chains.Flow]:
-    """The pipeline behind an expression, through names and ``enumerate``; those that do not begin in sight left out."""
+    """The pipeline behind an expression, through names and ``enumerate``; none if its source is unknown."""
     for _ in range(chains.DEEPEST):
         if isinstance(given, ast.Name):
             given = chains.assigned(source, given, place) or chains.argument(source, given)

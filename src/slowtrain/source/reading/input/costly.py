@@ -1,4 +1,4 @@
-"""Whether a function given to ``map`` does work that is worth a thread, as far as its text tells."""
+"""Whether a function given to ``map`` does enough work to be worth a thread, as far as its text shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slowtrain.source import Source, trees
 from slowtrain.source.reading import elsewhere, finding, repeatable, scopes, settings
 from slowtrain.values import dataclass
 
-# Functions of TensorFlow (by their last name, or the beginning of it) that take longer than a call costs.
+# Functions of TensorFlow, by (the start of) their last name, that take longer than the overhead of a parallel call.
 WORKING = (
     "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_wav", "decode_csv", "decode_json",
     "decode_and_crop", "decode_compressed", "decode_proto", "read_file", "parse_", "resize", "random_", "adjust_",
@@ -16,22 +16,22 @@ WORKING = (
     "string_split", "matmul", "einsum", "conv2d", "sort", "argsort", "unique", "py_function", "numpy_function",
     "sample_distorted", "tokenize",
 )  # fmt: skip
-READING = ("decode_", "read_file")  # of those, what begins with a file's bytes
+READING = ("decode_", "read_file")  # those that start from a file's bytes
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
-DEEPEST = 3  # files followed
-SEVERAL = 8  # assumed: as many calls of a framework's ops in one function are work together
+DEEPEST = 3  # other files that are followed
+SEVERAL = 8  # assumed: this many calls of framework ops in one function are worth a thread
 
 
 @dataclass(frozen=True)
 class Work:
-    """``says`` names it; ``python``: it runs in Python's interpreter."""
+    """``says``: the function that works; ``python``: it runs in Python's interpreter."""
 
     says: str
     python: bool
 
 
 def work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
-    """The work in ``function`` and what it calls in the project's files; None for little, or what nobody can see."""
+    """The work in ``function`` and its callees in the project; None if it is little or not visible."""
     several = _of_loop(source, function)
     if several:
         found = [one for each in several if (one := work(source, each, near)) is not None]
@@ -51,7 +51,7 @@ def work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
 
 
 def _of_loop(source: Source, function: ast.expr) -> list[ast.expr]:
-    """The functions that a loop goes through: ``for stage in (read, crop): ds = ds.map(stage)``."""
+    """The functions that a loop iterates: ``for stage in (read, crop): ds = ds.map(stage)``."""
     for loop in scopes.loops(source, function) if isinstance(function, ast.Name) else ():
         if isinstance(loop, ast.For) and scopes.dotted(loop.target) == scopes.dotted(function):
             over = settings.written(source, loop.iter)
@@ -61,7 +61,7 @@ def _of_loop(source: Source, function: ast.expr) -> list[ast.expr]:
 
 
 def _calls(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
-    """Last and full name of all that ``start`` calls, in functions of other files too."""
+    """The last and the full name of each callee of ``start``, in functions of other files too."""
     parts = source.called(start)
     found = [
         (finding.called(n), scopes.full(source, n.func))

@@ -1,4 +1,4 @@
-"""What a pipeline's elements are, as far as the text tells: how many, how large, in which type of number."""
+"""The elements of a pipeline, as far as the text shows them: number, shapes, dtypes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from slowtrain.source.reading import arrays, finding, index, scopes, settings, v
 from slowtrain.source.reading.input import chains, pipelines
 from slowtrain.values import dataclass
 
-# One sample of Keras's own data sets.
+# Functions that draw or make float64 numbers.
 DRAWN = frozenset("rand randn random random_sample normal uniform standard_normal linspace".split())
-_FILLED = {"zeros": 1, "ones": 1, "empty": 1}  # where dtype stands
+_FILLED = {"zeros": 1, "ones": 1, "empty": 1}  # position of dtype
 _CONVERTS = frozenset({"array", "asarray", "ascontiguousarray"})
 _KEEPS = frozenset("reshape copy clip transpose repeat squeeze abs sqrt exp sin cos".split())
-_PICTURE = {"resize": 1, "resize_with_pad": 1, "Resizing": 0}  # where sizes stand
+_PICTURE = {"resize": 1, "resize_with_pad": 1, "Resizing": 0}  # position of the size
 _SHAPED = {"ensure_shape": 1, "random_crop": 1, "stateless_random_crop": 1, "reshape": 1, "set_shape": 0}
 CHANNELS = 3
 DEPTH = 6
-GROWING = frozenset("repeat flat_map interleave unbatch apply concatenate".split())  # may give more than they get
+GROWING = frozenset("repeat flat_map interleave unbatch apply concatenate".split())  # may add elements
 
 
 @dataclass(frozen=True)
 class Part:
-    """A component of an element: its expression in ``from_tensor_slices``, its shape, its type; None: not visible."""
+    """A component of an element: its expression, shape and dtype; None if unknown."""
 
     node: ast.expr
     shape: tuple[int, ...] | None
@@ -36,26 +36,26 @@ class Part:
 
 
 def parts(source: Source, maker: ast.Call) -> list[Part]:
-    """The components that ``from_tensor_slices`` makes elements of; none of another maker."""
+    """The components of the elements of ``from_tensor_slices``; empty for other makers."""
     if finding.called(maker) != "from_tensor_slices" or not maker.args:
         return []
     return [Part(node, _rest(source, node), dtype(source, node)) for node in _leaves(source, maker.args[0])]
 
 
 def _leaves(source: Source, given: ast.expr, depth: int = DEPTH) -> list[ast.expr]:
-    """The arrays of a structure written out, under a name as well."""
+    """The arrays of a structure literal, also behind a name."""
     held = values.assigned(source, given) if isinstance(given, ast.Name) else None
     if isinstance(held, ast.Dict) and depth and not _put_into(source, given):
         given = held
     if isinstance(given, ast.Dict):
         return [leaf for value in given.values for leaf in _leaves(source, value, depth - 1)]
-    if isinstance(given, ast.Tuple):  # a list is one array
+    if isinstance(given, ast.Tuple):  # a list is one array, a tuple several
         return [leaf for value in given.elts for leaf in _leaves(source, value, depth - 1)]
     return [given]
 
 
 def _put_into(source: Source, mapping: ast.expr) -> bool:
-    """Whether something is put under a key of a mapping after it was made."""
+    """Whether a value is stored under a key of a mapping after its creation."""
     name = scopes.dotted(mapping)
     return any(
         isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and scopes.dotted(n.value) == name
@@ -64,7 +64,7 @@ def _put_into(source: Source, mapping: ast.expr) -> bool:
 
 
 def count(source: Source, flow: chains.Flow) -> int | None:
-    """How many elements the first operation of a pipeline gives."""
+    """The number of elements that the first operation of a pipeline gives; None if unknown."""
     maker = flow.calls[0]
     name = finding.called(maker)
     if name == "range" and len(maker.args) == 1:
@@ -78,7 +78,7 @@ def count(source: Source, flow: chains.Flow) -> int | None:
 
 
 def most(source: Source, flow: chains.Flow) -> int | None:
-    """How many elements come to the end of a pipeline at most, where its text says so; batches count as one."""
+    """The maximum number of elements at the end of a pipeline, batches counted as one; None if unknown."""
     if not flow.whole:
         return None
     maker = flow.calls[0]
@@ -101,13 +101,13 @@ def _ranged(source: Source, maker: ast.Call) -> int | None:
 
 
 def number(source: Source, node: ast.expr | None) -> int | None:
-    """The whole number that an expression, or the expression behind a name, is."""
+    """The int that an expression, or the expression behind a name, is."""
     value = values.assigned(source, node) if isinstance(node, ast.Name) else None
     return visible.number(source, value if isinstance(value, ast.BinOp) else node)
 
 
 def as_many_as(source: Source, call: ast.Call) -> ast.expr | None:
-    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``: what gives as many numbers as that has."""
+    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``, whose shape the result has; else None."""
     shape = finding.keyword(call, "shape", 0)
     plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
     named = plain and scopes.full(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
@@ -115,7 +115,7 @@ def as_many_as(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def picture(source: Source, call: ast.Call) -> int | None:
-    """Numbers in what the function of a ``map`` gives for one element, at most: by its resizing and reshaping."""
+    """The maximum number of numbers that the function of a ``map`` gives per element, by its resizing and reshaping."""
     function = pipelines.function(source, call)
     if function is None:
         return None
@@ -134,7 +134,7 @@ def picture(source: Source, call: ast.Call) -> int | None:
 
 
 def signature(source: Source, maker: ast.Call) -> int | None:
-    """Numbers in one element of ``from_generator``, by its signature."""
+    """The number of numbers in one element of ``from_generator``, by its signature; None if unknown."""
     given = finding.keyword(maker, "output_signature", 4)
     specs = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
     total = 0
@@ -150,7 +150,7 @@ def signature(source: Source, maker: ast.Call) -> int | None:
 
 
 def dtype(source: Source, node: ast.expr | None, depth: int = DEPTH) -> str | None:
-    """NumPy's name of the type that an array has, None where the text does not tell."""
+    """NumPy's name of an array's dtype; None if unknown."""
     if node is None or not depth:
         return None
     if isinstance(node, ast.Name):
@@ -187,7 +187,7 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> str | None:
 
 
 def _joined(source: Source, node: ast.BinOp, depth: int) -> str | None:
-    """Python's numbers take part without changing an array's type, unless they divide whole numbers."""
+    """The dtype of arithmetic. A Python number does not change an array's dtype."""
     left, right = (dtype(source, side, depth - 1) for side in (node.left, node.right))
     if any(settings.literal(source, side) is not None for side in (node.left, node.right)):
         return left or right
@@ -202,7 +202,7 @@ def _named(node: ast.expr) -> str | None:
 
 
 def _generator(source: Source, node: ast.expr | None) -> bool:
-    """Whether ``node`` is one of NumPy's generators of random numbers."""
+    """Whether ``node`` is a NumPy random generator."""
     if isinstance(node, ast.Name):
         value = values.assigned(source, node)
         return value is not None and not isinstance(value, ast.Name) and _generator(source, value)
@@ -221,7 +221,7 @@ def _rest(source: Source, node: ast.expr) -> tuple[int, ...] | None:
 
 
 def _of_set(source: Source, node: ast.expr, depth: int = DEPTH) -> tuple[int, ...] | None:
-    """Of ``x`` or ``y`` of ``(x, y), _ = mnist.load_data()``, scaled or not."""
+    """The row shape of ``x`` or ``y`` of ``(x, y), _ = mnist.load_data()``, scaled or not."""
     if isinstance(node, ast.BinOp):
         node = node.left
     if isinstance(node, ast.Call) and finding.called(node) == "astype" and isinstance(node.func, ast.Attribute):
@@ -247,7 +247,7 @@ def _of_set(source: Source, node: ast.expr, depth: int = DEPTH) -> tuple[int, ..
 
 
 def _scaled(value: ast.expr, name: str) -> bool:
-    """``x / 255``, ``x.astype("float32") / 255``: as many numbers as before."""
+    """Whether it is ``x / 255`` or ``x.astype("float32") / 255``, which keep the shape."""
     while True:
         if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant):
             value = value.left
@@ -260,7 +260,7 @@ def _scaled(value: ast.expr, name: str) -> bool:
 
 
 def _yields(source: Source, maker: ast.Call) -> int | None:
-    """How often a generator yields that does so once in each turn of one loop of known length."""
+    """The number of items of a generator that yields once per turn of one loop of known length."""
     given = finding.keyword(maker, "generator", 0)
     made = finding.defined(source, given.id, maker) if isinstance(given, ast.Name) else None
     if made is None:

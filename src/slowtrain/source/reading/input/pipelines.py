@@ -1,4 +1,4 @@
-"""All pipelines of a file that begin in it, found once: what the detectors of the input causes go through."""
+"""All pipelines of a file that begin in it, found once for the rules of the input causes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slowtrain.source.reading.input import chains, consumed
 BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "group_by_window", "window", "sparse_batch"}
 )
-SEVERAL = 2  # passes: in the second one a cache is read
+SEVERAL = 2  # passes; from the second one on a cache is read
 
 
 @kept(4)
 def of(source: Source) -> tuple[chains.Flow, ...]:
-    """Each pipeline whose source is in sight, to its end; parts of longer ones left out."""
+    """Each pipeline whose source is known, to its end, without parts of longer ones."""
     if not chains.may_make(source):
         return ()
     every = index.of(source)
@@ -33,12 +33,12 @@ def of(source: Source) -> tuple[chains.Flow, ...]:
 
 
 def holding(source: Source, call: ast.Call) -> list[chains.Flow]:
-    """The pipelines that ``call`` is a part of."""
+    """The pipelines that contain ``call``."""
     return [f for f in of(source) if call in f.calls]
 
 
 def singly(flow: chains.Flow, call: ast.Call) -> bool:
-    """Whether ``call`` gets the elements one by one, and batches are made of them further on."""
+    """Whether ``call`` receives single elements that are batched later."""
     before = {finding.called(c) for c in flow.before(call)}
     after = {finding.called(c) for c in flow.after(call)}
     return bool(after & BATCHING) and not before & (BATCHING | {"flat_map", "interleave", "apply", "unbatch"})
@@ -56,7 +56,7 @@ def function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | N
 
 
 def live(node: ast.AST) -> list[ast.AST]:
-    """The statements of a function that can be reached: those behind its first plain ``return`` are not."""
+    """The statements of a function up to its first unconditional ``return`` or ``raise``."""
     found = []
     for statement in scopes.body(node):
         found.append(statement)
@@ -66,7 +66,7 @@ def live(node: ast.AST) -> list[ast.AST]:
 
 
 def reached(source: Source, start: ast.AST) -> list[ast.AST]:
-    """What runs when a function is called: its live statements, and those of functions of this file that they call."""
+    """The reachable statements of a function, and of the functions of this file that they call."""
     found: list[ast.AST] = []
     todo, seen = [start], {start}
     while todo:
@@ -87,7 +87,7 @@ def calls(statements: Sequence[ast.AST]) -> list[ast.Call]:
 
 
 def repeated(source: Source, flow: chains.Flow) -> bool:
-    """Whether training surely goes through all of ``flow`` more than once."""
+    """Whether training surely iterates ``flow`` more than once."""
     for fit in index.of(source).called("fit"):
         given, count = finding.keyword(fit, "x", 0), finding.keyword(fit, "epochs")
         if count is None or finding.keyword(fit, "steps_per_epoch") is not None:

@@ -1,4 +1,4 @@
-"""Data sets that training takes its batches from, with all that is done to them, whatever way leads there."""
+"""Data sets from which training takes its batches, with all their operations, as the interpreter finds them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import chains
 from slowtrain.values import dataclass
 
-BY_RECORD = (".TFRecordDataset", ".TextLineDataset", ".FixedLengthRecordDataset")  # of each file one after the other
+BY_RECORD = (
+    ".TFRecordDataset",
+    ".TextLineDataset",
+    ".FixedLengthRecordDataset",
+)  # read records in sequence
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
 ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
 ENDING = (ast.Eq, ast.GtE, ast.Gt)
-WIDEST = 8  # bytes of a number of any other type
+WIDEST = 8  # bytes of a number of unknown type
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """``stages`` of a data set; ``passes``: how often training goes through it, at least.
+    """The operations of a data set that training consumes.
 
-    ``begun``: how many iterators it makes for that; ``most``: elements that it takes from each, where it leaves the
-    rest.
+    ``passes``: how often training iterates it, at least. ``begun``: the number of iterators made for that. ``most``:
+    the elements taken from each iterator, if not all.
     """
 
     stages: tuple[Stage, ...]
@@ -43,12 +47,12 @@ class Taken:
 
 @kept(4)
 def of(source: Source) -> tuple[Taken, ...]:
-    """The data sets of every ``fit``, and of every loop of steps, in whatever file of the project those stand."""
+    """The data sets of every ``fit`` and every loop of steps, in any file of the project."""
     return tuple(_of(source)) if chains.may_make(source) or elsewhere.leads(source) else ()
 
 
 def written(source: Source, stage: Stage) -> ast.Call | None:
-    """The call that makes a stage, where it stands in this file."""
+    """The call that makes a stage, if it is in this file."""
     return stage.given.node if stage.source is source and isinstance(stage.given.node, ast.Call) else None
 
 
@@ -70,7 +74,7 @@ def _of(source: Source) -> Iterator[Taken]:
 
 
 def _again(source: Source, event: Event) -> int:
-    """How often a loop of steps goes through all of it; 0 where no step is taken."""
+    """How often a loop of steps iterates the data set; 0 if it takes no step."""
     node: ast.AST | None = event.node
     stepping = training.written(source)
     if isinstance(node, ast.Call) and finding.called(node) == "next":
@@ -84,7 +88,7 @@ def _again(source: Source, event: Event) -> int:
 
 
 def _broken_off(source: Source, event: Event, passes: int) -> tuple[int, int | None]:
-    """How many iterators a loop of steps makes, and how many elements it takes from each if not all."""
+    """The number of iterators that a loop of steps makes, and the elements taken from each if not all."""
     node = event.node
     if not isinstance(node, ast.Call) or finding.called(node) != "next":
         loop = finding.around(source, node, ast.For)
@@ -97,12 +101,12 @@ def _broken_off(source: Source, event: Event, passes: int) -> tuple[int, int | N
         return 1, None
     near = finding.function(source, made) is finding.function(source, node) and every[-1].node is around[0]
     if not near or scopes.loops(source, made) != around[1:]:
-        return 1, None  # not made anew for each run of the loop that takes from it
+        return 1, None  # the iterator outlives the loop that takes from it
     return prod(2 if one.turns is None else one.turns for one in every[:-1]), every[-1].turns
 
 
 def _elements(source: Source, loop: ast.For, over: ast.expr) -> int | None:
-    """How many turns ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break`` leave to a loop."""
+    """The maximum turns of a loop by ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break``; else None."""
     name = finding.called(over) if isinstance(over, ast.Call) else ""
     several = over.args if isinstance(over, ast.Call) else []
     if name == "zip":
@@ -133,7 +137,7 @@ def leaves(held: Value) -> Iterator[Value]:
 
 
 def numbers(held: Value, *, batched: bool) -> int | None:
-    """How many numbers an element holds, or a row of a batch; None where that is not known."""
+    """The count of numbers in an element, or in a row of a batch; None if unknown."""
     known = [one.shape for one in leaves(held)]
     if any(one is None for one in known):
         return None
@@ -144,7 +148,7 @@ def numbers(held: Value, *, batched: bool) -> int | None:
 
 
 def size(held: Value, *, batched: bool) -> int | None:
-    """How many bytes an element takes, or a row of a batch; None where that is not known."""
+    """The bytes of an element, or of a row of a batch; None if unknown."""
     several = [(taken, shapes.WIDTHS.get(one.dtype, WIDEST)) for one in leaves(held)
                for taken in [numbers(one, batched=batched)]]  # fmt: skip
     known = [taken * wide for taken, wide in several if taken is not None]
@@ -152,9 +156,9 @@ def size(held: Value, *, batched: bool) -> int | None:
 
 
 def rows(stages: tuple[Stage, ...], most: int | None = None) -> int | None:
-    """How many rows go through the last of these stages in a pass, batches taken apart; None where nobody knows.
+    """The number of rows that pass the last of these stages per pass, batches counted by rows; None if unknown.
 
-    ``most``: of its elements that are taken.
+    ``most``: the number of its elements that are taken.
     """
     maker, size = stages[0], 1
     given = maker.given.get("tensors" if "tensors" in maker.given.keywords else "stop", 0)
@@ -187,7 +191,7 @@ def _rows(held: Value) -> int | None:
 
 
 def batched(stages: tuple[Stage, ...]) -> bool | None:
-    """Whether what these stages give are batches; None where nobody can say."""
+    """Whether the stages give batches; None if unknown."""
     found: bool | None = False if stages[0].name in ONE_BY_ONE else None
     for one in stages[1:]:
         if one.name in CUTTING:
@@ -200,5 +204,5 @@ def batched(stages: tuple[Stage, ...]) -> bool | None:
 
 
 def by_record(stage: Stage) -> bool:
-    """Whether it goes through files record by record."""
+    """Whether a stage reads files record by record."""
     return stage.name in ("interleave", "flat_map") and any(e.name.endswith(BY_RECORD) for e in stage.does)
