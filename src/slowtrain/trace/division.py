@@ -61,7 +61,7 @@ LANE_REASONS = {  # the reason of the device's wait in these lanes
     Category.INPUT: "input", Category.CONVERT: "convert", Category.READBACK: "sync", Category.COMPILE: "compile",
     Category.GC: "python", Category.CALLBACK: "callback", Category.PYTHON: "python",
 }  # fmt: skip
-UNSETTLED_STEPS, LEAST_STEPS = 2, 3  # the first steps under a profiler take 1.3 to 2 times as long; steps that must remain
+UNSETTLED_STEPS, LEAST_STEPS = 2, 3  # the first steps under a profiler take up to twice as long; steps to remain
 Lane = Category | None  # None: inside calls of the framework
 Table = Mapping[Lane, Mapping[Category, float]]
 

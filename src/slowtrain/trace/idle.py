@@ -167,7 +167,10 @@ def _take_others(found: dict[str, list[Intervals]], threads: Sequence[Thread], l
 
 
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
-    """Between the framework's calls on the main thread runs Python; before its first and after its last: unknown."""
+    """Assign time between framework calls on the main thread to Python.
+
+    Time before its first and after its last call has no known reason.
+    """
     main = mainthread.find(threads)
     if main is not None and len(main.start_ms) > 1:
         inside = (np.array([main.start_ms[0]]), np.array([main.end_ms.max()]))

@@ -185,7 +185,10 @@ def _ops_of(rows: _Rows) -> _Rows:
 
 
 def _begun(rows: _Rows) -> _Rows:
-    """Those that begin a data set, as ops of its type: the op that makes one is often too short to be seen."""
+    """Return rows that start iterating a data set, as ops of its type.
+
+    The op that makes the data set is often too short to be recorded.
+    """
     keep = _pick(rows, lambda t: t.startswith(names.MAKE_ITERATOR))
     text = [f"begun:{t.partition('#')[0].removeprefix(names.MAKE_ITERATOR)}" for t in rows.text]
     return _Rows(text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
