@@ -61,7 +61,10 @@ def _gaps_us(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> F
 
 
 def _usual_ms(gaps: Floats) -> float | None:
-    """Their mean, without those far beyond the rest (validation, an epoch's end), which are no part of a step."""
+    """Return their mean without those far beyond the rest.
+
+    Such gaps (validation, the end of an epoch) are not part of a step.
+    """
     return float(gaps[gaps <= FAR * halfway(gaps)].mean()) / 1e3 if len(gaps) >= 3 else None
 
 

@@ -68,7 +68,8 @@ def _stretches(
 ) -> Iterator[tuple[float, float, float, dict[Key, tuple[float, float]]]]:
     """Yield start, end, batches, and ms and elements of each node.
 
-    The first second's filling of buffers is excluded.
+    The work since the iterator began includes the first filling of buffers. It is used only if there are no two
+    readings with work between them.
     """
     rows = [one.read[i] for i in unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
     found = [(a, b, _between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]

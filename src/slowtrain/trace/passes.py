@@ -21,7 +21,10 @@ T = TypeVar("T")
 def chosen(
     readings: Mapping[int, Sequence[T]], number_of: Mapping[int, Hashable]
 ) -> tuple[dict[int, list[T]], dict[Hashable, float]]:
-    """Iterators from everywhere in the run with some of their readings; of each data set all iterators over those."""
+    """Return iterators from the whole run, each with some of its readings.
+
+    Also returns for each data set the number of its iterators divided by the number of those chosen.
+    """
     groups: dict[Hashable, list[int]] = {}
     for iterator in sorted(readings):
         groups.setdefault(number_of.get(iterator), []).append(iterator)

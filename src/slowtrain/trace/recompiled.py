@@ -86,7 +86,10 @@ def _first_of_its_size(size: Ints, at: int) -> bool:
 
 
 def _only_long_end(events: Sequence[Event], start_ms: Floats, block: Ints, long: Bools, at: int) -> bool:
-    """Whether it ends an epoch of ``fit``, no other epoch of the same model ends so, and a rest may be left."""
+    """Return whether the step ends an epoch of ``fit`` with a possible remainder.
+
+    It must be the only long epoch end of its model.
+    """
     fits = _fits(events)
     fit = next((e for e in fits if e.start_ms <= start_ms[at] <= e.end_ms), None)
     if fit is None or not _rest_possible(events, fit):
