@@ -184,7 +184,7 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
 def _of_programs(
     events: xplane.Events, told: Programs, kernels: tuple[tuple[str, ...], Ints], ops: tuple[str, ...], op: Ints
 ) -> tuple[tuple[str, ...], Ints]:
-    """Replace ops where XLA programs tell more, by the instruction that a kernel names or by the kernel's name."""
+    """Use the ops of XLA programs if they have more detail, by a kernel's instruction or by its name."""
     texts, code = kernels
     hlo, program = events.stats[names.HLO_OP], events.stats[names.PROGRAM_ID].filled(0).astype(np.int64)
     label = hlo.labels()

@@ -26,7 +26,7 @@ def computed_on(facts: Mapping[str, Any]) -> dict[str, str | None]:
 
 def source_sha256(facts: Mapping[str, Any]) -> str | None:
     """Return the SHA-256 of the script's text as it ran; None if the recording has no text."""
-    import hashlib  # for what was measured beside it alone: loading it takes a hundredth of an answer
+    import hashlib  # only for stored measurements: importing it takes a hundredth of an answer's time
 
     texts = [*(facts.get("sources") or {}).values()]
     return hashlib.sha256(str(texts[-1]).encode("utf-8", "surrogatepass")).hexdigest() if texts else None

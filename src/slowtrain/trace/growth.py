@@ -233,7 +233,7 @@ def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
     return rows[rows[:, 0] > 0]
 
 
-# -- in what growth is told
+# -- units of growth
 
 
 def unit(trace: Trace) -> Unit:

@@ -42,7 +42,7 @@ DERIVED_LINES = frozenset(
     {STEPS_LINE, MODULES_LINE, XLA_OPS_LINE, XLA_ASYNC_LINE, *OPS_LINES, *SCOPE_LINES, LAUNCH_LINE, SOURCE_LINE}
 )
 
-# ---- lines (threads) of the host plane; the part before "/", behind which stands the thread's id ----------------
+# ---- lines (threads) of the host plane; the part before "/", followed by the thread's id -------------------------
 
 # The process's name or the thread's; on macOS and Windows there may be the thread's id alone. [C V J T]
 PYTHON_THREAD = late(r"(?:i?python[\d.]*w?(?:\.exe)?|Python|main|MainThread)(?:/.*)?")
@@ -89,7 +89,7 @@ ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Pref
 ITERATOR_MADE = late(r"^EagerLocalExecute: MakeIterator$")  # Python starts to iterate a data set [C H]
 MAKE_ITERATOR = "MakeIterator::"  # + op type of a data set whose iteration starts, nested ones too [C 2.21]
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
-# Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart. [C]
+# Stages whose index counts elements or epochs; in others (Zip, Concatenate) it distinguishes inputs. [C]
 COUNTING_STAGE = late(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
 EPOCH_STAGE = late(r"Repeat\w{0,20}\[(\d{1,9})\]")
 MULTI_DEVICE = "MultiDeviceIterator"  # in op names: a device's data set that only copies from the one on the host [V]

@@ -329,7 +329,7 @@ def _common(scopes: set[str]) -> str:
 
 
 class _Frames:
-    """The stack of each op at the time it was traced, which tells where it was written."""
+    """The stack of each op at the time it was traced, which shows where it was written."""
 
     def __init__(self) -> None:
         self.files: list[str] = []

@@ -17,7 +17,7 @@ from slowtrain.trace.ordered import unique
 from slowtrain.values import dataclass
 
 LEAST = 4  # checkpoints that the script writes itself; of fewer hardly one can be left out
-# Relative to the training between them. A pass over the data of one epoch costs about a third of training on it (a forward
+# Relative to the training between them. A pass over an epoch's data costs about a third of training on it (a forward
 # pass, instead of a forward and a backward one). Checkpoints above that are frequent or large, below that stalls.
 SHARE = 1 / 3
 OFTEN = 0.1  # of a step; used if so many steps save that none is a stall

@@ -40,7 +40,7 @@ class Avoidable:
     ms: float
     avoidable_ms: float
     places: tuple[Place, ...]
-    spread: tuple[float, float] = (0.7, 1.1)  # range relative to ``avoidable_ms``, from models that were traced and built again
+    spread: tuple[float, float] = (0.7, 1.1)  # relative to ``avoidable_ms``, measured on models built again
     when: str = "before the first step"
     also: str = ""  # continues the sentence
     numbers: Mapping[str, float] = field(default_factory=dict)

@@ -135,7 +135,10 @@ def first_op_on_gpu_ms(trace: Trace) -> float:
 
 
 def _first_long_op(trace: Trace, samples: Spans, first: int) -> float:
-    """The first run of samples in one generated op function that is long enough for a context to be set up in it."""
+    """Return the ms of the first long run of samples in one generated op function.
+
+    It must be long enough to set up a context.
+    """
     each_ms = stands_for(trace, samples)
     at = first
     while at < len(samples):

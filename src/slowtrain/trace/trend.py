@@ -23,7 +23,7 @@ LEAST_IN_STRETCH = 10
 T_95 = {6: 2.447, 10: 2.228, 14: 2.145, 22: 2.074, 30: 2.042}
 T_SURE = {6: 5.959, 10: 4.587, 14: 4.140, 22: 3.792, 30: 3.646}
 HANGING = 0.9  # upper bound of the autocorrelation of neighbouring stretches
-LEAST_GROWTH = 0.1  # of the first steps' time, over the run; a tenth of a step can be told from errors
+LEAST_GROWTH = 0.1  # of the first steps' time, over the run; smaller growth is within the errors
 LATE = 0.25  # of the whole slope; the second half must have this much, or the growth has ended
 # Relative to the line's error. If one jump leaves less than this, the series jumped and does not grow; two must leave
 # less again by the same factor, because they also fit noise.
@@ -174,14 +174,14 @@ def _medians_of(values: Floats, inverse: Ints, count: int) -> Floats:
 
 
 def _few(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:
-    """Return at most so many points: medians of equal stretches."""
+    """Reduce to at most ``most`` points: medians of equal stretches."""
     if len(x) <= most:
         return x, y
     return medians(x, most), medians(y, most)
 
 
 def medians(values: Floats, stretches: int) -> Floats:
-    """Return the median of each of so many equal stretches."""
+    """Return the medians of this many equal stretches."""
     return np.array([halfway(part) for part in np.array_split(values, stretches)])
 
 

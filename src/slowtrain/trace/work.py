@@ -246,5 +246,5 @@ FLOPS_PER_MS = 2e7
 
 
 def arithmetic_ms(trace: Trace, multiply_adds: float) -> float:
-    """Return the time of a forward pass with so many multiply-adds on this processor, with both gradients."""
+    """Return the time of this number of multiply-adds of a forward pass on this processor, with both gradients."""
     return 6 * multiply_adds / (FLOPS_PER_MS * trace.cores)
