@@ -108,11 +108,10 @@ class Steps:
     undisturbed steps after warm-up, ``windowed`` those disturbed by a profiler window or a stop of the process.
     ``block`` numbers the unbroken stretches (usually epochs). ``size`` is samples per step, 0 if unknown.
 
-    In a long run most stretches are thinned (:mod:`slowtrain.trace.thinned`). Then the steps are those of the kept
-    stretches, and the exact long steps of the others. The latter are ``rare`` and not steady, because they would be
-    over-represented. Steps at the ``edge`` of a stretch are not steady either, because a part of them is missing:
-    next to a thinned stretch, and in an unbroken one whose last step ends with its call. ``whole`` describes all
-    steady steps of the run.
+    In a long run most stretches are thinned. Then the steps are those of the kept stretches, and the exact long steps
+    of the others. The latter are ``rare`` and not steady, because they would be over-represented. Steps at the
+    ``edge`` of a stretch are not steady either, because a part of them is missing: next to a thinned stretch, and in
+    an unbroken one whose last step ends with its call. ``whole`` describes all steady steps of the run.
     """
 
     source: str = ""

@@ -12,7 +12,7 @@ from slowtrain.trace import Trace, work
 from slowtrain.trace.ordered import quantile
 from slowtrain.values import dataclass
 
-FACT = "batch"  # see beside.KEPT
+FACT = "batch"  # key of the sidecar file
 # Bytes per ms from pageable memory to a device, including the driver's pinning or copying (6 GB/s on an H100).
 PAGED = 6e6
 LEAST_STEPS = 8  # steps that an epoch must keep; fewer are hardly training
@@ -70,7 +70,7 @@ def curve(trace: Trace) -> Curve | None:
 
 
 def of_data(trace: Trace, size: float) -> int | None:
-    """Return the largest batch with which the data gives ``LEAST_STEPS`` steps; None if its length is unknown.
+    """Return the largest batch with which an epoch keeps enough steps; None if the data's length is unknown.
 
     It is unknown if the data was no array and no epoch of its steps, of ``size`` samples, has ended.
     """
@@ -80,7 +80,7 @@ def of_data(trace: Trace, size: float) -> int | None:
 
 
 def told(trace: Trace, about: Mapping[str, Any]) -> Trace:
-    """Return the trace of a script with measured steps at other batch sizes, as :func:`curve` reads them."""
+    """Return the trace of a script whose steps were measured at other batch sizes."""
     found = replace(trace, facts={**trace.facts, FACT: about})
     return replace(found, signals=found.signals | frozenset(signals(found)))
 

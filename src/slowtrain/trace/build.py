@@ -166,7 +166,7 @@ def _of_machine(trace: Trace) -> Iterable[Signal]:
     if growth.devices(trace) or (trace.fact("devices", default=None) and not trace.on_accelerator):
         yield Signal.DEVICE_MEMORY  # without a device, no device memory can leak
     if isinstance(trace.fact("machine"), Mapping):
-        yield Signal.FACTS  # causes/judged.py says what they lack
+        yield Signal.FACTS  # the causes say which facts they lack
     if any(key.startswith("gpu_throttle_bits") for key in trace.samples) and trace.steps.steady.any():
         yield Signal.LOAD
     if any(key.startswith("gpu_pcie_generation") for key in trace.samples) and trace.steps.steady.any():

@@ -60,7 +60,7 @@ def met(data: Bytes, size: int, tag: int, first: int) -> tuple[int, float] | Non
 
 
 def _far(data: Bytes, size: int, pos: Ints) -> Ints:
-    """Skip ``HOPS`` fields."""
+    """Skip a fixed number of fields."""
     for _ in range(HOPS):
         pos = after(data, size, pos)
     return pos
@@ -136,7 +136,7 @@ def after(data: Bytes, size: int, pos: Ints) -> Ints:
 
 
 def _after_long(data: Bytes, size: int, pos: Ints) -> Ints:
-    """Same as :func:`after` for lengths of more than one byte; more than five bytes are malformed."""
+    """The same for lengths of more than one byte; more than five bytes are malformed."""
     length = np.zeros(len(pos), np.int64)
     more = np.ones(len(pos), dtype=bool)
     at = pos + 1

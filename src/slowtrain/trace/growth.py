@@ -35,7 +35,7 @@ CALLS = 5  # calls of fit, predict or evaluate on one line from which growth is 
 MOST_CALLS = 24
 HALF = 0.5  # per step; smaller rates are reported per thousand steps
 
-# One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
+# One-sided 99.5 % quantiles of Student's t by degrees of freedom, from ten degrees on.
 T995 = (3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92, 2.90, 2.88, 2.86, 2.85, 2.83, 2.82)
 
 BELOW_ZERO = 2.0**62  # TensorFlow's unsigned count of buffered bytes wraps below zero

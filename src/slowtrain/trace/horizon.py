@@ -40,7 +40,7 @@ class Horizon:
 
 
 def of(lines: Sequence[xplane.Line], most: int | None = None) -> Horizon | None:
-    """Return the horizon; None if all lines can be read, with ``most`` events (default: ``MOST_EVENTS``)."""
+    """Return the horizon; None if all lines can be read. ``most`` overrides the default number of events."""
     most = MOST_EVENTS if most is None else most
     if sum(line.size_bytes for line in lines) < most * LEAST_EVENT_BYTES:
         return None

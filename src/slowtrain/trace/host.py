@@ -171,7 +171,7 @@ def sample_ms(trace: Trace) -> float:
 
 
 def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:
-    """Return ms between two consecutive samples, both in ``places``, beyond what :func:`stands_for` counts.
+    """Return ms between two consecutive samples, both in ``places``, beyond what the samples stand for.
 
     Many short calls that release and retake the interpreter's lock can block the recorder's thread for seconds. If
     the next sample finds the same loop, nothing else of the script ran in between.

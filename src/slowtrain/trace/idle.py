@@ -82,7 +82,7 @@ _ORDER = (
 def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Intervals) -> Intervals:
     """Return the end of each gap after the next kernel was launched, if this process had no other work for the device.
 
-    If this takes longer than ``OTHER_PROCESS_MS``, another process used the device.
+    If this takes longer than a kernel usually needs to start, another process used the device.
     """
     start, end = gaps
     if not len(activities) or not len(start):

@@ -14,7 +14,7 @@ from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import among
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls, host_of
 
-# Calls of the driver or its runtime on a host thread. [V J], source marks as in names.py
+# Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
 _GPU_CALL = late(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
 MOST_NAMED = 8  # devices in one note
 _PERMIT = "not permitted: the driver's option NVreg_RestrictProfilingToAdminUsers=0 permits it, or run as root"

@@ -307,7 +307,10 @@ def _lanes(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str
 
 
 def _between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, until_ns: int) -> Ints:
-    """Return the spans of the chunks between two moments, up to ``MOST_SPANS``; chunks are in order."""
+    """Return the spans of the chunks between two moments, as many as are kept in memory at most.
+
+    Chunks are in order.
+    """
 
     def rows(at: int) -> Ints:
         (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (ids[at],)).fetchone()

@@ -1,7 +1,6 @@
 """Objects that make memory grow without a name in the script that leads to them: by type, and who creates them.
 
-Types were counted twice during the run, and allocations that were kept were recorded for a few steps
-(capture/objects.py).
+The recorder counted types twice during the run, and recorded kept allocations for a few steps.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _keras(recording: Recording) -> list[Candidate]:
             continue
         training = phase == "train"
         place = inside[0].place if inside else None
-        # Without a fit the training step was called by train_on_batch: see _on_batch.
+        # Without a fit the training step was called by train_on_batch, which is another candidate.
         if inside and len(mine):
             size = np.full(len(mine), _fit_size(inside[0]) * executions(inside[0]), dtype=np.int64)
             weight = 3.0 if training else 0.9

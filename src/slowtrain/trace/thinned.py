@@ -275,7 +275,7 @@ def joined(one: Hole, two: Hole) -> Hole:
 
 
 def _forget(spans: dict[int, Durations], turns: dict[int, Turns], lanes: dict[str, tuple[int, int]]) -> None:
-    """Count the rarest names beyond ``MOST_NAMES`` together, because a script may create any number of names."""
+    """Count the rarest names together if there are too many, because a script may create any number of names."""
     for name in sorted(spans, key=lambda n: -spans[n].count)[MOST_NAMES:]:
         gone = spans.pop(name)
         turns.pop(name, None)

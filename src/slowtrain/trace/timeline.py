@@ -1,8 +1,7 @@
 """What devices and host threads did in a profile, as columns; all later analyses of a profile use it.
 
-Read from an :class:`~slowtrain.trace.xplane.Space` line by line. Of the host only these are kept: spans that can
-explain a device's wait (``names.HOST_REASONS``), calls that started device work, and op executions if the host itself
-computes. All times are ms from the profile's first line.
+Read line by line. Of the host only these are kept: spans that can explain a device's wait, calls that started device
+work, and op executions if the host itself computes. All times are ms from the profile's first line.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def lines(space: xplane.Space) -> list[xplane.Line]:
 def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Timeline:
     """Read the timeline of a profile; each host keeps its own clock. Raises ``InputError`` for broken events.
 
-    Of a profile with more than ``most_events`` (default: ``horizon.MOST_EVENTS``) only the first part is read.
+    Of a profile with more than ``most_events`` events only the first part is read.
     """
     devices: list[Device] = []
     threads: list[Thread] = []

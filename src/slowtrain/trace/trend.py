@@ -297,7 +297,7 @@ def _fit(x: Floats, y: Floats) -> _Fit:
 
 
 def hanging(rest: Floats) -> float:
-    """Return the autocorrelation of residuals at lag 1, from 0 to ``HANGING``."""
+    """Return the autocorrelation of residuals at lag 1, from 0 to an upper bound below 1."""
     spread = float((rest**2).sum())
     common = float((rest[1:] * rest[:-1]).sum()) / spread if spread > 0 else 0.0
     # From few points after a fit, the estimate is too low by about (1 + 4 r) / n.

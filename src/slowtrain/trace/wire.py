@@ -1,7 +1,7 @@
 """Protobuf's wire format: single messages for a file's skeleton, a million messages at a time for its events.
 
-The beginning of a message depends on the lengths of all messages before it. ``Window.run`` finds the beginnings;
-``rounds`` then decodes field k of all messages at once. Errors are ``InputError``.
+The beginning of a message depends on the lengths of all messages before it. Therefore all beginnings are found first;
+then field k of all messages is decoded at once. Errors are ``InputError``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; re
 MAX_MESSAGE_FIELDS = 1_000  # of one event or stat; real ones hold less than fifty
 USUAL_MESSAGE_FIELDS = 64
 MAX_UNUSUAL_ROUNDS = 20_000  # rounds beyond the usual fields, in one file: a second of work
-MAX_EVENTS_HELD = 100_000_000  # of one file; less is read of real files, see horizon.py
+MAX_EVENTS_HELD = 100_000_000  # of one file; the reading horizon keeps real files below it
 TIME_LIMIT_PS = 1 << 62  # sums of two such times still fit 64 bits: 53 days
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) do not occur in XSpace

@@ -1,12 +1,11 @@
 """Profiles (``*.xplane.pb``, the XSpace of TensorFlow and JAX) as columns, without TensorFlow and protobuf.
 
-``read`` decodes only the skeleton: planes, tables of names, headers of lines. A line's events are decoded when
-``Line.events`` is called, field k of all events at a time, into NumPy columns; there is no Python object per event.
-Memory therefore depends on what is kept, not on the file, which is mapped and released page by page.
+Reading decodes only the skeleton: planes, tables of names, headers of lines. A line's events are decoded on request,
+field k of all events at a time, into NumPy columns, without a Python object per event. Memory therefore depends on
+what is kept, not on the file, which is mapped and released page by page.
 
-Time and memory are bounded for any input. The result is columns or one ``InputError``.
-
-The schema is tsl/profiler/protobuf/xplane.proto; unknown fields are skipped.
+Time and memory are bounded for any input. The result is columns or one ``InputError``. The schema is
+tsl/profiler/protobuf/xplane.proto; unknown fields are skipped.
 """
 
 from __future__ import annotations
