@@ -1,1 +1,1 @@
-"""What lies on the disk, by names and sizes alone: whether it is there is answered without NumPy."""
+"""Profiles and recordings on disk, found by names and sizes alone, without importing NumPy."""

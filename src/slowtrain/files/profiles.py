@@ -1,8 +1,8 @@
 """Finds profiles on disk: a file, a session's folder, a log folder, or a folder above several of them.
 
 TensorFlow, JAX and TensorBoard write ``LOGDIR/plugins/profile/SESSION/HOST.xplane.pb``, where SESSION is the local
-time (``2026_01_31_12_00_00``) or a name that the caller chose. Only names and sizes are looked at here; what a file
-holds, :mod:`slowtrain.trace.xplane` says.
+time (``2026_01_31_12_00_00``) or a name that the caller chose. Only names and sizes are used here; the xplane module
+reads the content.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slowtrain.figures import few
 from slowtrain.values import dataclass
 
 ENDINGS = (".xplane.pb", ".xplane.pb.gz")
-VIEWER = (".trace.json", ".trace.json.gz")  # the trace viewer's form, which holds less than a profile
+VIEWER = (".trace.json", ".trace.json.gz")  # the trace viewer's format, which contains less than a profile
 ALONE = ("trace.json", "trace.json.gz")  # the same, saved by hand
-MOST_ENTRIES = 100_000  # five seconds of looking; log folders with checkpoints hold some ten thousand
+MOST_ENTRIES = 100_000  # five seconds of search; log folders with checkpoints hold some ten thousand
 MOST_NAMED = 3  # folders in one note
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
 _CHUNK_BYTES = 1 << 20
@@ -34,31 +34,31 @@ class Session:
 
     name: str
     folder: Path
-    files: tuple[Path, ...]  # one a host
+    files: tuple[Path, ...]  # one per host
 
 
 @dataclass(frozen=True)
 class Found:
-    """The sessions, the newest first, and what of the folder was not looked at."""
+    """The sessions, the newest first, and notes of what was not searched."""
 
     sessions: tuple[Session, ...]
     notes: tuple[str, ...] = ()
 
 
 def find(path: Path) -> list[Session]:
-    """The sessions at or below ``path``, the newest first. Raises ``InputError`` where there are none."""
+    """Return the sessions at or below ``path``, the newest first. Raises ``InputError`` if there are none."""
     return list(search(path).sessions)
 
 
 def search(path: Path) -> Found:
-    """The sessions at or below ``path``, however deep. Raises ``InputError`` where there are none.
+    """Return the sessions at or below ``path``, at any depth. Raises ``InputError`` if there are none.
 
-    Links below ``path`` are not followed, and hidden folders not entered. Folders that hold a trace viewer's JSON and
-    no profile count where there is no profile at all.
+    Links below ``path`` are not followed, and hidden folders are skipped. Folders that hold only a trace viewer's
+    JSON count if there is no profile at all.
     """
     try:
         if path.is_file():
-            return Found((Session(path.name, path.parent, (path,)),))  # whatever its name; a reader will say what it is
+            return Found((Session(path.name, path.parent, (path,)),))  # with any name; the reader reports what it is
         if not path.is_dir():
             raise InputError(_no_folder(path))
     except OSError as error:
@@ -84,7 +84,7 @@ def search(path: Path) -> Found:
 
 
 def others(sessions: Iterable[Session]) -> str:
-    """That of several profiles the first is the newest, and which the others are."""
+    """Return a note that the first of several profiles is the newest, and which the others are."""
     newest, *older = sessions
     return f"the newest of {len(older) + 1} profiles, {newest.name}; --list shows the others ({_named(older)})"
 
@@ -94,7 +94,7 @@ def _named(sessions: Sequence[Session]) -> str:
 
 
 def _notes(seen: _Seen) -> Iterator[str]:
-    """What was not looked at."""
+    """Yield what was not searched."""
     if seen.cut_short:
         yield f"only the first {MOST_ENTRIES:,} files and folders were looked at: there may be newer profiles"
     if seen.kinds["link"]:
@@ -104,9 +104,9 @@ def _notes(seen: _Seen) -> Iterator[str]:
 
 
 def distinct(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, Path]]]:
-    """The files without byte-identical copies, and each copy dropped with the file that it equals.
+    """Return the files without identical copies, and each dropped copy with the file that it equals.
 
-    Two hosts never record the same bytes: such files are one host's, copied under two names.
+    Two hosts never record the same bytes. Such files are one host's file, copied under two names.
     """
     kept: list[Path] = []
     dropped: list[tuple[Path, Path]] = []
@@ -138,12 +138,12 @@ def _hash(file: Path) -> bytes:
 
 
 def _time(session: Session) -> float:
-    """Seconds since 1970: what the session's name says, since copying a folder changes the files' times; else those."""
+    """Return seconds since 1970, from the session's name (copying changes the files' times), else from its files."""
     if _TIME.fullmatch(session.name):
         try:
             return time.mktime(time.strptime(session.name, "%Y_%m_%d_%H_%M_%S"))
         except (ValueError, OverflowError):
-            pass  # the 42nd of a month is but a name
+            pass  # not a valid date: an ordinary name
     try:
         return max(file.stat().st_mtime for file in session.files)
     except OSError:
@@ -151,7 +151,7 @@ def _time(session: Session) -> float:
 
 
 def _one_a_host(folder: Path, names: Iterable[str], endings: tuple[str, ...] = ENDINGS) -> list[Path]:
-    """The profiles among these files; of a host's file and its gzipped copy the plain one."""
+    """Return the profiles among these files; of a host's file and its gzipped copy the plain one."""
     found: dict[str, str] = {}
     for name in sorted(names):  # HOST.xplane.pb before HOST.xplane.pb.gz
         if name.endswith(endings):
@@ -163,7 +163,7 @@ def _one_a_host(folder: Path, names: Iterable[str], endings: tuple[str, ...] = E
 
 
 class _Seen:
-    """What was met on the walk, to say it where no profile is found."""
+    """What was found during the search, for the message if there is no profile."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -183,7 +183,7 @@ class _Seen:
 
 
 def _folders(path: Path, seen: _Seen) -> Iterator[tuple[Path, list[str]]]:
-    """Folders with the names of their files, level by level."""
+    """Yield folders with the names of their files, level by level."""
     level = [path]
     while level:
         below: list[Path] = []
@@ -197,7 +197,7 @@ def _folders(path: Path, seen: _Seen) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _listed(folder: Path, seen: _Seen) -> tuple[list[str], list[str]]:
-    """The names of the files and of the folders in a folder, those that count."""
+    """Return the names of relevant files and folders in a folder."""
     files: list[str] = []
     folders: list[str] = []
     try:
@@ -234,7 +234,7 @@ def _no_folder(path: Path) -> str:
 
 
 def _nothing(seen: _Seen) -> str:
-    """Why a folder has no profile for us, the most telling find first."""
+    """Return why a folder has no usable profile, the most specific reason first."""
     if seen.unreadable is not None:
         return f"no profile (*.xplane.pb) was found, and {seen.unreadable} cannot be read; check its permissions"
     if not seen.entries:

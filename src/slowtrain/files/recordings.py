@@ -1,4 +1,4 @@
-"""A recording's folder: whether it is one, whether its run goes on, what its small files say."""
+"""A recording's folder: whether it is one, whether its run is in progress, and its small files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def is_recording(path: Path) -> bool:
 
 
 def require(*folders: Path) -> None:
-    """Raises ``InputError`` for the first that holds no recording."""
+    """Raise ``InputError`` for the first folder that holds no recording."""
     for folder in folders:
         if not is_recording(folder):
             raise InputError(_absent(folder))
 
 
 def require_begun(folder: Path) -> None:
-    """The same, but of a run that was only just started its recording may yet be made."""
+    """Same, but accept a run that has just started and has not created its recording yet."""
     if "end_ns" in (launch := launched(folder)) or not launch:
         require(folder)
 
@@ -40,7 +40,7 @@ def _absent(folder: Path) -> str:
 
 
 def launched(folder: Path) -> Mapping[str, Any]:
-    """What ``slowtrain run`` noted of the run it started; empty where there is nothing to read."""
+    """Return what ``slowtrain run`` noted about the run; empty if it cannot be read."""
     try:
         found = json.loads((folder / LAUNCH).read_text())
     except (OSError, ValueError, RecursionError):
@@ -49,18 +49,18 @@ def launched(folder: Path) -> Mapping[str, Any]:
 
 
 def goes_on(folder: Path) -> bool:
-    """Whether a folder holds a recording of a run that has not noted its end: it may have been killed, too."""
+    """Return whether a folder holds a recording without a noted end. Its run may also have been killed."""
     return is_recording(folder) and "end_ns" not in launched(folder)
 
 
 def ended(folder: Path) -> str:
-    """Why recording ended before the script did; empty where it did not."""
+    """Return why recording ended before the script did; empty if it did not."""
     said, file = _first_line(folder / ENDED), folder / ENDED
-    return said or ("its disk is full" if file.is_file() else "")  # which took the name of a file and not one line more
+    return said or ("its disk is full" if file.is_file() else "")  # a full disk can store a file's name, but no content
 
 
 def _first_line(path: Path) -> str:
-    """Of a file that says what went wrong; empty where there is none."""
+    """Return the first line of a file; empty if it does not exist."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(200).strip()

@@ -1,7 +1,7 @@
-"""A trace: what was measured, as NumPy columns, and the questions that causes ask of it.
+"""A trace: what was measured, as NumPy columns, and the questions that causes ask about it.
 
-All times are milliseconds from the start of the run. A trace knows which **signals** were
-really measured; what was not is absent, never zero.
+All times are milliseconds from the start of the run. A trace knows which **signals** were measured. What was not
+measured is absent, never zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bools = NDArray[np.bool_]
 Made = TypeVar("Made")
 Asked = ParamSpec("Asked")
 
-FEW_STEPS, FEW_STEPS_MS = 8, 500.0  # fewer steady steps than this say nothing, unless together they took so long
+FEW_STEPS, FEW_STEPS_MS = 8, 500.0  # fewer steady steps say nothing, unless they took this long together
 UNTOLD = 0.6  # of a step
 
 NO_FLOATS: Floats = np.zeros(0)
@@ -37,7 +37,7 @@ NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Name:
-    """What a span is called: ``detail`` holds its source place and whatever else the recorder knew."""
+    """The name of a span; ``detail`` holds its source place and what else the recorder knew."""
 
     lane: str
     text: str
@@ -50,13 +50,13 @@ class Name:
 
 
 def place_of(site: Sequence[Any] | None) -> Place | None:
-    """``[file, line]`` as a place, None for None."""
+    """Return ``[file, line]`` as a place, None for None."""
     return Place(str(site[0]), int(site[1])) if site and site[1] is not None else None
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of one lane in order of their start. ``name`` indexes ``Trace.names``; ``value`` depends on the lane."""
+    """Spans of one lane in order of start. ``name`` indexes ``Trace.names``; ``value`` depends on the lane."""
 
     start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
     end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
@@ -75,7 +75,7 @@ class Spans:
         return Spans(self.start_ms[keep], self.end_ms[keep], self.name[keep], self.thread[keep], self.value[keep])
 
     def between(self, start_ms: float, end_ms: float) -> Spans:
-        """Those that start in ``[start_ms, end_ms)``."""
+        """Return the spans that start in ``[start_ms, end_ms)``."""
         a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
         some = slice(int(a), int(max(a, b)))
         return Spans(self.start_ms[some], self.end_ms[some], self.name[some], self.thread[some], self.value[some])
@@ -83,7 +83,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Event:
-    """Something rare with its details."""
+    """A rare event with its details."""
 
     lane: str
     name: str
@@ -104,16 +104,14 @@ class Event:
 class Steps:
     """All steps of the run in order.
 
-    ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …);
-    ``steady`` marks those after warm-up that nothing disturbed, ``windowed`` those that a profiler window did, or a
-    stop of the process; ``block`` numbers the unbroken stretches (an epoch, usually); ``size`` is samples a step, 0
-    where unknown.
+    ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …). ``steady`` marks
+    undisturbed steps after warm-up, ``windowed`` those disturbed by a profiler window or a stop of the process.
+    ``block`` numbers the unbroken stretches (usually epochs). ``size`` is samples per step, 0 if unknown.
 
-    Of a long run most stretches are thinned (:mod:`slowtrain.trace.thinned`). Then the steps here are those of the
-    stretches that were kept, and the long ones of the others, every one of them exact: ``rare``, which are not steady
-    since there are too many of them here. Nor are the steps at the ``edge`` of a stretch, of which a part is missing:
-    of a thinned one, and of an unbroken one whose last step ends with its call. ``whole`` tells of all steady steps of
-    the run.
+    In a long run most stretches are thinned. Then the steps are those of the kept stretches, and the exact long steps
+    of the others. The latter are ``rare`` and not steady, because they would be over-represented. Steps at the
+    ``edge`` of a stretch are not steady either, because a part of them is missing: next to a thinned stretch, and in
+    an unbroken one whose last step ends with its call. ``whole`` describes all steady steps of the run.
     """
 
     source: str = ""
@@ -139,17 +137,20 @@ class Steps:
 
     @property
     def number(self) -> Ints:
-        """Which step of the run each one is, from 0."""
+        """The number of each step in the run, from 0."""
         return np.arange(len(self), dtype=np.int64) if self.numbers is None else self.numbers
 
     @property
     def steady_ms(self) -> Floats:
-        """Of a thinned run a uniform sample: for sums over the run see ``count``, ``total_ms``, ``quantile_ms``."""
+        """Steady step times; in a thinned run a uniform sample.
+
+        See ``count``, ``total_ms``, ``quantile_ms`` for totals.
+        """
         return self.ms[self.steady]
 
     @property
     def mean_ms(self) -> float:
-        """Mean steady step of the run: what attribution adds up to."""
+        """Mean steady step of the run, the total of the attribution."""
         if self.whole is not None and self.whole.count:
             return self.whole.total_ms / self.whole.count
         steady = self.steady_ms
@@ -157,34 +158,34 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """Steady steps of the run, those included of which only a summary is left."""
+        """Number of steady steps of the run, including thinned ones."""
         return int(self.steady.sum()) if self.whole is None else self.whole.count
 
     @property
     def total_ms(self) -> float:
-        """Time of all of them."""
+        """Total time of these steps."""
         return float(self.steady_ms.sum()) if self.whole is None else self.whole.total_ms
 
     @property
     def warm(self) -> int:
-        """Steps of the warm-up."""
-        # Windows count as warm-up no more than as steady: they are steps that were disturbed on purpose.
+        """Number of warm-up steps."""
+        # Steps in windows are neither warm-up nor steady, because they were disturbed on purpose.
         early = ~self.told & ~self.windowed
         return int((early if self.edge is None else early & ~self.edge).sum())
 
     @property
     def told(self) -> Bools:
-        """The steady ones, and the long ones of thinned stretches: every long step of the run is among them."""
+        """The steady steps, and the long ones of thinned stretches: it includes every long step of the run."""
         return self.steady if self.rare is None else self.steady | self.rare
 
     def quantile_ms(self, share: float) -> float:
-        """Of all steady steps of the run; NaN without any."""
+        """Return a quantile of all steady steps of the run; NaN without any."""
         if self.whole is not None:
             return self.whole.quantile_ms(share)
         return float(quantile(self.steady_ms, share)) if self.steady.any() else float("nan")
 
     def mean_of(self, column: Floats) -> float:
-        """Mean over the steady steps of a column that is part of the step's time; the parts add up to ``mean_ms``."""
+        """Return the mean of a column over the steady steps. Columns that add up to the step have means that add up."""
         if self.whole is None:
             return float(column[self.steady].mean()) if self.steady.any() else 0.0
         return float(self.whole.weight @ column)
@@ -192,7 +193,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Line:
-    """What a line of the user's cost, self time, measured by tracing lines. ``per`` names the unit."""
+    """The self time of a user's line, measured by tracing lines. Ms and visits are per step or call."""
 
     place: Place
     ms: float
@@ -204,9 +205,9 @@ class Line:
 class Kernels:
     """Op executions inside the deep windows, per step.
 
-    ``ms`` is op time summed over threads, ``busy_ms`` their union; ``by_type`` and ``by_name`` give
-    ``(ms, count)`` a step. ``wait_ms`` is the time in the iterator's op, ``eager_ms`` that of
-    kernels which Python started one by one (``eager_ops`` of them). All in ms a step; ``bars`` is one step drawn.
+    ``ms`` is op time summed over threads, ``busy_ms`` is their union. ``by_type`` and ``by_name`` give ``(ms,
+    count)`` per step. ``wait_ms`` is the time in the iterator's op, ``eager_ms`` that of kernels which Python started
+    one by one (``eager_ops`` of them). All times are ms per step; ``bars`` is one step drawn.
     """
 
     steps: int
@@ -221,15 +222,15 @@ class Kernels:
     eager_ms: float = 0.0
     function_ms: float = 0.0
     bars: tuple[Bar, ...] = ()
-    eager_work_ms: float = 0.0  # of eager_ms what exceeds the usual op, most of which compute next to nothing
-    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # in the input pipeline's threads
-    peers_ms: float = 0.0  # in which ops wait for other processes of the training, and none computes
-    input_calls: float | None = None  # of functions, in these threads a step; None: not told
+    eager_work_ms: float = 0.0  # part of eager_ms beyond the usual op, most of which compute almost nothing
+    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # ops in the input pipeline's threads
+    peers_ms: float = 0.0  # ops wait for other training processes, and none computes
+    input_calls: float | None = None  # function calls per step in these threads; None: unknown
 
 
 @dataclass(frozen=True)
 class Producer:
-    """A Python function that makes input: where it is written, what it costs a step, its hot lines."""
+    """A Python function that makes input: its place, its cost per step, its costliest lines."""
 
     kind: str
     qualname: str
@@ -262,7 +263,10 @@ class Trace:
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
-        """What ``make`` gives of this trace, which never changes: several causes ask the same of millions of steps."""
+        """Return the cached result of ``make(self, ...)``.
+
+        Several causes need the same result for millions of steps.
+        """
         key = (make, asked, tuple(named.items()))
         if key not in self._made:
             self._made[key] = make(self, *asked, **named)
@@ -275,9 +279,9 @@ class Trace:
 
     @property
     def enough(self) -> bool:
-        """Whether the steady steps carry a statement: many, or fewer that took long together.
+        """Whether the steady steps are sufficient: many, or fewer that took long together.
 
-        Of somebody's profile there is no more than it holds: it is answered, and how little it was is said.
+        A profile is always sufficient with one step, because it cannot have more; a note says how few there are.
         """
         steady = self.steps.steady_ms
         if self.facts.get("profile"):
@@ -289,7 +293,7 @@ class Trace:
         return self.run.total_ms
 
     def mean(self, category: Category) -> float:
-        """Mean ms of a category in a steady step."""
+        """Return the mean ms of a category in a steady step."""
         return self._means.get(category, 0.0)
 
     @cached_property
@@ -307,7 +311,7 @@ class Trace:
 
     @property
     def untold(self) -> bool:
-        """Whether most of a step is what nothing told apart: a whole epoch in one function, without a window."""
+        """Whether most of a step is not divided, for example a whole epoch in one function, without a window."""
         return self.share(Category.UNATTRIBUTED) > UNTOLD
 
     def lane(self, name: str) -> Spans:
@@ -325,12 +329,12 @@ class Trace:
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
-        """The pipeline that feeds the steps: of those that were consumed, the one with most elements."""
+        """The pipeline that feeds the steps: of the consumed ones that with the most batches."""
         fed = [p for p in self.pipelines if p.batches]
         return max(fed, key=lambda p: p.batches) if fed else (self.pipelines[-1] if self.pipelines else None)
 
     def fact(self, *path: str, default: Any = None) -> Any:
-        """``fact("machine", "cores")``: a nested fact, or ``default``."""
+        """Return a nested fact, for example ``fact("machine", "cores")``, or ``default``."""
         value: Any = self.facts
         for key in path:
             if not isinstance(value, Mapping) or key not in value:
@@ -340,17 +344,17 @@ class Trace:
 
     @property
     def cores(self) -> float:
-        """Processors that this process may use: affinity and cgroup quota considered."""
+        """Processors that this process may use, considering affinity and the cgroup's quota."""
         return float(self.fact("usable_cores", default=1) or 1)
 
     @property
     def eager(self) -> bool:
-        """Whether the step runs op by op from Python."""
+        """Whether Python runs the step op by op."""
         return bool(self.fact("eager_step", default=False))
 
     @property
     def on_jax(self) -> bool:
-        """Whether JAX computes, by itself or behind Keras."""
+        """Whether JAX computes, by itself or as Keras' backend."""
         return bool(self.fact("jax")) or self.fact("keras", "backend") == "jax"
 
     @property

@@ -1,4 +1,4 @@
-"""What an accelerator did in the steps of a profile or of a recording's window."""
+"""What an accelerator did in the steps of a profile or of a recording's profiler window."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class ProfiledSteps:
-    """Steps of a recording's window: their mean length, and for what the device waited in them, in ms a step.
+    """Steps of a recording's profiler window: mean length, and idle time by reason in ms per step.
 
-    The profiler makes the host's part of them longer than that of other steps.
+    The profiler makes the host's part of these steps longer than in other steps.
     """
 
     steps: int
@@ -25,12 +25,12 @@ class ProfiledSteps:
 
 @dataclass(frozen=True)
 class Device:
-    """What an accelerator did in the steps of a profile, in ms a step.
+    """What an accelerator did in the steps of a profile, in ms per step.
 
-    ``kernel_ms`` sums over streams, ``busy_ms`` is their union; ``by_kernel`` and ``by_op`` give ``(ms, count)``;
-    ``idle`` the idle ms by reason, ``gaps`` the longest ones. ``precision`` is kernel ms by number format, as far as
-    names tell, ``matrix_ms`` that of matrix products and convolutions, ``tensor_core_ms`` the part of it on
-    tensor cores; ``places`` the user's lines of some of the ops.
+    ``kernel_ms`` is summed over streams, ``busy_ms`` is their union. ``by_kernel`` and ``by_op`` give ``(ms,
+    count)``. ``idle`` is idle ms by reason, ``gaps`` are the longest idle gaps. ``precision`` is kernel ms by number
+    format, as far as kernel names show it. ``matrix_ms`` is the same for matrix products and convolutions,
+    ``tensor_core_ms`` the part of it on tensor cores. ``places`` are the user's lines of some ops.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Device:
     precision: Mapping[str, float] = field(default_factory=dict)
     matrix_ms: Mapping[str, float] = field(default_factory=dict)
     tensor_core_ms: float = 0.0
-    launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
-    queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
+    launch_delay_us: float | None = None  # median delay from the host's call to the kernel's start
+    queued_share: float | None = None  # kernels whose call returned before the previous kernel ended
     places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
-    # Of a recording: then ``step_ms`` and ``idle`` are of the steps outside the window.
+    # Set for a recording. Then ``step_ms`` and ``idle`` describe the steps outside the profiler window.
     profiled: ProfiledSteps | None = None
-    buffered_kernels: float = 0.0  # in command buffers: launched one by one only under the profiler
+    buffered_kernels: float = 0.0  # in command buffers, which are launched one by one only under the profiler
 
     @property
     def idle_ms(self) -> float:
@@ -63,11 +63,11 @@ class Device:
 
     @property
     def launches(self) -> float:
-        """Calls a step that start kernels without the profiler, under which XLA's command buffers are off."""
+        """Calls per step that start kernels without the profiler, which turns XLA's command buffers off."""
         return self.kernels - self.buffered_kernels + min(self.buffered_kernels, 1.0)
 
     def profiled_idle(self, reason: str) -> tuple[float, float]:
-        """Ms of a profiled step in which the device waited for this reason, and the length of that step."""
+        """Return the idle ms of a profiled step for this reason, and the length of that step."""
         if self.profiled is not None:
             return self.profiled.idle.get(reason, 0.0), self.profiled.step_ms
         return self.idle.get(reason, 0.0), self.step_ms

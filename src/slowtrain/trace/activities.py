@@ -15,7 +15,7 @@ from slowtrain.values import dataclass
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
 KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
-_COPY_KINDS = {"hd": H2D, "dh": D2H}  # from and to; the rest never leaves its side
+_COPY_KINDS = {"hd": H2D, "dh": D2H}  # from and to; all other copies stay on one side
 UNTOLD, PAGEABLE, PINNED = range(3)
 _MEMORIES = {"pageable": PAGEABLE, "pinned": PINNED}
 Programs: TypeAlias = Mapping[int, Mapping[str, programs.Op]]
@@ -27,7 +27,8 @@ NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 class Activities:
     """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none).
 
-    Of copies only: ``bytes``, and ``memory``, the host's end of each: pageable, pinned or untold.
+    ``bytes`` and ``memory`` are set for copies only; ``memory`` is the kind of the host memory: pageable, pinned or
+    unknown.
     """
 
     start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
@@ -39,7 +40,7 @@ class Activities:
     correlation: Ints = field(default_factory=lambda: NO_INTS)  # 0: none
     bytes: Floats = field(default_factory=lambda: NO_FLOATS)
     texts: tuple[str, ...] = ()
-    memory: Ints = field(default_factory=lambda: NO_INTS)  # empty: untold of all
+    memory: Ints = field(default_factory=lambda: NO_INTS)  # empty: unknown for all
 
     def __len__(self) -> int:
         return len(self.start_ms)
@@ -69,18 +70,18 @@ class Activities:
         return self.where(np.isin(self.kind, kinds))
 
     def busy(self, *kinds: int) -> intervals.Intervals:
-        """When anything of these kinds ran, on whichever stream."""
+        """Return when anything of these kinds ran, on any stream."""
         if _constant(self.kind):
             return intervals.union(self.start_ms, self.end_ms) if self.kind[0] in kinds else intervals.EMPTY
         mine = np.flatnonzero(np.isin(self.kind, kinds))
         return intervals.union(self.start_ms[mine], self.end_ms[mine])
 
 
-# Most columns of a processor's ops hold one number all through: one that takes no room stands for them.
+# Most columns of a processor's ops hold one repeated number: a broadcast array stores it without memory.
 
 
 def constant(value: float, count: int) -> Any:
-    """A column of ``count`` times the same number."""
+    """Return a column of ``count`` times the same number, as a broadcast array."""
     return np.broadcast_to(np.asarray(value), count)
 
 
@@ -99,7 +100,7 @@ def _together(columns: list[Any]) -> Any:
 
 
 def different(ids: Ints) -> tuple[Ints, Codes]:
-    """The different numbers in order, and for each its place among them: as ``np.unique``, but quick."""
+    """Return the distinct numbers in order, and each one's code; a faster ``np.unique`` with inverse."""
     most = int(ids.max(initial=0))
     if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
         found, code = np.unique(ids, return_inverse=True)
@@ -110,6 +111,7 @@ def different(ids: Ints) -> tuple[Ints, Codes]:
 
 
 def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of events, and each event's code into them."""
     different, code = np.unique(ids, return_inverse=True)
     return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
 
@@ -117,7 +119,7 @@ def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
 def of_line(
     plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None, told: Programs | None = None
 ) -> Activities | None:
-    """``told``: what the ops of XLA's programs compute, by program and name."""
+    """Return the device work of a line, None if it has none. ``told``: the ops of XLA programs by program and name."""
     wanted = [names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP]
     events = line.events([*wanted, names.PROGRAM_ID] if told else wanted, before_ps=until_ps)
     if not len(events) or events.occurrences is not None:
@@ -146,7 +148,7 @@ def of_line(
 
 
 def activity_kind(name: str) -> int:
-    """What a device activity is, by its name."""
+    """Return the kind of a device activity by its name."""
     copy = names.COPY.search(name)
     if copy:
         kind = (copy["kind"] or "").lower()
@@ -157,10 +159,13 @@ def activity_kind(name: str) -> int:
 
 
 def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints]:
-    """The framework's op behind each activity ("scope/dense/MatMul:MatMul#shape=…"), by the first source that tells."""
+    """Return the framework's op of each activity, from the first source that has it.
+
+    Ops are text such as "scope/dense/MatMul:MatMul#shape=…".
+    """
     result = np.full(len(events), -1, dtype=np.int64)
     texts: list[str] = []
-    # An annotation with shapes says more than the op's name, which newer profiles give too.
+    # An annotation with shapes contains more than the op's name, which newer profiles also have.
     sources = ((names.ANNOTATION, True), (names.TF_OP, False), (names.ANNOTATION, False), (names.HLO_OP, False))
     for stat, shaped in sources:
         found = events.stats[stat]
@@ -179,12 +184,12 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
 def _of_programs(
     events: xplane.Events, told: Programs, kernels: tuple[tuple[str, ...], Ints], ops: tuple[str, ...], op: Ints
 ) -> tuple[tuple[str, ...], Ints]:
-    """The same where XLA's programs tell more: by the instruction that a kernel names, else by its own name."""
+    """Use the ops of XLA programs if they have more detail, by a kernel's instruction or by its name."""
     texts, code = kernels
     hlo, program = events.stats[names.HLO_OP], events.stats[names.PROGRAM_ID].filled(0).astype(np.int64)
     label = hlo.labels()
     numbers, of_program = different(program)
-    # One number for all three, so that each combination is looked at once.
+    # One number for all three, so that each combination is looked up once.
     rows, which = different((of_program.astype(np.int64) * (len(hlo.texts) + 1) + label + 1) * len(texts) + code)
     found = np.full(len(rows), -1, dtype=np.int64)
     added: dict[str, int] = {}
@@ -205,7 +210,7 @@ def _of_programs(
 
 
 def _copied(details: Stat) -> tuple[Floats, Ints]:
-    """Bytes of each copy, and what memory of the host it reads or writes."""
+    """Return the bytes of each copy, and the kind of the host memory that it reads or writes."""
     size = [float(m[1]) if (m := names.COPY_BYTES.search(t)) else 0.0 for t in details.texts]
     memory = [_MEMORIES[m[1]] if (m := names.HOST_MEMORY.search(t)) else UNTOLD for t in details.texts]
     label = details.labels()
@@ -213,7 +218,7 @@ def _copied(details: Stat) -> tuple[Floats, Ints]:
 
 
 def joined(parts: list[Activities]) -> Activities:
-    """All of them, in order of their start."""
+    """Return all parts as one, in order of their start."""
     if not parts:
         return Activities()
     texts: list[str] = []

@@ -1,8 +1,8 @@
-"""Steps of a device that is behind its host: the host has called the next ones while this one is still computed.
+"""Steps of a device that is behind its host, which has already called the next steps.
 
-JAX returns from a call as soon as the work is queued, TensorFlow from a function's asynchronous ops: what the host
-marks as a step of 0.4 ms may be 97 ms of the device's. Then a step lasts from the first kernel that was launched in
-it to the first of the next.
+JAX returns from a call as soon as the work is queued, and TensorFlow from a function's asynchronous ops. A step of
+0.4 ms on the host can be 97 ms on the device. A step then lasts from the first kernel that was launched in it to the
+first kernel of the next step.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Timeline, calls
 
-BEHIND = 0.1  # of what steps launched, computed outside the step that launched it: below it the host's marks will do
-WHOLE = 0.9  # of the usual number of kernels: a last step with fewer was cut off by the end of the profile
-TURN = 0.7  # of the usual time: a last step with less lacks what the device waits for before the next one
+BEHIND = 0.1  # of the work computed outside the step that launched it; below this the host's steps are used
+WHOLE = 0.9  # of the usual number of kernels; a last step with fewer was cut off
+TURN = 0.7  # of the usual time; a shorter last step lacks the wait before the next one
 
 
 def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
-    """``found``, which the host's spans tell, or the same steps as ``device`` took them where it was behind."""
+    """Return the host's steps, or the same steps as ``device`` took them if it was behind."""
     work = device.activities.of(KERNEL, COLLECTIVE)
     if device.kind == "CPU" or found.by_device or not len(work) or not len(found):
         return found
     threads = [t for t in whole.threads if t.host == device.host]
     _, called, _ = calls(threads, work.correlation)
-    # What was launched between two steps belongs to the one before: its callbacks, its metrics.
+    # Work launched between two steps belongs to the previous one: its callbacks, its metrics.
     at = intervals.before(found.start_ms, called, "right") - 1
     mine = (at >= 0) & (called < found.end_ms[-1])
     work, at = work.where(mine), at[mine]
@@ -41,7 +41,7 @@ def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
     count = np.bincount(at, minlength=len(found))
     began = np.full(len(found), np.inf)
     np.minimum.at(began, at, work.start_ms)
-    # The device takes steps in the order in which they were called; one without a kernel is part of the one before.
+    # The device takes steps in the order of their calls; a step without a kernel is part of the previous one.
     taken = np.flatnonzero(count)
     last = taken[-1]
     if len(taken) > 1 and count[last] < WHOLE * float(halfway(count[taken])):

@@ -1,8 +1,8 @@
-"""Where a steady step goes, and where the whole run goes. Both add up by construction.
+"""Where a steady step goes, and where the whole run goes. The parts always add up.
 
-On the main thread the innermost span owns the moment. What a function call does inside
-(waiting for the iterator, computing, overhead) Python cannot see: it is divided by what the
-consumer's gaps and the deep windows measured, and stays ``unattributed`` where they did not.
+On the main thread the innermost span owns the moment. What a function call does inside (waiting for the iterator,
+computing, overhead) is not visible from Python. It is divided by what the consumer's gaps and the deep windows
+measured, and is ``unattributed`` without them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 from slowtrain.values import dataclass
 
-# The category of a lane's self time on the main thread, where no device's timeline divides it. "function" is divided
+# The category of a lane's self time on the main thread, without a device's timeline. "function" is divided
 # further.
 LANES = {
     **division.OWN_LANES,
@@ -42,14 +42,14 @@ LANES = {
     "sync": Category.UNATTRIBUTED,
 }
 
-HOLES = 6  # phases known of thinned stretches, too: launch, end, stops, compilations, windows, validation
+HOLES = 6  # first phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured).
+    """What is known of the time inside function calls: ``wait_ms`` per step for input (None: not measured).
 
-    ``window``: a step of the window, divided by what an accelerator did; None where the processor computes.
+    ``window``: a step of the window, divided by what an accelerator did; None if the processor computes.
     """
 
     wait_ms: float | None
@@ -59,7 +59,7 @@ class Inside:
 
 
 def _main_spans(recording: Recording) -> Iterator[tuple[str, Spans]]:
-    """Spans of each lane on the main thread. What no line of the script reads back, Keras' own loop reads."""
+    """Yield each lane's spans on the main thread. Readbacks without a line of the script are Keras' own."""
     for lane, spans in recording.lanes.items():
         if lane not in LANES:
             continue
@@ -72,7 +72,7 @@ def _main_spans(recording: Recording) -> Iterator[tuple[str, Spans]]:
 
 
 def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
-    """Self time of each lane on the main thread, in ms for each step; ``python`` is what no span covers."""
+    """Return each lane's self time on the main thread in ms for each step; ``python`` is time without spans."""
     parts = [(lane, s) for lane, s in _main_spans(recording) if len(s)]
     result = {lane: np.zeros(len(steps)) for lane, _ in parts}
     if parts and len(steps):
@@ -94,14 +94,14 @@ def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
 
 
 def noted(recording: Recording) -> dict[str, Intervals]:
-    """When the main thread waited for a batch, handed one over or was in a callback, by the reason that it gives."""
+    """Return when the main thread waited for a batch, copied one, or ran a callback, by reason."""
 
     def of(*lanes: str) -> Intervals:
         spans = [s.where(s.thread == recording.main) for lane in lanes if (s := recording.lanes.get(lane)) is not None]
         start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in spans)]) for at in ("start_ms", "end_ms"))
         return intervals.union(start, end)
 
-    feeding = of("feed")  # within the wait for a batch, where Keras hands it over itself
+    feeding = of("feed")  # inside the wait for a batch if Keras copies it
     asking = intervals.subtract(of("next", "iterator"), feeding)
     found = {"input": asking, "convert": feeding, "callback": of("callback")}
     return {reason: spans for reason, spans in found.items() if len(spans[0])}
@@ -110,13 +110,13 @@ def noted(recording: Recording) -> dict[str, Intervals]:
 def on_accelerator(
     recording: Recording, steps: Steps, window: division.WindowDivision, wait_ms: float | None, *, eager: bool
 ) -> division.Unprofiled:
-    """The division of steps whose ops an accelerator computes; its columns add up to each step."""
+    """Divide steps whose ops an accelerator computes; the columns add up to each step."""
     lanes: dict[division.Lane, Floats] = {}
     for lane, column in by_lane(recording, steps).items():
         group = lane_group(lane, eager=eager)
         lanes[group] = lanes.get(group, np.zeros(len(steps))) + column
     calls = lanes.get(None, np.zeros(len(steps)))
-    at_work_ms = sum(window.device.get(None, {}).values())  # also in a call that compiles
+    at_work_ms = sum(window.device.get(None, {}).values())  # also during a call that compiles
     first = np.minimum(_first_calls(recording, steps, calls), np.maximum(calls - at_work_ms, 0.0))
     lanes[None] = calls - first
     compiling = bool(first[steps.steady].any())
@@ -127,14 +127,14 @@ def on_accelerator(
 
 
 def lane_group(lane: str, *, eager: bool) -> division.Lane:
-    """What a lane of the main thread is; None for calls of the framework, to which Python between eager ops belongs."""
+    """Return the group of a lane; None for framework calls, which in eager steps include the Python between ops."""
     if lane == "python":
         return None if eager else Category.PYTHON
     return division.OWN_LANES.get(lane)
 
 
 def main_lanes(recording: Recording, start: Floats, end: Floats, *, eager: bool) -> dict[division.Lane, Intervals]:
-    """When the main thread was in which lane between these moments; the innermost span owns the moment."""
+    """Return when the main thread was in each lane between these moments; the innermost span owns a moment."""
     low, high = float(start[0]), float(end[-1])
     rows: list[tuple[float, float, division.Lane]] = []
     for lane, spans in _main_spans(recording):
@@ -148,14 +148,14 @@ def main_lanes(recording: Recording, start: Floats, end: Floats, *, eager: bool)
 
 
 def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Category, Floats]:
-    """Ms of each category for each step, where the processor computes; they add up to the step."""
+    """Return ms of each category for each step that the processor computes; they add up to the step."""
     lanes = by_lane(recording, steps)
     found = {c: np.zeros(len(steps)) for c in Category}
     for lane, column in lanes.items():
         if lane not in ("function", "sync", "python"):
             found[LANES[lane]] += column
     found[Category.PYTHON] += lanes["python"]
-    # Whoever waits for the device waits for what calls have started.
+    # A wait for the device is a wait for what calls have started.
     calls = lanes.get("function", np.zeros(len(steps))) + lanes.get("sync", np.zeros(len(steps)))
     first = _first_calls(recording, steps, calls)
     found[Category.COMPILE] += first
@@ -167,7 +167,7 @@ def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Categ
 
 
 def _first_calls(recording: Recording, steps: Steps, calls: Floats) -> Floats:
-    """In steps that traced, the part of the calls beyond a usual call: graph optimisation, first execution."""
+    """Return the part of calls beyond a usual call in steps that traced: graph optimisation, first execution."""
     traces = np.sort(np.array([e.start_ms for e in recording.events if e.lane == "trace"]))
     traced = np.searchsorted(traces, steps.end_ms) > np.searchsorted(traces, steps.start_ms)
     if not traced.any():
@@ -177,7 +177,7 @@ def _first_calls(recording: Recording, steps: Steps, calls: Floats) -> Floats:
 
 
 def _windowed_call_ms(recording: Recording, steps: Steps, calls: Floats) -> float | None:
-    """Mean ms of function calls in the steps under the profiler; None without such steps."""
+    """Return the mean ms of function calls in steps under the profiler; None without such steps."""
     inside = np.zeros(len(steps), dtype=bool)
     for event in recording.events:
         if event.lane == "window" and event.name == "profile":
@@ -190,7 +190,7 @@ def _divide(
 ) -> None:
     kernels, total = inside.kernels, float(calls[steps.steady].mean()) if steps.steady.any() else 0.0
     wait = min(inside.wait_ms or 0.0, total)
-    # The wait varies from step to step with the length of the call; its mean is what was measured.
+    # The mean wait was measured; in a step it varies with the length of the call.
     floor = np.minimum(calls, max(total - wait, 0.0))
     waits = calls - floor
     if waits.sum() > 0 and steps.steady.any():
@@ -201,8 +201,8 @@ def _divide(
     if kernels is None or kernels.busy_ms + kernels.peers_ms <= 0:
         found[Category.UNATTRIBUTED] += rest
         return
-    # A window inflates overhead more than computing, so that the share, not the time, is carried over:
-    # of what the windowed steps' own calls took, not of their steps, in which Python has a part.
+    # A window inflates overhead more than computation. Therefore the share is carried over, not the time,
+    # relative to the windowed steps' calls, not to the steps, which include Python.
     inside_ms = (kernels.step_ms if windowed_ms is None else windowed_ms) - kernels.wait_ms
     known = kernels.busy_ms + kernels.peers_ms
     shares = {Category.DEVICE: kernels.busy_ms, Category.COLLECTIVE_WAIT: kernels.peers_ms}
@@ -212,7 +212,7 @@ def _divide(
 
 
 def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels | None) -> None:
-    """Eager ops run on the main thread between Python: computing is what the window's kernels took."""
+    """Divide eager steps, whose ops run on the main thread; computation is what the window's kernels took."""
     pool = calls + found[Category.PYTHON] + found[Category.DISPATCH]
     if kernels is None:
         found[Category.UNATTRIBUTED] += calls
@@ -224,7 +224,7 @@ def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels
 
 
 def _settled(found: dict[Category, Floats], steps: Steps) -> dict[Category, Floats]:
-    """Scales away rounding and overlaps, so that the columns add up to each step."""
+    """Scale away rounding and overlaps, so that the columns add up to each step."""
     total = sum(found.values(), np.zeros(len(steps)))
     scale = np.divide(steps.ms, total, out=np.ones(len(steps)), where=total > 0)
     for column in found.values():
@@ -234,7 +234,7 @@ def _settled(found: dict[Category, Floats], steps: Steps) -> dict[Category, Floa
 
 
 def mean(found: Mapping[Category, Floats], steps: Steps) -> Attribution:
-    """The mean steady step by category, largest first."""
+    """Return the mean steady step by category, largest first."""
     total = steps.mean_ms
     parts = [(str(c), steps.mean_of(col)) for c, col in found.items()]
     return Attribution(total, tuple(_part(n, ms, total) for n, ms in sorted(parts, key=lambda p: -p[1]) if ms > 0))
@@ -245,7 +245,7 @@ def _part(name: str, ms: float, total: float) -> Part:
 
 
 def phases(recording: Recording, steps: Steps) -> Attribution:
-    """Where the run goes: each moment to the first phase in this order that claims it."""
+    """Return where the run goes: each moment to the first phase in this order that claims it."""
     end = recording.end_ms
     begun = (recording.facts.get("child", {}).get("begun_ns", 0) - int(recording.launch.get("start_ns") or 0)) / 1e6
     script_end = recording.facts.get("end_ns")
@@ -258,15 +258,15 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
         (Phase.END, _one(stop, end)),
         (Phase.STOPPED, stopped.stretches(recording.events)),
-        (Phase.COMPILE, recompiled.stretches(recording, steps)),  # also in a step under the profiler
+        (Phase.COMPILE, recompiled.stretches(recording, steps)),  # also in steps under the profiler
         (Phase.WINDOW, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
         (Phase.VALIDATION, _of(nested)),
         (Phase.STEPS, _steady(steps)),
         (Phase.COMPILE, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
-        (Phase.CHECKPOINT, _spans(lanes.get("save"))),  # also one that a callback writes at an epoch's end
+        (Phase.CHECKPOINT, _spans(lanes.get("save"))),  # also one that a callback writes at the end of an epoch
         (Phase.IMPORT, _spans(lanes.get("import"))),
-        (Phase.PREDICT, _of(single)),  # where such a call is the step, it was claimed above
+        (Phase.PREDICT, _of(single)),  # a call that is the step was claimed above
         (Phase.CALLBACK, _spans(lanes.get("callback"))),
         (Phase.BUILD, _spans(lanes.get("build"))),
         (Phase.COMPILE, _spans(lanes.get("trace"))),
@@ -288,7 +288,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
 
 
 def _steady(steps: Steps) -> intervals.Intervals:
-    """The time of steady steps; at the edges of thinned stretches, too, where steps are cut short."""
+    """Return the time of steady steps, including the cut steps at the edges of thinned stretches."""
     counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
     return intervals.union(steps.start_ms[counted], steps.end_ms[counted])
 
@@ -308,7 +308,7 @@ def _spans(spans: Spans | None) -> intervals.Intervals:
 
 
 def lane_ms(recording: Recording, lane: str, steps: Steps) -> tuple[Ints, Floats]:
-    """Names of a lane's spans inside steady steps with the ms a step of each, costliest first (all threads)."""
+    """Return names of a lane's spans in steady steps with ms per step, costliest first (all threads)."""
     spans = recording.lanes.get(lane)
     count = int(steps.steady.sum())
     if spans is None or not count:

@@ -1,4 +1,4 @@
-"""What ``slowtrain batch`` measured of the same script, kept beside a recording: steps at other batch sizes."""
+"""What ``slowtrain batch`` measured of the same script, stored next to a recording: steps at other batch sizes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from slowtrain.trace import Trace, work
 from slowtrain.trace.ordered import quantile
 from slowtrain.values import dataclass
 
-FACT = "batch"  # see beside.KEPT
-# Bytes a millisecond from ordinary memory to a device: the driver locks or copies them first (an H100 took 6 GB/s).
+FACT = "batch"  # key of the sidecar file
+# Bytes per ms from pageable memory to a device, including the driver's pinning or copying (6 GB/s on an H100).
 PAGED = 6e6
-LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
-START_MS = 0.01  # the most that a kernel's start takes, of its own time: those that do nothing take 1 to 5 µs
+LEAST_STEPS = 8  # steps that an epoch must keep; fewer are hardly training
+START_MS = 0.01  # upper bound of a kernel's start-up within its own time; empty kernels take 1 to 5 µs
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Milliseconds of a step by batch size, ascending, and the knee where it was found."""
+    """Milliseconds per step by batch size, ascending, and the knee if it was found."""
 
     ms: Mapping[int, float]
     knee: int | None
@@ -29,7 +29,10 @@ class Curve:
     memory: Mapping[int, int]
 
     def ms_at(self, batch: float) -> float:
-        """Between two measured batches on a straight line; beyond them as the nearest two have it."""
+        """Return the time at a batch size.
+
+        Linear between measured ones, and extrapolated from the nearest two outside them.
+        """
         known = sorted(self.ms)
         if len(known) == 1:
             return self.ms[known[0]]
@@ -46,14 +49,14 @@ def signals(trace: Trace) -> Iterator[Signal]:
 
 
 def curve(trace: Trace) -> Curve | None:
-    """None where nothing was measured, or what was kept does not fit together."""
+    """Return the curve; None if nothing was measured, or the stored data is inconsistent."""
     about = trace.fact(FACT)
     if not isinstance(about, Mapping):
         return None
     try:
         points = [(int(p["batch"]), float(p["step_ms"]), p.get("peak_bytes")) for p in about["points"]]
         knee, limit = about.get("knee"), about.get("limit_batch")
-        alone = len(points) == 1 and limit is not None and int(limit) < 2 * points[0][0]  # nothing larger fits
+        alone = len(points) == 1 and limit is not None and int(limit) < 2 * points[0][0]  # no larger batch fits
         if (len(points) < 2 and not alone) or not all(b > 0 and math.isfinite(ms) and ms > 0 for b, ms, _ in points):
             return None
         return Curve(
@@ -67,9 +70,9 @@ def curve(trace: Trace) -> Curve | None:
 
 
 def of_data(trace: Trace, size: float) -> int | None:
-    """The largest batch of which the data gives ``LEAST_STEPS`` steps; None where nobody knows how long it is.
+    """Return the largest batch with which an epoch keeps enough steps; None if the data's length is unknown.
 
-    That is where it was no array and no epoch of its steps, of ``size`` samples, has come to its end.
+    It is unknown if the data was no array and no epoch of its steps, of ``size`` samples, has ended.
     """
     ended = trace.steps.block.max(initial=0) > 0
     rows = work.samples(trace) or (work.epoch(trace, size) if ended else None)
@@ -77,16 +80,16 @@ def of_data(trace: Trace, size: float) -> int | None:
 
 
 def told(trace: Trace, about: Mapping[str, Any]) -> Trace:
-    """The trace of a script whose steps were measured at other batch sizes, as :func:`curve` reads them."""
+    """Return the trace of a script whose steps were measured at other batch sizes."""
     found = replace(trace, facts={**trace.facts, FACT: about})
     return replace(found, signals=found.signals | frozenset(signals(found)))
 
 
 def following_ms(trace: Trace) -> float | None:
-    """Of a step on an accelerator what follows its batch; None where no window saw the device.
+    """Return the part of a step on an accelerator that depends on its batch; None without a window of the device.
 
-    That is what kernels take beyond their start, those of the optimizer aside, and making and copying the batch. The
-    rest is calls from the host, which a larger batch does not lengthen.
+    This is kernel time beyond their start-up, without the optimizer, and making and copying the batch. The rest is
+    calls from the host, which a larger batch does not lengthen.
     """
     device, kernels = trace.device, trace.kernels
     if not trace.on_accelerator or device is None or kernels is None or not kernels.by_name or not device.kernels:
@@ -97,5 +100,5 @@ def following_ms(trace: Trace) -> float | None:
     computing = trace.mean(Category.DEVICE) * over / (sum(o.ms for o in ops) or 1.0)
     copied = device.copies.get("h2d")
     copying = min(copied.bytes / PAGED, trace.mean(Category.FEED)) if copied is not None else 0.0
-    # Python of the loop's own may well go through the batch: nobody counted its turns.
+    # Python of the user's loop may iterate over the batch, so that all of it is counted.
     return computing + copying + trace.mean(Category.INPUT) + trace.mean(Category.PYTHON)

@@ -1,10 +1,10 @@
 """Steps of a recording whose device is behind its host.
 
-A framework that only starts its steps (JAX) lets the host run ahead: its own turns say how fast it starts them, and the
-wait for all of them stands at the end of an epoch. The recorder notes when all that was started was done (lane
-``sync``), as does a loop of the user's own that asks for a value, or for all there is. Where the host had to wait
-there, the steps before it were the device's: with as long for each as lets the last end when it did, none begins before
-it was started, nor before the one before it was done.
+A framework that only starts its steps (JAX) lets the host run ahead. Its own iterations show how fast it starts
+steps, and the wait for all of them comes at the end of an epoch. The recorder notes when everything started was
+finished (lane ``sync``), as does a user's loop that requests a value. If the host had to wait there, the steps before
+it are given the device's time: equal lengths such that the last step ends with the wait, none begins before it was
+started, and none before the previous one ended.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from slowtrain.trace.steps import touching_windows
 from slowtrain.values import dataclass
 
 LEAST_STEPS = 3
-AHEAD = 1.8  # steps of the device's that were not done when the last was started: with fewer the host sets the pace
-SLOWER = 1.1  # times the host's own turn: a device that is no slower is behind only where its queue is full
-QUEUED = 8.0  # steps in a queue that is full (JAX's holds 32); less may be a hiccup at an epoch's end
-MOST = 0.5  # of the steady steps: then the reader is told what a step is here
+AHEAD = 1.8  # device steps unfinished when the last was started; with fewer the host limits the speed
+SLOWER = 1.1  # times the host's own iteration; a device that is not slower is behind only if its queue is full
+QUEUED = 8.0  # steps in a full queue (JAX's holds 32); fewer may be a delay at an epoch's end
+MOST = 0.5  # of the steady steps; with more a note explains what a step is
 NOTE = (
     "the host runs ahead of the device: a step here is what the device takes for one, whatever the host does meanwhile"
 )
@@ -33,21 +33,21 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Behind:
-    """Steps with the device's own for those in which it was behind; ``device_ms`` of each, 0 for all others."""
+    """The steps, and ``device_ms`` of each step in which the device was behind, 0 for all others."""
 
     steps: Steps
     device_ms: Floats
 
     @property
     def known(self) -> bool:
-        """Whether most steps are the device's."""
+        """Whether most steady steps have the device's time."""
         steady = self.steps.steady
         return bool((self.device_ms[steady] > 0).sum() > MOST * steady.sum())
 
     def divided(self, columns: Mapping[Category, Floats], busy_ms: float | None) -> dict[Category, Floats]:
-        """What the host did counts only for as long as the device had nothing to do.
+        """Limit the host's time to the time in which the device had nothing to do.
 
-        In those steps it worked all the time, in the others for ``busy_ms``, where that is known.
+        In steps with the device's time the device worked all the time, in the others for ``busy_ms``, if known.
         """
         mine = self.device_ms > 0
         if not mine.any() and busy_ms is None:
@@ -66,7 +66,7 @@ class Behind:
 
 
 def find(recording: Recording, steps: Steps) -> Behind:
-    """``steps`` as they are where the host never waited, or a part of the recording was thinned."""
+    """Return ``steps`` unchanged if the host never waited, or a part of the recording was thinned."""
     start, end, device = steps.start_ms.copy(), steps.end_ms.copy(), np.zeros(len(steps))
     for rows, started, done_ms in _stretches(recording, steps):
         each, queued_ms = pace(started, done_ms), done_ms - float(started[-1])
@@ -89,9 +89,9 @@ def find(recording: Recording, steps: Steps) -> Behind:
 
 
 def busy_ms(recording: Recording, steps: Steps, ran: Kernels | None) -> float | None:
-    """What a processor computed in each step of the window, where calls only start it; None where they wait for it.
+    """Return what a processor computed per step in the window, if calls only start it; None if calls wait for it.
 
-    It counts where the loop is the user's own: NumPy waits in there, which nobody sees.
+    Only for loops of the user's own, in which waits inside NumPy are not recorded.
     """
     if not _on_jax(recording):
         return None
@@ -109,12 +109,12 @@ def _on_jax(recording: Recording) -> bool:
 
 
 def pace(started: Floats, done_ms: float) -> float:
-    """The device's time for one of the steps started at these moments, of which the last was done at ``done_ms``."""
+    """Return the device's time per step, for steps started at these moments of which the last ended at ``done_ms``."""
     return float(((done_ms - started) / np.arange(len(started), 0, -1)).min())
 
 
 def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Floats, float]]:
-    """Steps of one epoch before a wait for the device: which, when each had been started, when all were done."""
+    """Yield steps of one epoch before a wait for the device: rows, when each was started, when all were done."""
     by_hand = _by_hand(steps)
     calls = recording.lanes.get("function" if by_hand else "step")
     if calls is None or recording.holes or len(steps) < LEAST_STEPS:
@@ -130,15 +130,15 @@ def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Float
         rows = rows[steps.block[rows] == steps.block[rows[-1]]] if len(rows) else rows
         if len(rows) < LEAST_STEPS:
             continue
-        # Else the device may have been done long before anybody asked.
+        # After a short wait the device may have finished long before.
         if end_ms - start_ms >= float(halfway(np.diff(steps.start_ms[rows]))):
             yield rows, started[rows], float(end_ms)
 
 
 def _waits(recording: Recording, steps: Steps, by_hand: bool) -> tuple[Floats, Floats]:
-    """When the host waited for all that was started: in a loop by hand also where it read a value that was not there.
+    """Return when the host waited for everything started; in a user's loop also when it read a value not yet ready.
 
-    What is read in every step, in a part of it, says nothing of a queue.
+    Reads in every step say nothing about a queue.
     """
     lanes, found = recording.lanes, []
     if "sync" in lanes:

@@ -1,4 +1,4 @@
-"""What stands beside a recording: how its run ended and what was heard of it, and what was measured later."""
+"""Facts next to a recording: how its run ended, what its output said, and what was measured later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_BYTES = 4 << 20
 
 
 def computed_on(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    """Kind and name of the device that took a recording's steps: an accelerator where there is one."""
+    """Return kind and name of the device that took a recording's steps: an accelerator if there is one."""
     kinds = [str(d.get("kind")) for d in facts.get("devices") or ()]
     kind = next((k for k in kinds if k != "CPU"), kinds[0] if kinds else None)
     machine = facts.get("machine") or {}
@@ -25,15 +25,18 @@ def computed_on(facts: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def source_sha256(facts: Mapping[str, Any]) -> str | None:
-    """Of the script's text as it ran; None where the recording has none."""
-    import hashlib  # for what was measured beside it alone: loading it takes a hundredth of an answer
+    """Return the SHA-256 of the script's text as it ran; None if the recording has no text."""
+    import hashlib  # only for stored measurements: importing it takes a hundredth of an answer's time
 
     texts = [*(facts.get("sources") or {}).values()]
     return hashlib.sha256(str(texts[-1]).encode("utf-8", "surrogatepass")).hexdigest() if texts else None
 
 
 def measured(folder: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """By fact; what is absent or cannot be read is left out, and with a note what is not of this script and device."""
+    """Return later measurements by fact.
+
+    Missing or unreadable ones are left out. A note names those that belong to another script or device.
+    """
     found: dict[str, Any] = {}
     notes = []
     for fact, name in KEPT.items():
@@ -52,7 +55,7 @@ def measured(folder: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _other(told: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """What a measurement is of, where that is not this recording's script or device; empty where nothing tells so."""
+    """Return what a measurement belongs to, if not to this recording's script and device; else empty."""
     source, own = told.get("source_sha256"), source_sha256(facts)
     if source and own and source != own:
         return "another script, or of another text of this one"
@@ -66,15 +69,15 @@ def _other(told: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """What either does not tell, as the name of a CPU in a container may be, tells nothing."""
+    """Return whether two devices may be equal. An unknown value, such as a CPU's name in a container, matches any."""
     return all(one.get(k) == other.get(k) or None in (one.get(k), other.get(k)) for k in ("kind", "name"))
 
 
 def signals(trace: Trace) -> Iterator[Signal]:
-    """What of it is known."""
+    """Yield what is known from these facts."""
     if trace.fact("launch", "exit_code") is not None:
         yield Signal.ENDING
-    # Where there is no device, its memory is not short.
+    # Without a device, its memory cannot be short.
     if trace.fact("launch", "heard") or (trace.fact("devices", default=None) and not trace.on_accelerator):
         yield Signal.ALLOCATOR
     if trace.fact("crossover", default=None):

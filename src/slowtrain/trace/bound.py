@@ -13,25 +13,25 @@ HOST_CATEGORIES = (
 )  # fmt: skip
 GROUPS: Mapping[VerdictKind, tuple[Category, ...]] = {
     VerdictKind.INPUT: (Category.INPUT,),
-    # What other processes and devices have not sent yet: from one of them nobody can tell the exchange from the wait
+    # Waits for data from other processes and devices. One process cannot separate the exchange from the wait
     # for a slower one (docs/decisions/2026-11-27-waiting-for-other-processes.md).
     VerdictKind.TRANSFER: (Category.FEED, Category.READBACK, Category.COLLECTIVE, Category.COLLECTIVE_WAIT),
     VerdictKind.HOST: HOST_CATEGORIES,
-    VerdictKind.COMPUTE: (Category.DEVICE,),  # last: of two equal parts the other can be cured
+    VerdictKind.COMPUTE: (Category.DEVICE,),  # last, because the other of two equal parts can be cured
 }
-# Of the host's part of a step: with less dispatch, something else of the host holds it up as well.
+# Share of dispatch in the host's part of a step; with less, other host work also limits it.
 LAUNCH_SHARE = 2 / 3
-# On a processor, which does both: of the time in ops beside the overhead of running them, so much is their price.
+# On a processor: ratio of op time to overhead above which the overhead counts as the cost of the ops.
 OVERHEAD_OF_OPS = 0.5
 
 
 def overhead_of_ops(trace: Trace) -> bool:
-    """Whether the framework's overhead is the price of the ops: a processor, which does both, mostly computes."""
+    """Return whether the framework's overhead counts as the cost of the ops: a processor that mostly computes."""
     return not trace.on_accelerator and trace.mean(Category.DEVICE) > OVERHEAD_OF_OPS * trace.mean(Category.DISPATCH)
 
 
 def by_group(trace: Trace) -> dict[VerdictKind, float]:
-    """Ms of a step by what it would be bound by. On a processor the overhead of ops counts as their computing."""
+    """Return ms of a step by verdict. On a processor the overhead of ops counts as their computation."""
     spent = {kind: sum(map(trace.mean, categories)) for kind, categories in GROUPS.items()}
     dispatch = trace.mean(Category.DISPATCH)
     if overhead_of_ops(trace):
@@ -41,9 +41,9 @@ def by_group(trace: Trace) -> dict[VerdictKind, float]:
 
 
 def largest_group(trace: Trace) -> tuple[VerdictKind, float]:
-    """The group with most ms of a step; ``insufficient-data`` where more of it is unattributed.
+    """Return the group with most ms of a step; ``insufficient-data`` if more of it is unattributed.
 
-    So it is where one step is all that there is, and more than that lies behind it: each step may have it.
+    The same if there is only one step and more time follows it, because every step may have that time.
     """
     spent = by_group(trace)
     kind = max(spent, key=lambda k: spent[k])
@@ -55,10 +55,10 @@ def largest_group(trace: Trace) -> tuple[VerdictKind, float]:
 
 
 def behind_ms(trace: Trace) -> float:
-    """Ms behind the only step of a profile that its mark holds too, though no call of the training reaches there."""
+    """Return ms after a profile's only step that its mark includes, although no training call reaches there."""
     return float(trace.fact("behind", "ms", default=0.0))
 
 
 def launches(trace: Trace, host_ms: float) -> bool:
-    """Whether most of the host's part of a step is starting ops."""
+    """Return whether most of the host's part of a step is starting ops."""
     return not trace.eager and trace.mean(Category.DISPATCH) >= LAUNCH_SHARE * host_ms

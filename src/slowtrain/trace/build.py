@@ -1,4 +1,4 @@
-"""From a recording to a trace: finds the steps, divides them, joins pipelines, windows and lines to them."""
+"""Builds a trace from a recording: finds the steps, divides them, joins pipelines, windows and lines to them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from slowtrain.trace import (
 from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
 
-LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
-USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
-# Of a window that shows nothing of the GPU: the host's ops only start its work, and are no computing.
+LITTLE_SUBNORMAL = 0.001  # of all numbers; below this the recorder does not measure their cost
+USEFUL_STACKS = 5  # samples of the main thread; fewer say nothing
+# For a window without the GPU's timeline: the host's ops only start its work, and do not compute.
 HOST_OPS_UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("busy_ms", "ms", "count", "eager_ms", "eager_work_ms"), 0.0), "by_type": {}, "by_name": {},
 }  # fmt: skip
@@ -51,17 +51,17 @@ Deep = tuple[Kernels | None, Device | None, division.WindowDivision | None]
 
 
 def load(folder: Path) -> Trace:
-    """The trace of a recording's folder. Raises ``InputError``."""
+    """Load the trace of a recording's folder. Raises ``InputError``."""
     raw = recording.read(folder)
     try:
         facts = {**raw.facts, **beside.measured(folder, raw.facts)}
         return build(replace(raw, facts=torn.noted(folder, raw.events, facts)))
-    except recording.WRONG as error:  # it could be read, but what it says does not fit together
+    except recording.WRONG as error:  # readable, but inconsistent
         raise recording.damaged(folder, error) from error
 
 
 def build(raw: Recording, seen: Deep | None = None) -> Trace:
-    """``seen``: what windows of the run showed, where it is known already (else they are read)."""
+    """Build the trace. ``seen``: content of the run's windows, if it is known already (else they are read)."""
     late = behind.find(raw, steps.find(raw))
     found = late.steps
     batches = _batches(raw, found)
@@ -112,7 +112,7 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.PHASES
     yield from beside.signals(trace)
     if trace.lanes:
-        # The patches that write these were in place: no span is then a finding, not a gap.
+        # The patches that record these were active, so that a missing span means that nothing happened.
         yield from (
             Signal.CALLS,
             Signal.CALLBACKS,
@@ -137,7 +137,7 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.READS
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
-    # A share without its cost says nothing, unless it is next to none.
+    # A share without its cost says nothing, unless it is almost zero.
     if trace.fact("subnormal_cost") or 0 <= float(trace.fact("subnormals", "share", default=-1)) < LITTLE_SUBNORMAL:
         yield Signal.SUBNORMALS
     yield from _of_machine(trace)
@@ -154,19 +154,19 @@ def _of_steps(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
 
 
 def _of_loss(trace: Trace) -> Iterable[Signal]:
-    """Where steps gave a loss back, or Keras told one for an epoch. Older recordings do not say whether they did."""
+    """Yield LOSS if steps returned a loss, or Keras reported one for an epoch. Older recordings do not say."""
     if trace.fact("loss_seen", default=True) or any(e.data.get("logs") for e in trace.events_of("epoch")):
         yield Signal.LOSS
 
 
 def _of_machine(trace: Trace) -> Iterable[Signal]:
-    """What is known of the computer and of its memory over the run."""
+    """Yield what is known of the computer, and of its memory over the run."""
     if growth.slope(trace, *growth.anonymous(trace)) is not None:
         yield Signal.MEMORY
     if growth.devices(trace) or (trace.fact("devices", default=None) and not trace.on_accelerator):
-        yield Signal.DEVICE_MEMORY  # where there is no device, none can leak
+        yield Signal.DEVICE_MEMORY  # without a device, no device memory can leak
     if isinstance(trace.fact("machine"), Mapping):
-        yield Signal.FACTS  # what they lack, causes/judged.py says
+        yield Signal.FACTS  # the causes say which facts they lack
     if any(key.startswith("gpu_throttle_bits") for key in trace.samples) and trace.steps.steady.any():
         yield Signal.LOAD
     if any(key.startswith("gpu_pcie_generation") for key in trace.samples) and trace.steps.steady.any():
@@ -174,7 +174,7 @@ def _of_machine(trace: Trace) -> Iterable[Signal]:
 
 
 def is_eager(raw: Recording, found: Steps) -> bool:
-    """Whether gradients are taken in Python during the steps."""
+    """Return whether gradients are taken in Python during the steps."""
     spans = raw.lanes.get("gradient")
     if spans is None or not len(found):
         return False
@@ -183,7 +183,7 @@ def is_eager(raw: Recording, found: Steps) -> bool:
 
 
 def _usable_cores(facts: Mapping[str, Any]) -> float:
-    """The least of what affinity and a container's quota leave, as they stood while steps were taken."""
+    """Return the smaller of affinity and container quota, as measured during the steps."""
     cpu = (facts.get("machine") or {}).get("cpu") or {}
     given = [float(c) for c in (cpu.get("usable_cores"), facts.get("affinity_cores")) if c]
     return min(given, default=1.0)
@@ -193,7 +193,7 @@ def _usable_cores(facts: Mapping[str, Any]) -> float:
 
 
 def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
-    """The profiler's windows with the steps inside each."""
+    """Return the profiler's windows with the steps inside each."""
     windows = []
     for event, _, file in torn.windows(raw.folder, raw.events):
         if file is None:
@@ -207,7 +207,7 @@ def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
 
 
 def deep_windows(raw: Recording, found: Steps, *, eager: bool) -> Deep:
-    """What ran in the window with most steps; on an accelerator its own timeline says what computed, and when."""
+    """Return the content of the window with the most steps; on an accelerator from its own timeline."""
     windows = _windows(raw, found)
     deep = kernels.read(windows)
     most = max(windows, key=lambda w: len(w.start_ms), default=None)
@@ -217,14 +217,14 @@ def deep_windows(raw: Recording, found: Steps, *, eager: bool) -> Deep:
         unseen = most is not None and deep is not None and profiled.unseen_gpu(most)
         return replace(deep, **HOST_OPS_UNKNOWN) if unseen and deep is not None else deep, None, None
     onto = {name: getattr(seen.ops, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
-    # What ops started from Python compute is among the device's kernels: no time of their own.
+    # Ops started from Python compute in the device's kernels, so that they have no time of their own.
     return replace(deep, **onto, eager_ms=0.0, eager_work_ms=0.0), seen.device, seen.window
 
 
 def _divided(
     raw: Recording, late: behind.Behind, inside: attribution.Inside, device: Device | None
 ) -> tuple[dict[Category, Floats], Device | None]:
-    """Ms of each category for each step; and the device with the waits of these steps in place of the window's."""
+    """Return ms of each category for each step, and the device with these steps' waits instead of the window's."""
     found = late.steps
     if not len(found):
         return {}, device
@@ -248,7 +248,7 @@ def _planned(
     made: tuple[Producer, ...],
     cores: float,
 ) -> list[pipeline.Pipeline]:
-    """Where no pipeline was counted, the first one that was iterated, as it was written."""
+    """If no pipeline has counters, give the first iterated one the nodes as written."""
     used = [e.data.get("pipeline") for e in raw.events if e.lane == "iterator"]
     if any(p.nodes for p in fed) or not used or not len(found):
         return fed
@@ -261,7 +261,7 @@ def _planned(
 
 
 def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: Kernels | None) -> float | None:
-    """What a step waits for input inside its function call; 0 where the batch is fetched in Python (lane ``next``)."""
+    """Return the wait for input inside the function call per step; 0 if Python fetches the batch (lane ``next``)."""
     asked = raw.lanes.get("next")
     if asked is not None and len(found) and len(asked) >= 0.5 * len(found):
         return 0.0
@@ -272,7 +272,7 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
         longest = max(inside, key=lambda p: p.batches)
         steady = found.steady_ms
         usual = float(steady[steady <= consumed.FAR * halfway(steady)].mean())
-        # Very long steps fill a buffer at the start of an epoch, or waited for what the consumer was not busy with.
+        # Very long steps fill a buffer at the start of an epoch, or waited while the consumer was not busy.
         rare, busy = found.mean_ms - usual, 0.0 if longest.wrote("Shuffle") else longest.far_gap_ms
         waited = max(rare - busy, 0.0) if busy is not None else 0.0
         return max(usual - (longest.gap_ms or 0.0), 0.0) + waited
@@ -282,13 +282,13 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
 
 
 def _batches(raw: Recording, found: Steps) -> int:
-    """Batches that a step trains on."""
+    """Return the number of batches that a step trains on."""
     fits = [e for e in raw.events if e.lane == "loop" and e.name == "fit"]
     return max(map(steps.executions, fits), default=1) if found.source == "fit" else 1
 
 
 def _sized(found: Steps, fed: list[pipeline.Pipeline], batches: int) -> Steps:
-    """Samples a step from the pipeline's own batch, where the calls did not tell."""
+    """Take samples per step from the pipeline's batch if the calls did not give it."""
     if not len(found) or (found.size > 0).any():
         return found
     for one in sorted(fed, key=lambda p: -p.batches):
@@ -296,7 +296,7 @@ def _sized(found: Steps, fed: list[pipeline.Pipeline], batches: int) -> Steps:
             size = node.detail.get("batch_size")
             if size and int(size) > 0:
                 return replace(found, size=np.full(len(found), int(size) * batches, dtype=np.int64))
-    # Keras takes what a data set gives for a batch, whoever made it one.
+    # Keras treats each element of a data set as a batch, however it was made.
     for one in (p for p in fed if p.keras and p.batches and p.written and found.source == "fit"):
         shapes = [e.get("shape") for e in one.written[-1].detail.get("element") or ()]
         rows = {s[0] for s in shapes if s}
@@ -326,7 +326,7 @@ def _producers(raw: Recording, found: Steps) -> tuple[Producer, ...]:
 
 
 def _lines(rows: list[Any], per: float) -> tuple[Line, ...]:
-    """``(file, line, ns, visits)`` rows summed by line, costliest first; ms and visits per call or step."""
+    """Sum ``(file, line, ns, visits)`` rows by line, costliest first; ms and visits per call or step."""
     spent: dict[tuple[str, int], list[float]] = {}
     for file, line, ns, visits in rows:
         row = spent.setdefault((file, int(line)), [0.0, 0.0])
@@ -344,7 +344,7 @@ def _loop_lines(raw: Recording) -> tuple[Line, ...]:
 
 
 def _stacks(raw: Recording) -> tuple[Line, ...]:
-    """The main thread's samples outside fit and steps, by line: where the user's own Python spends the run."""
+    """Return the main thread's samples outside fit and steps, by line: where the user's Python spends the run."""
     spans = raw.lanes.get("stack")
     if spans is None or len(spans) < USEFUL_STACKS:
         return ()

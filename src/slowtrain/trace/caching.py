@@ -1,4 +1,4 @@
-"""Caches of data sets: those that nobody reads, and those that keep too little."""
+"""Caches of data sets: unused ones, and ones that keep too little."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from slowtrain.trace.pipeline import Node, Pipeline, Written
 from slowtrain.values import dataclass
 
 LEAST_ANEW = 3
-INFINITE, UNKNOWN = -1, -2  # lengths that tf.data gives
+INFINITE, UNKNOWN = -1, -2  # tf.data's values for an infinite and an unknown length
 FILES = ("TFRecord", "TextLine", "FixedLengthRecord")
-CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # a function of the script
+CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # stages that call a function of the script
 WHOLE = CALLING | frozenset("Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split())
-SAME = WHOLE | frozenset("Slices Range Zip Concatenate Take".split())  # as are elements, in their order, in every pass
-READ_TO_THE_END = WHOLE | {"Shuffle", "Repeat"}  # of what stands in front, in each pass
+SAME = WHOLE | frozenset("Slices Range Zip Concatenate Take".split())  # give the same elements in order in every pass
+READ_TO_THE_END = WHOLE | {"Shuffle", "Repeat"}  # stages that read their input to its end in each pass
 JOINING = ("Zip", "Concatenate")
 LEAST_MS = 0.05
-OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
-WORK = 0.3  # of a node's time in ops that compute
-CHANGING = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose answer may be another later
+OPENING = 0.5  # of the time up to a node; with more, opening files is the cost
+WORK = 0.3  # of a node's time in computing ops
+CHANGING = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose result may change later
 
 
 def passes(trace: Trace, pipe: Pipeline) -> int:
-    """Passes over the data: those that began, or, where the recording ended within the first, those `fit` was to make.
+    """Return passes over the data: those that began, or those that `fit` would have made.
 
-    That end is told by the data set's own length, in batches; a `fit` that counts its steps passes over no data set. Of
-    one that repeats itself it is told by the length of what is repeated.
+    The latter is used if the recording ended within the first pass. This is known from the data set's length in
+    batches; for a repeated data set from the length of its input. A `fit` that counts its steps makes no passes.
     """
     length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
     made = turns(pipe)
@@ -39,26 +39,26 @@ def passes(trace: Trace, pipe: Pipeline) -> int:
 
 
 def asked_beyond(trace: Trace) -> bool:
-    """Whether ``fit`` learns by an empty iterator where a data set of unknown length ends, and then goes on.
+    """Return whether ``fit`` finds the end of a data set of unknown length by an empty iterator, and then continues.
 
-    That call of the train step raises, and counts as a step of the optimizer for all that (Keras 3.15), on which its
-    rate hangs. A data set that knows its length is not asked beyond its end.
+    That call of the train step raises, but still counts as an optimizer step (Keras 3.15), which affects its learning
+    rate schedule. A data set of known length is not read beyond its end.
     """
     return any(epochs != 1 for epochs in _asked(trace))
 
 
 def _asked(trace: Trace) -> list[Any]:
-    """Epochs of each ``fit`` that goes to the end of its data in every one, as they were given."""
+    """Return the given epochs of each ``fit`` that reads its data to the end in every epoch."""
     fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
     return [fit.get("epochs") for fit in fits]
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A cache that nobody reads. ``times``: passes that do the work again.
+    """A cache that is never read. ``times``: passes that repeat the work.
 
-    ``why``: anew (each data set that is built has its own), or no pass comes to the end: take (what is behind stops
-    earlier), repeat (what is in front never ends), generator (nor does that).
+    ``why``: ``anew`` (each data set that is built has its own cache), or no pass reaches the end: ``take`` (a later
+    stage stops earlier), ``repeat`` (its input never ends), ``generator`` (nor does this).
     """
 
     pipe: Pipeline
@@ -68,12 +68,15 @@ class Unread:
 
 
 def unread(trace: Trace, *, crowds: bool = False) -> Unread | None:
-    """None where the steps do not wait for what stands in front of such a cache. ``crowds``: it takes their cores."""
+    """Return the unused cache; None if the steps do not wait for the work before it.
+
+    ``crowds``: that work takes their cores.
+    """
     return _anew(trace) or (_unfilled(trace) if crowds or wait_share(trace) >= WAITED else None)
 
 
 def _anew(trace: Trace) -> Unread | None:
-    """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
+    """Return a cache in a data set that is built repeatedly, each time for one pass."""
     alike: dict[tuple[Any, ...], list[Pipeline]] = {}
     for pipe in trace.pipelines:
         if pipe.epochs <= 1 and pipe.batches and any(n.family == "Cache" for n in pipe.nodes):
@@ -91,7 +94,7 @@ def _anew(trace: Trace) -> Unread | None:
 
 
 def _unfilled(trace: Trace) -> Unread | None:
-    """A cache that stands behind most of the work, and of which no pass comes to the end."""
+    """Return a cache after most of the work, of which no pass reaches the end."""
     pipe = trace.pipeline
     cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None) if pipe else None
     if pipe is None or cache is None or cache.written is None:
@@ -106,37 +109,38 @@ def _unfilled(trace: Trace) -> Unread | None:
         return Unread(pipe, cache, times, "take")
     if length == INFINITE and (times := max(turns(pipe), _epochs_by_steps(trace))) >= 2:
         return Unread(pipe, cache, times, "repeat")
-    # One iterator gave the batches of all epochs and never came to an end.
+    # One iterator delivered the batches of all epochs and never ended.
     endless = length == UNKNOWN and pipe.epochs == 1 and any(n.name == "Generator" for n in pipe.upstream(cache))
     times = _epochs_by_steps(trace)
     return Unread(pipe, cache, times, "generator") if endless and times >= 2 else None
 
 
 def _epochs_by_steps(trace: Trace) -> int:
-    """Epochs of the ``fit`` that counts its steps; 1 without one."""
+    """Return the epochs of a ``fit`` with a number of steps; 1 without one."""
     fits = [e.data for e in trace.events_of("loop") if e.name == "fit" and e.data.get("steps_per_epoch")]
     return max((n for fit in fits if isinstance(n := fit.get("epochs"), int)), default=1)
 
 
 def in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
-    """Caches that keep only what the node is made from."""
+    """Return the lines of caches that keep only the input of this node."""
     caches = (n.written for n in pipe.upstream(node) if n.family == "Cache" and n.written is not None)
     return tuple(w.place for w in caches if w.place is not None)
 
 
 def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
-    """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete.
+    """Return whether a cache comes after these nodes, or a stage that would leave a cache there incomplete.
 
-    What TensorFlow drops, as a ``take`` of all, is written and no node: what stands in front is told by the writing.
+    TensorFlow drops a ``take`` of everything, so that it is written but is no node. Therefore the written data sets
+    decide what comes before.
     """
     before = up_to(pipe, [n.written for n in chain if n.written is not None])
     return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
 
 
 def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
-    """The node behind which a cache keeps at least half of the work, and bytes for an epoch: the last map that will do.
+    """Return the last map after which a cache keeps at least half of the work, and its bytes per epoch.
 
-    Where several maps are joined (``zip``, ``concatenate``) and none is half of the work, what joins stands for them.
+    If several maps are joined (``zip``, ``concatenate``) and none is half of the work, the joining node is used.
     """
     for family in ("Map", *JOINING):
         for node in reversed(pipe.nodes):
@@ -147,14 +151,14 @@ def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
 
 
 def doing(pipe: Pipeline, node: Node) -> list[Node]:
-    """The maps whose work a cache behind ``node`` keeps: itself, or those that it joins."""
+    """Return the maps whose work a cache after ``node`` keeps: itself, or those that it joins."""
     feeding = {n.id for n in pipe.upstream(node)}
     maps = [n for n in pipe.nodes if n.id in feeding and n.family == "Map" and is_users(n)]
     return [node] if node.family == "Map" else [n for n in maps if n.ms >= LEAST_MS]
 
 
 def _kept_bytes(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
-    """Bytes that a pass makes at this node; None where a cache behind it would keep nothing that is worth it."""
+    """Return the bytes of one pass at this node; None if a cache after it would not be worthwhile."""
     chain, does = [node, *pipe.upstream(node)], doing(pipe, node)
     if node.written is None or max((n.ms for n in does), default=0.0) < LEAST_MS or kept_or_cut(pipe, chain):
         return None
@@ -163,7 +167,7 @@ def _kept_bytes(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
     for one in does:
         inside, read = op_ms(trace, one), op_ms(trace, one, READING)
         if inside is not None and inside - (read or 0.0) < WORK * one.ms:
-            return None  # the price of calls and of opening files, not of work: other causes
+            return None  # the cost is calls or opening files, not computation: other causes
     heavy = sum(n.ms for n in chain)
     if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
         return None
@@ -171,10 +175,10 @@ def _kept_bytes(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
 
 
 def treatment(pipe: Pipeline | None, node: Node) -> str | None:
-    """The cure of the running script that caches ``node``, a ``map``; None where what was written leaves a doubt.
+    """Return the cure of the running script that caches ``node``, a ``map``; None in case of doubt.
 
-    All up to it has to give the same in every pass, in the same order, and all behind it to read it to its end. Its
-    line has to be that of no other ``map``.
+    All stages up to it must give the same in every pass, in the same order, and all later ones must read it to the
+    end. Its line must not contain another ``map``.
     """
     own = node.written
     if pipe is None or own is None or own.place is None or own.family != "Map" or "Batch" in own.op:
@@ -188,7 +192,7 @@ def treatment(pipe: Pipeline | None, node: Node) -> str | None:
 
 
 def _same(written: Written) -> bool:
-    """Whether it surely gives the same in every pass, if what it reads does."""
+    """Return whether a stage certainly gives the same in every pass, if its input does."""
     if written.family not in SAME and not written.op.startswith(FILES):
         return False
     unseen = written.family in CALLING and not written.ops
@@ -197,7 +201,7 @@ def _same(written: Written) -> bool:
 
 
 def up_to(pipe: Pipeline, last: Sequence[Written]) -> set[int]:
-    """The numbers of ``last`` and of all that they are made from."""
+    """Return the indices of ``last`` and of all their inputs."""
     todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in last)]
     found = set(todo)
     while todo:

@@ -1,7 +1,7 @@
-"""The steps of a profile: from what the framework marked, else from the repetition of the program itself.
+"""The steps of a profile: from the framework's marks, else from the repetition of the program itself.
 
-Each way is tried in order of how much it can be trusted, and the one that was used is told. Where nothing is
-marked and nothing repeats, there are no steps: the whole profile is then one stretch, and ``source`` is empty.
+The methods are tried in order of reliability, and ``source`` names the one that was used. If nothing is marked and
+nothing repeats, there are no steps: the whole profile is one stretch, and ``source`` is empty.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Thread, Timeline
 from slowtrain.values import dataclass
 
-TURNS = 3  # a repetition seen less often may be chance
-MOSTLY = 0.5  # of the time in calls of compiled functions: then the one that has it is the step
-ALIKE = 0.9  # of the kernels of a turn that must come again in the next
-LONGEST_TURN = 200_000  # kernels: longer turns are not looked for
+TURNS = 3  # repetitions; fewer may be chance
+MOSTLY = 0.5  # of the time in calls of compiled functions: a function with this share is the step
+ALIKE = 0.9  # of a period's kernels that must recur in the next period
+LONGEST_TURN = 200_000  # kernels; longer periods are not searched
 
 
 @dataclass(frozen=True)
 class Cadence:
-    """Steps in ms, and how they were found; an empty ``source`` says that they could not be told.
+    """Steps in ms, and how they were found; an empty ``source`` means that there are no known steps.
 
-    ``called``: begin and end of the same steps on the host, where it was ahead of the device that took them.
-    ``by_device``: the device's own rows told them. ``behind``: begin and end of what the device's mark of the last step
-    holds behind the step (:mod:`slowtrain.trace.marks`).
+    ``called``: start and end of the same steps on the host, if it was ahead of the device. ``by_device``: the
+    device's own lines gave the steps. ``behind``: start and end of the time after the last step that the device's
+    mark of it includes.
     """
 
     start_ms: Floats
@@ -47,7 +47,7 @@ class Cadence:
         return self if self.called is None else Cadence(*self.called, self.source)
 
     def where(self, keep: Bools | slice) -> Cadence:
-        """Some of the steps."""
+        """Return some of the steps."""
         called = None if self.called is None else (self.called[0][keep], self.called[1][keep])
         return replace(self, start_ms=self.start_ms[keep], end_ms=self.end_ms[keep], called=called)
 
@@ -56,7 +56,7 @@ class Cadence:
 
 
 def find(timeline: Timeline, device: Device | None) -> Cadence:
-    """The steps as ``device`` (the busiest one) and its host took them."""
+    """Return the steps as ``device`` (the busiest one) and its host took them."""
     threads = [t for t in timeline.threads if device is None or t.host == device.host]
     found = _annotated(threads) or (_marked(device, threads) if device is not None else None)
     found = found or _functions(threads) or _pjit(threads)
@@ -72,9 +72,9 @@ def find(timeline: Timeline, device: Device | None) -> Cadence:
 
 
 def within_epochs(found: Cadence, threads: Sequence[Thread]) -> Cadence:
-    """Without the turns in which an epoch ends: the next one's iterator is made, which is no part of a step.
+    """Remove iterations in which an epoch ends, because they create the next epoch's iterator.
 
-    A script that makes an iterator in most turns does so as a part of its step.
+    If most iterations create an iterator, it is part of the step, and all are kept.
     """
     made = np.sort(np.concatenate([np.zeros(0), *(t.named(names.ITERATOR_MADE)[0] for t in threads)]))
     start, end = found.on_host.start_ms, found.on_host.end_ms
@@ -83,7 +83,7 @@ def within_epochs(found: Cadence, threads: Sequence[Thread]) -> Cadence:
 
 
 def _annotated(threads: Sequence[Thread]) -> Cadence | None:
-    """Spans with a step number: ``tf.profiler.experimental.Trace``, Keras's TensorBoard callback, JAX's annotation."""
+    """Steps from spans with a step number: ``tf.profiler.experimental.Trace``, Keras's TensorBoard callback, JAX."""
     best: tuple[int, Thread, Ints] | None = None
     for thread in threads:
         if thread.step_num is not None:
@@ -101,7 +101,7 @@ def _annotated(threads: Sequence[Thread]) -> Cadence | None:
 
 
 def _marked(device: Device, threads: Sequence[Thread]) -> Cadence | None:
-    """The device's own line of steps, as far as the calls of the training function agree with it."""
+    """Steps from the device's own line of steps, as far as the calls of the training function agree with it."""
     if device.marked is None:
         return None
     rows = _function_calls(threads) or _pjit_calls(threads)
@@ -114,16 +114,16 @@ def _marked(device: Device, threads: Sequence[Thread]) -> Cadence | None:
     return Cadence(found.start_ms, found.end_ms, says, by_device=True, behind=found.behind)
 
 
-Rows: TypeAlias = dict[str, tuple[list[float], list[float]]]  # begin and end of each call, by the function
+Rows: TypeAlias = dict[str, tuple[list[float], list[float]]]  # start and end of each call, by function
 
 
 def _functions(threads: Sequence[Thread]) -> Cadence | None:
-    """Calls of a ``tf.function``: Keras's own if there is one, else the one with most time."""
+    """Steps from calls of a ``tf.function``: Keras's own if there is one, else the one with the most time."""
     return _most(_function_calls(threads), "calls of the function", names.KERAS_FUNCTIONS)
 
 
 def _function_calls(threads: Sequence[Thread]) -> Rows:
-    """Calls of each ``tf.function``, by the inner of the events of a call that the profile has."""
+    """Return the calls of each ``tf.function``, from the innermost call event that the profile has."""
     for event in names.EAGER_CALLS:
         found: Rows = {}
         for thread in threads:
@@ -143,9 +143,10 @@ def _function_calls(threads: Sequence[Thread]) -> Rows:
 
 
 def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | None:
-    """Calls of JAX's compiled functions; the one with most time on the host's clock.
+    """Steps from calls of JAX's compiled functions; of several the one with the most time on the host.
 
-    Of those that are called a step, or ``whatever`` they are called, where one has most of the time in such calls.
+    Only functions named like a training step count. With ``whatever`` the name does not matter, but the function must
+    have most of the time in such calls.
     """
     found = _pjit_calls(threads)
     whole = {n: r for n, r in found.items() if n in names.JAX_TRAINING or "step" in n}
@@ -156,13 +157,13 @@ def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | Non
 
 
 def _pjit_calls(threads: Sequence[Thread]) -> Rows:
-    """Calls of each of JAX's compiled functions."""
+    """Return the calls of each of JAX's compiled functions."""
     found: Rows = {}
     for thread in threads:
         for i, text in enumerate(thread.texts):
             if text.startswith(names.PJIT_CALL):
                 mine = np.flatnonzero(thread.name == i)
-                # The call is written twice, one inside the other.
+                # Each call is written as two nested events.
                 outer = mine[thread.start_ms[mine] >= np.maximum.accumulate(
                     np.concatenate(([-np.inf], thread.end_ms[mine][:-1])))] if len(mine) else mine  # fmt: skip
                 rows = found.setdefault(text[len(names.PJIT_CALL) :].rstrip(")"), ([], []))
@@ -172,7 +173,7 @@ def _pjit_calls(threads: Sequence[Thread]) -> Rows:
 
 
 def _programs(device: Device) -> Cadence | None:
-    """Runs of the XLA program that takes most of the device's time."""
+    """Steps from runs of the XLA program that takes most of the device's time."""
     if device.programs is None:
         return None
     start, end, code, texts = device.programs
@@ -197,19 +198,19 @@ def _most(found: Rows, what: str, preferred: frozenset[str]) -> Cadence | None:
 
 
 def _from_starts(start: Floats, last_end: float, source: str) -> Cadence:
-    """Each step lasts until the next begins; the last until its own end, unless that is far from complete."""
+    """Return steps that last until the next one begins; the last until its own end, unless it is incomplete."""
     end = np.append(start[1:], max(last_end, float(start[-1])))
     whole = end[:-1] - start[:-1]
-    # Of two whole turns one may have waited for something rare: the last is short only beside the shorter.
+    # With two complete iterations, one may have waited for something rare: compares with the shorter one.
     usual = halfway if len(whole) >= TURNS else np.min
     if len(start) >= TURNS and end[-1] - start[-1] < 0.7 * float(usual(whole)):
-        # The call returned before the device had finished, or the profile ended: no whole turn.
+        # The call returned before the device finished, or the profile ended: an incomplete iteration.
         start, end = start[:-1], end[:-1]
     return Cadence(start, end, source)
 
 
 def _fetches(threads: Sequence[Thread]) -> Cadence | None:
-    """Waits for the next batch."""
+    """Steps from waits for the next batch."""
     starts = []
     for thread in threads:
         wanted = [i for i, t in enumerate(thread.texts) if t in names.GET_NEXT]
@@ -225,17 +226,17 @@ def _fetches(threads: Sequence[Thread]) -> Cadence | None:
 
 
 def _kernels(device: Device) -> Cadence | None:
-    """The period of the kernels' own sequence on the busiest stream."""
+    """Steps from the period of the kernel sequence on the busiest stream."""
     found = device.activities.of(KERNEL, COLLECTIVE)
     if len(found) < 2 * TURNS:
         return None
     streams, counts = np.unique(found.stream, return_counts=True)
     found = found.where(found.stream == streams[counts.argmax()])
-    # The same kernel serves many ops: the op tells turns apart where it is known.
+    # One kernel can serve many ops: uses the op instead if it is known.
     for period in _periods(np.where(found.op >= 0, found.op + len(found.texts), found.name)):
         first = _first(found, period)
         turns = (len(found) - first) // period
-        behind = first + turns * period  # the first kernel of a turn that is not all there
+        behind = first + turns * period  # the first kernel of an incomplete iteration
         start = found.start_ms[first:behind:period]
         last = float(found.end_ms[behind - 1] if behind == len(found) else found.start_ms[behind])
         return _from_starts(start, last, f"the same {period} kernels over and over")
@@ -243,21 +244,18 @@ def _kernels(device: Device) -> Cadence | None:
 
 
 def _first(found: Activities, period: int) -> int:
-    """The first kernel of the first turn: what comes before it in each turn is the longest pause.
-
-    Of all that leave ``TURNS`` whole turns, the first.
-    """
+    """Return the first kernel of the first complete iteration: the one with the longest median pause before it."""
     before = np.append(-np.inf, np.maximum.accumulate(found.end_ms)[:-1])
-    pause = np.maximum(found.start_ms - before, 0.0)  # before the very first: not known
+    pause = np.maximum(found.start_ms - before, 0.0)  # the pause before the very first kernel is unknown
     choices = range(min(period, len(found) - TURNS * period + 1))
     return int(np.argmax([float(halfway(pause[i or period :: period])) for i in choices]))
 
 
 def _periods(sequence: Ints) -> Iterator[int]:
-    """Periods with which the sequence repeats, the shortest first.
+    """Yield periods with which the sequence repeats, the shortest first.
 
-    A whole number of turns lies between two occurrences of any kernel, so that the distances between those of the
-    rarest kernels that come often enough are the only periods to try.
+    The distance between two occurrences of a kernel is a whole number of periods. Therefore only distances between
+    the rarest sufficiently frequent kernels are tried.
     """
     n = len(sequence)
     _, code, counts = np.unique(sequence, return_inverse=True, return_counts=True)
@@ -267,7 +265,7 @@ def _periods(sequence: Ints) -> Iterator[int]:
     for kernel in rare:
         at = np.flatnonzero(code == kernel)
         distances = Counter(np.diff(at).tolist())
-        # A kernel that comes several times a turn shows sums of neighbouring distances.
+        # For a kernel that occurs several times per period, the period is a sum of neighbouring distances.
         for times in (1, 2, 3, 4):
             distances.update((at[times:] - at[:-times]).tolist())
         candidates += [d for d, c in distances.most_common(4) if c >= TURNS - 1]

@@ -10,17 +10,17 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Calls:
-    """In order of their start. ``name`` indexes the thread's texts; ``nth`` counts traces, this call's included."""
+    """Calls in order of their start. ``name`` indexes the thread's texts; ``nth`` counts traces including this one."""
 
     start_ms: Floats
     end_ms: Floats
     name: Ints
-    nth: Ints  # 0: not told
+    nth: Ints  # 0: unknown
     traced: Bools
 
 
 def read(events: xplane.Events, start: Floats, end: Floats, code: Ints) -> tuple[Calls, Ints] | None:
-    """The calls and their rows, None where there are none. Ends and names are those of all events."""
+    """Return the calls and their rows, None if there are none. ``end`` and ``code`` belong to all events."""
     stat = events.stats.get(names.FUNCTION_CALL)
     if stat is None or not len(stat.rows):
         return None
@@ -32,9 +32,9 @@ def read(events: xplane.Events, start: Floats, end: Floats, code: Ints) -> tuple
 
 
 def traced_until(calls: Calls, runs: Floats) -> Floats:
-    """When each call's graph began to run: what a call that traces does before is tracing. Its end where none ran.
+    """Return when each call's graph began to run; in a call that traces, the time before is tracing.
 
-    ``runs``: when graphs of the thread began to run, in order.
+    ``runs``: when graphs of the thread began to run, in order. Calls without a run give their end.
     """
     if not len(runs):
         return calls.end_ms

@@ -1,8 +1,8 @@
-"""Where each message of a long run begins: the run is a chain of lengths, walked from a thousand places at once.
+"""Finds where each message of a long run begins; the run is a chain of lengths, followed from many places at once.
 
-A lane begins every few thousand bytes, at a byte that looks like a field's tag and some fields further on, by when a
-wrong guess has nearly always come upon the true chain. All lanes jump from field to field in step and mark where they
-were. What the marks are worth shows afterwards: the true chain begins at byte 0, and each mark in it leads to the next.
+A lane starts every few thousand bytes, at a byte that looks like a field's tag, a few fields further on. By then a
+wrong guess has nearly always met the true chain. All lanes jump from field to field in step and mark their positions.
+Afterwards the marks are checked: the true chain begins at byte 0, and each of its marks leads to the next.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from slowtrain.trace.ordered import unique
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-LANE_BYTES = 65 * 64  # an odd number of cache lines, or all lanes would fight for the same few places in the cache
-LOOK_BYTES = 192  # from a lane's border on, for something that looks like a field
-TRIES = 4  # of bytes that look like a field, a lane
-HOPS = 16  # fields from there until where the lane begins: statistics in an event look like events, but are fewer
-MOST_STEPS = 1024  # in all lanes at once; real events take a quarter of it
-CHECK = 8  # steps after which is looked which lanes have arrived where the next one began
-LEAPS = 5  # doublings of a jump, to leaps of 32 fields
-ONE_BYTE = 0x7F  # a length up to here takes one byte
+LANE_BYTES = 65 * 64  # an odd number of cache lines, because all lanes would otherwise use the same few cache sets
+LOOK_BYTES = 192  # searched from a lane's border for a byte that looks like a field
+TRIES = 4  # candidate bytes per lane
+HOPS = 16  # fields skipped before the lane begins: statistics in an event look like events, but are fewer
+MOST_STEPS = 1024  # of all lanes in parallel; real events take a quarter of them
+CHECK = 8  # steps between two checks of which lanes have reached the start of the next lane
+LEAPS = 5  # doublings of a jump: leaps of 32 fields
+ONE_BYTE = 0x7F  # largest length that takes one byte
 
 
 def starts(data: Bytes, size: int, tag: int, first: int) -> tuple[Ints, int] | None:
-    """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
+    """Return where each field of the unbroken run of ``tag`` fields from byte 0 begins, and where the run ends.
 
-    ``data`` has some zeros behind its ``size`` bytes; most fields' payload begins with the byte ``first``. A field cut
-    off by the end of the data is no part of the run. None where the guesses were too bad to tell.
+    ``data`` has padding zeros after its ``size`` bytes. Most payloads begin with the byte ``first``. A field cut off
+    by the end of the data is not included. None if too many guesses failed.
     """
     if size < 4 * LANE_BYTES or data[0] != tag:
         return None
@@ -49,7 +49,7 @@ def starts(data: Bytes, size: int, tag: int, first: int) -> tuple[Ints, int] | N
 
 
 def met(data: Bytes, size: int, tag: int, first: int) -> tuple[int, float] | None:
-    """A field of the run that these bytes are from the midst of, and about how long fields are there."""
+    """Return a field of the run that these bytes are from the middle of, and the mean length of fields there."""
     likely = (data[:size] == tag) & ((data[2 : size + 2] == first) | (data[3 : size + 3] == first))
     for at in np.flatnonzero(likely)[:TRIES]:
         found = pos = _far(data, size, np.array([at]))
@@ -60,15 +60,16 @@ def met(data: Bytes, size: int, tag: int, first: int) -> tuple[int, float] | Non
 
 
 def _far(data: Bytes, size: int, pos: Ints) -> Ints:
+    """Skip a fixed number of fields."""
     for _ in range(HOPS):
         pos = after(data, size, pos)
     return pos
 
 
 def follow(places: Ints, leads_to: Ints, size: int) -> NDArray[np.int32]:
-    """Which of the places, ascending, lie on the chain from the first one on; it ends where it leads to none."""
+    """Return which of the ascending places lie on the chain that begins at the first one."""
     end = len(places)
-    rank = np.full(size + 2, end, np.int32)  # so many: no place
+    rank = np.full(size + 2, end, np.int32)  # this value means: no place
     rank[places] = np.arange(end, dtype=np.int32)
     jump = np.append(rank[leads_to], np.int32(end))
     leap = jump
@@ -85,7 +86,7 @@ def follow(places: Ints, leads_to: Ints, size: int) -> NDArray[np.int32]:
 
 
 def _lanes(data: Bytes, size: int, tag: int, first: int) -> Ints:
-    """Places that seem to be fields of the run, in order; the first one is byte 0."""
+    """Return the ascending positions at which lanes start: likely fields of the run; the first one is byte 0."""
     count = size // LANE_BYTES
     near = data[: count * LANE_BYTES].reshape(count, LANE_BYTES)[1:, : LOOK_BYTES + 3]
     likely = near[:, :-3] == tag
@@ -107,7 +108,7 @@ def _lanes(data: Bytes, size: int, tag: int, first: int) -> Ints:
 
 
 def _walk(data: Bytes, size: int, lanes: Ints) -> Ints | None:
-    """Where the lanes come by, in order; None if that takes too many steps."""
+    """Return all positions that the lanes visit, in order; None if that takes too many steps."""
     marked = np.zeros(size + 2, dtype=bool)
     pos, end = lanes, np.append(lanes[1:], size)
     for _ in range(MOST_STEPS // CHECK):
@@ -123,7 +124,7 @@ def _walk(data: Bytes, size: int, lanes: Ints) -> Ints | None:
 
 
 def after(data: Bytes, size: int, pos: Ints) -> Ints:
-    """Where the fields at these places end; ``size + 1`` of one that ends behind the data or is malformed."""
+    """Return where the fields at these places end; ``size + 1`` if a field is cut off or malformed."""
     length = data[1:].take(pos)
     found = pos + length
     found += 2
@@ -135,7 +136,7 @@ def after(data: Bytes, size: int, pos: Ints) -> Ints:
 
 
 def _after_long(data: Bytes, size: int, pos: Ints) -> Ints:
-    """Of fields whose length takes more than one byte; more than five is more than any file holds."""
+    """The same for lengths of more than one byte; more than five bytes are malformed."""
     length = np.zeros(len(pos), np.int64)
     more = np.ones(len(pos), dtype=bool)
     at = pos + 1

@@ -1,4 +1,4 @@
-"""Whether a series of step times jumps to higher levels and stays there, between epochs or, without any, anywhere."""
+"""Whether a series of step times jumps to higher levels and stays there, between epochs or anywhere without any."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, at_even_speed, comparable, hanging, jumped
 from slowtrain.values import dataclass
 
-MOST = 64  # stretches: more epochs than this are taken together
-WITHOUT_EPOCHS = 24  # stretches of a run that has too few epochs
+MOST = 64  # stretches; more epochs than this are grouped
+WITHOUT_EPOCHS = 24  # stretches of a run with too few epochs
 LEAST_EPOCHS = 6
-LEAST_SIDE = 3  # stretches before and after: fewer show no level
-# Of the level before. Two cores that a hypervisor lends differ by more than a tenth from one minute to the next.
+LEAST_SIDE = 3  # stretches before and after; fewer do not show a level
+# Relative to the level before. Two cores of a virtual machine vary by more than a tenth from minute to minute.
 LEAST_RISE = 0.15
-SURE = 8.0  # standard errors: the best of sixty places for a jump is looked for, in noise that hangs together
-APART = 0.1  # of each side may lie within the other's reach
+SURE = 8.0  # standard errors; the best of sixty places is chosen, in autocorrelated noise
+APART = 0.1  # of each side may overlap the other side's range
 
 
 @dataclass(frozen=True)
 class Change:
-    """From the step ``at`` (an index into the trace's steps) on, a step takes ``after_ms``.
+    """A jump: from the step ``at`` (an index into the trace's steps) on, a step takes ``after_ms``.
 
-    ``epoch`` counts from 1; 0 where the change lies between no two epochs. ``before`` and ``after`` are indices of
-    steps. ``also``: jumps of the same run that are smaller, in their order.
+    ``epoch`` counts from 1; 0 if the jump is not between two epochs. ``before`` and ``after`` are indices of steps.
+    ``also``: smaller jumps of the same run, in order.
     """
 
     at: int
@@ -41,7 +41,7 @@ class Change:
 
 
 def part_change(trace: Trace, column: Floats) -> Change | None:
-    """How the step jumps by one part of it alone, whose noise is much less than the whole step's; None where not."""
+    """Return how the step jumps by one part alone, which has much less noise than the whole; None if it does not."""
     whole = comparable(trace)
     if len(whole.ms) < LEAST_STEPS:
         return None
@@ -52,9 +52,9 @@ def part_change(trace: Trace, column: Floats) -> Change | None:
 
 
 def change(series: Series, least_ms: float | None = None) -> Change | None:
-    """The largest of the jumps that tell the series best, where some do and the run ends at the new level.
+    """Return the largest of the jumps that explain the series best, if the run ends at the new level.
 
-    ``least_ms`` are asked for; without it, a share of the level before.
+    At least ``least_ms`` are required; without it, a share of the level before.
     """
     parts, by_epoch = _parts(series)
     if len(parts) < 2 * LEAST_SIDE:
@@ -81,9 +81,9 @@ def change(series: Series, least_ms: float | None = None) -> Change | None:
 
 
 def _levels(level: Floats, weight: Floats) -> list[Floats]:
-    """The series in sections of one level each: cut where it tells best, as long as both sides surely differ.
+    """Split the series into sections of one level each, at the best places, as long as both sides surely differ.
 
-    A side that jumps once more is no noise, so that each side is cut before the two are held against each other.
+    A further jump on one side is not noise, so that each side is split before both are compared.
     """
     if len(level) < 2 * LEAST_SIDE:
         return [level]
@@ -93,7 +93,7 @@ def _levels(level: Floats, weight: Floats) -> list[Floats]:
 
 
 def _parts(series: Series) -> tuple[list[Ints], bool]:
-    """The series in stretches of whole epochs, where there are enough of them; else in equal ones."""
+    """Return the series in stretches of whole epochs if there are enough, else in equal ones."""
     n = len(series.ms)
     if n < LEAST_STEPS:
         return [], False
@@ -106,7 +106,7 @@ def _parts(series: Series) -> tuple[list[Ints], bool]:
 
 
 def _best(level: Floats, weight: Floats) -> int:
-    """The place at which two levels leave least."""
+    """Return the split with the smallest residual around two levels."""
     places = range(LEAST_SIDE, len(level) - LEAST_SIDE + 1)
 
     def left(split: int) -> float:
@@ -119,7 +119,7 @@ def _best(level: Floats, weight: Floats) -> int:
 
 
 def _errors(before: list[Floats], after: list[Floats]) -> float:
-    """How far the levels beside a cut differ, in standard errors, which what neighbours have in common widens."""
+    """Return the difference of the levels at a split in standard errors, which include autocorrelation."""
     rest = np.concatenate([section - section.mean() for section in (*before, *after)])
     spread = float((rest**2).sum()) / max(len(rest) - len(before) - len(after), 1)
     low, high = before[-1], after[0]

@@ -1,4 +1,4 @@
-"""Whether XLA compiled a function that was traced, and which ``compile()`` of Keras decided that."""
+"""Whether XLA compiled a traced function, and which ``compile()`` of Keras decided it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slowtrain.trace import Event, Trace
 
 
 def by_xla(trace: Trace, event: Event) -> bool:
-    """Whether XLA compiled what this event traced."""
+    """Return whether XLA compiled what this event traced."""
     if event.data.get("jit_compile") is not None:
         return event.data["jit_compile"] is True
     loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
@@ -17,7 +17,7 @@ def by_xla(trace: Trace, event: Event) -> bool:
 
 
 def of_keras(trace: Trace, event: Event) -> Event | None:
-    """The last ``compile()`` before a function of Keras was traced; None for a function of the script's own."""
+    """Return the last ``compile()`` before a Keras function was traced; None for a function of the script."""
     inside = any(e.start_ms <= event.start_ms <= e.end_ms for e in trace.events_of("loop"))
     if not inside and not event.data.get("keras") and "one_step_on" not in event.name:
         return None

@@ -1,7 +1,7 @@
-"""What the machine did while steps got slower: its figures early and late, where they are worth what steps lost.
+"""The machine's state while steps got slower: its figures early and late, if they explain the slowdown.
 
-A figure that moved explains nothing by itself: others took a little more of a machine that had cores to spare, a clock
-fell by a twentieth beside steps of twice the time. So each is asked what it can have cost.
+A change of a figure explains nothing by itself: others used a little more of a machine with idle cores, a clock fell
+by a twentieth while steps doubled. Therefore each change is compared with its possible cost.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from slowtrain.trace.sides import MORE_THAN_REST, MOST_OF_IT, Moved, Sides, fini
 from slowtrain.trace.stalled import FULL, machine_cores, others
 from slowtrain.trace.trend import numbers
 
-CROWDED = 0.2  # processors that others take more than before
-DISK = 0.1  # of all cores' time, more than before
+CROWDED = 0.2  # processors that others use more than before
+DISK = 0.1  # increase, of all cores' time
 SLOWER_CLOCK = 0.95  # of what it was before
-IN_PIECES = 0.2  # of malloc's heap, more than before
-LEAST_FREE = 64e6  # bytes of it
-SLOWEST_DISK = 1e6  # bytes a second, of small files far apart: reads of fewer do not explain a wait
-SLOWEST_PAGE_MS = 20.0  # a page from a disk that has to turn and is busy: fewer do not explain a wait
+IN_PIECES = 0.2  # increase, of malloc's heap
+LEAST_FREE = 64e6  # free bytes of the heap
+SLOWEST_DISK = 1e6  # bytes per second, for small scattered files; fewer bytes do not explain a wait
+SLOWEST_PAGE_MS = 20.0  # a page from a busy rotating disk; fewer pages do not explain a wait
 
-# What comes and goes on a machine, whatever the script does.
+# Conditions that vary on a machine independently of the script.
 MOODS = ("others", "stolen", "quota", "processor", "paging", "disk", "allocator")
 
 
 def moved(sides: Sides) -> Moved | None:
-    """The machine's own figures, where one of them moved by what steps got slower by."""
+    """Return the machine figure whose change explains the slowdown, None if there is none."""
     return crowded(sides) or _gpu(sides) or _processor(sides) or _paging(sides) or _disk(sides) or _allocator(sides)
 
 
 def crowded(sides: Sides) -> Moved | None:
-    """Processors that the script had less of: for other processes, other machines on this one, or its own quota."""
+    """Return a loss of processors to other processes, to other virtual machines, or to the script's own quota."""
     return _others(sides) or _quota(sides)
 
 
 def _others(sides: Sides) -> Moved | None:
-    """What others took, where that left next to none idle: a script loses no more than they took."""
+    """Return what other processes took, if almost no core was idle: a script loses no more than they took."""
     rest, busy = others(sides.trace), sides.trace.samples.get("cpu_mean_share")
     if rest is None or busy is None:
         return None
@@ -55,7 +55,7 @@ def _others(sides: Sides) -> Moved | None:
 
 
 def _quota(sides: Sides) -> Moved | None:
-    """The time for which the container's quota had the script stopped."""
+    """Return the time for which the container's quota stopped the script."""
     stopped = _each_step(sides, "throttled_seconds")
     before, after = sides.step_ms
     if stopped is None or not 1e3 * (stopped[1] - stopped[0]) >= MOST_OF_IT * (after - before):
@@ -76,14 +76,14 @@ def _gpu(sides: Sides) -> Moved | None:
 
 
 def _processor(sides: Sides) -> Moved | None:
-    """The clock of the main thread's core."""
+    """Return a drop of the clock of the main thread's core."""
     column = sides.trace.samples.get("cpu_mhz")
     says = _fell(sides, column, "the processor's clock") if column is not None else ""
     return Moved("processor", says, (), sides.ms) if says else None
 
 
 def _fell(sides: Sides, column: Floats, what: str) -> str:
-    """That a clock fell, where that is most of what steps got slower by."""
+    """Return a clause that a clock fell, if that is most of the slowdown."""
     then, now = sides.means(column)
     if not (0 < now < SLOWER_CLOCK * then and sides.slowed_by(1 / then, 1 / now)):
         return ""
@@ -91,7 +91,7 @@ def _fell(sides: Sides, column: Floats, what: str) -> str:
 
 
 def _paging(sides: Sides) -> Moved | None:
-    """Pages that were put out of memory, or never were in it, and have to come from a disk."""
+    """Return pages that have to be read from a disk, because they were swapped out or never in memory."""
     pages = _each_step(sides, "major_faults")
     before, after = sides.step_ms
     if pages is None or not pages[1] > MORE_THAN_REST * pages[0]:
@@ -108,7 +108,7 @@ def _disk(sides: Sides) -> Moved | None:
     if waits is None:
         return None
     (then, now), (before, after) = sides.means(waits), sides.step_ms
-    waited = (now * after - then * before) * machine_cores(sides.trace)  # each core that idles so stands for a thread
+    waited = (now * after - then * before) * machine_cores(sides.trace)  # each such idle core stands for a thread
     if not (now - then >= DISK and waited >= MOST_OF_IT * (after - before)):
         return None
     says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
@@ -116,7 +116,7 @@ def _disk(sides: Sides) -> Moved | None:
 
 
 def _allocator(sides: Sides) -> Moved | None:
-    """Of malloc's heap more lay free between what was in use, so that it looks longer for a place."""
+    """Return fragmentation of malloc's heap, which makes its searches longer."""
     columns = [sides.trace.samples.get(f"heap_{what}_bytes") for what in ("free", "used")]
     if columns[0] is None or columns[1] is None:
         return None
@@ -129,7 +129,7 @@ def _allocator(sides: Sides) -> Moved | None:
 
 
 def read(sides: Sides, more_ms: float) -> str:
-    """That what waits more is read from a disk, and came out of the page cache before; empty where it is not."""
+    """Return a clause that more is read from a disk than before, instead of from the page cache; empty if not."""
     each = _each_step(sides, "read_bytes")
     if each is None or not each[1] > MORE_THAN_REST * each[0] or each[1] - each[0] < SLOWEST_DISK * more_ms / 1e3:
         return ""
@@ -137,7 +137,7 @@ def read(sides: Sides, more_ms: float) -> str:
 
 
 def _each_step(sides: Sides, key: str) -> tuple[float, float] | None:
-    """By how much a figure that only rises rose with each step, early and late; None where that was not read."""
+    """Return the increase per step of a cumulative figure, early and late; None if it was not read."""
     counted = sides.trace.samples.get(key)
     if counted is None:
         return None

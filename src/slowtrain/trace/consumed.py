@@ -1,4 +1,4 @@
-"""The data sets of a recording that were iterated, out of their counters, and those that were only written."""
+"""The iterated data sets of a recording, from their counters, and those that were only written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.recording import Recording
 
-FAR = 10  # times the median: of a gap or a step that is unlike the rest
-SEEN = 5  # such gaps among those that are known, if there are as many as long steps
+FAR = 10  # times the median, for a gap or a step unlike the rest
+SEEN = 5  # expected number of such gaps among the known ones, if they are as frequent as long steps
 
 
 def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
@@ -48,9 +48,9 @@ def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
 
 
 def _gaps_us(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> Floats:
-    """Times between a batch handed out and the next one asked for, over readings during steady steps.
+    """Return times from the delivery of a batch to the next request, from readings during steady steps.
 
-    Each reading holds the last hundred of them at most.
+    Each reading holds the last hundred at most.
     """
     gaps: list[int] = []
     for at, reading in rows:
@@ -61,14 +61,17 @@ def _gaps_us(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> F
 
 
 def _usual_ms(gaps: Floats) -> float | None:
-    """Their mean, without those far beyond the rest (validation, an epoch's end), which are no part of a step."""
+    """Return their mean without those far beyond the rest.
+
+    Such gaps (validation, the end of an epoch) are not part of a step.
+    """
     return float(gaps[gaps <= FAR * halfway(gaps)].mean()) / 1e3 if len(gaps) >= 3 else None
 
 
 def _far_ms(gaps: Floats, found: Steps) -> float | None:
-    """What gaps far beyond the rest add to the mean one.
+    """Return what gaps far beyond the rest add to the mean gap.
 
-    None where so few are known that the steps that are far longer than the rest could have been missed among them.
+    None if so few gaps are known that those of far longer steps could be missing.
     """
     steady = found.steady_ms
     if len(gaps) < 3 or not len(steady) or len(gaps) * float((steady > FAR * halfway(steady)).mean()) < SEEN:

@@ -1,4 +1,4 @@
-"""Copies between host and device, as a device's summary holds them."""
+"""Copies between host and device, in a device's summary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Pageable:
-    """Of copies those whose end on the host is ordinary memory, which the driver copies into locked memory first."""
+    """Copies from or to pageable host memory, which the driver first copies into pinned memory."""
 
     bytes: float
     ms: float
@@ -16,10 +16,10 @@ class Pageable:
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of one direction, a step: how many, how many bytes, their time and the part that no kernel hides."""
+    """Copies of one direction per step: count, bytes, time, and the part of the time that no kernel hides."""
 
     count: float
     bytes: float
     ms: float
     exposed_ms: float
-    pageable: Pageable | None = None  # where the profile tells the memory of all of them
+    pageable: Pageable | None = None  # set if the profile gives the kind of memory of every copy

@@ -1,7 +1,7 @@
-"""TensorFlow's own counters of an input pipeline, read from its ``ModelProto``, and joined to what the user wrote.
+"""TensorFlow's own counters of an input pipeline, read from its ``ModelProto``, and joined to the written one.
 
-The counters are totals since an iterator began (tensorflow/core/framework/model.proto): processing
-time is summed over threads and excludes a node's inputs. Nothing of TensorFlow is needed to read them.
+The counters are totals since an iterator began (tensorflow/core/framework/model.proto). Processing time is summed
+over threads and excludes a node's inputs. TensorFlow is not needed to read them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from slowtrain.errors import InputError
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 from slowtrain.values import dataclass
 
-# An element: to put it into the buffer and to take another out takes 0.5 to 4 µs where the input is made in the same
-# thread, in 14 of clinic/'s recordings; 50 to 180 in the 8 whose shuffle stands behind a parallel map.
+# Per element. Putting one into the buffer and taking another out takes 0.5 to 4 µs if the input is made in the same
+# thread (14 of clinic/'s recordings), and 50 to 180 µs in the 8 whose shuffle follows a parallel map.
 SHUFFLED_US = 4.0
-MOST_PAIRS = 250_000  # of running and written nodes, held against each other for a tenth of a second at most
+MOST_PAIRS = 250_000  # pairs of running and written nodes; comparing them takes a tenth of a second at most
 
 
 def decode(proto: bytes) -> Mapping[int, list[Any]]:
-    """One protobuf message as field number -> values (bytes, ints, floats as raw 64 bits). Raises ``InputError``."""
+    """Decode one protobuf message to field number -> values (bytes, ints, 64-bit floats as bytes).
+
+    Raises ``InputError``.
+    """
     found: dict[int, list[Any]] = {}
     at, end = 0, len(proto)
 
@@ -60,7 +63,7 @@ def decode(proto: bytes) -> Mapping[int, list[Any]]:
 
 @dataclass(frozen=True)
 class Counters:
-    """One reading of an iterator's counters: per node the raw totals, and the consumer's last gaps in µs."""
+    """One reading of an iterator's counters: raw totals of each node, and the consumer's last gaps in µs."""
 
     nodes: Mapping[int, Mapping[str, Any]]
     output: int
@@ -69,11 +72,11 @@ class Counters:
 
 
 def counters(proto: bytes) -> Counters:
-    """``ModelProto`` bytes as numbers. Raises ``InputError``."""
+    """Parse the bytes of a ``ModelProto``. Raises ``InputError``."""
     try:
         return _counters(decode(proto))
     except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-        # A field of another kind than the one that belongs there.
+        # A field has an unexpected type.
         raise InputError("the recording holds damaged pipeline counters; record the run again") from error
 
 
@@ -106,7 +109,7 @@ def first(fields: Mapping[int, list[Any]], number: int, default: Any) -> Any:
 
 
 def packed(values: Iterable[Any]) -> list[int]:
-    """Repeated integers, packed or not."""
+    """Return repeated integers, packed or not."""
     found: list[int] = []
     for value in values:
         if isinstance(value, int):
@@ -125,7 +128,7 @@ def packed(values: Iterable[Any]) -> list[int]:
 def measured(
     plan: tuple[Written, ...], before: Counters | None, after: Counters, gap_ms: float | None, keras: bool
 ) -> Pipeline:
-    """The pipeline between two readings of one iterator (from its beginning when ``before`` is None)."""
+    """Return the pipeline between two readings of one iterator (from its start if ``before`` is None)."""
     order, feeds = _order(after), _tree(after)
     ids = {number: i for i, number in enumerate(order)}
     root = after.nodes.get(after.output, {})
@@ -157,7 +160,10 @@ def measured(
 
 
 def _without_waiting(nodes: list[Node]) -> list[Node]:
-    """A shuffle that waits for what threads make ahead of it counts that as its own time; its work is to hand on."""
+    """Limit a shuffle's time to handing on elements if its input is asynchronous.
+
+    It counts the wait for its input as its own time.
+    """
     by_id = {n.id: n for n in nodes}
     for node in nodes:
         if node.family == "Shuffle" and any(by_id[i].asynchronous for i in node.inputs):
@@ -171,7 +177,7 @@ def _since(before: Counters | None, number: int, key: str, raw: Mapping[str, Any
 
 
 def _tree(reading: Counters) -> dict[int, list[int]]:
-    """Node -> its inputs. Each node feeds one other, as in TensorFlow."""
+    """Return each node's inputs. Each node feeds one other, as in TensorFlow."""
     found: dict[int, list[int]] = {}
     todo, seen = [reading.output], {reading.output}
     while todo:
@@ -186,7 +192,7 @@ def _tree(reading: Counters) -> dict[int, list[int]]:
 
 
 def _order(reading: Counters) -> list[int]:
-    """Node numbers, inputs before consumers."""
+    """Return node numbers, inputs before consumers."""
     order: list[int] = []
     stack: list[tuple[int, bool]] = [(reading.output, False)]
     seen: set[int] = set()
@@ -202,10 +208,11 @@ def _order(reading: Counters) -> list[int]:
 
 
 def _match(nodes: list[Node], plan: tuple[Written, ...]) -> tuple[Node, ...]:
-    """Gives each running node the written one that it came from: both in order from the source, by family.
+    """Give each running node the written one that it came from, both in order from the source, by family.
 
-    As many as can be: the nodes of a data set that is made for an element stand among the others, and are not written
-    where they seem to be. Of equal choices the first. A map that TensorFlow made one with its batch stands for both.
+    The largest number of pairs is chosen, because nodes of data sets that are made per element appear among the
+    others and are written elsewhere. Of equal choices the first is used. A map that TensorFlow fused with its batch
+    stands for both.
     """
     running = [(n, family) for n, node in enumerate(nodes) for family in _families(node)]
     pairs = in_order([family for _, family in running], [w.family for w in plan])
@@ -218,7 +225,7 @@ def _families(node: Node) -> tuple[str, ...]:
 
 
 def in_order(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
-    """The most pairs of equal ones whose order is that of both lists: their longest common subsequence."""
+    """Return the most pairs of equal items in the order of both lists: their longest common subsequence."""
     first, last = 0, 0
     most = min(len(ours), len(theirs))
     while first < most and ours[first] == theirs[first]:

@@ -1,6 +1,6 @@
-"""How the stages of an input pipeline went over the run: which takes longer for each batch late than early.
+"""How the stages of an input pipeline changed over the run: which takes longer per batch late than early.
 
-Counters are totals, read every second or so: what a stage did between two readings is their difference.
+Counters are totals, read about every second. A stage's work between two readings is their difference.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Course, Node, Pipeline, Written
 from slowtrain.values import dataclass
 
-MOST = 400  # stretches of one data set: each takes a tenth of a millisecond to be read
-DISTURBED = 0.25  # of a stretch under the profiler: more says how slow that makes it
-LEAST_BATCHES = 8  # on each side: of fewer, one that took long is chance
+MOST = 400  # stretches of one data set; each takes a tenth of a millisecond to read
+DISTURBED = 0.25  # of a stretch under the profiler; with more it measures the profiler's overhead
+LEAST_BATCHES = 8  # on each side; of fewer, a single long one may be chance
 
 Read = Sequence[tuple[float, Counters]]
-Key = tuple[str, int]  # a node's name, and its place in the plan (-1: nobody wrote it)
+Key = tuple[str, int]  # a node's name, and its index in the plan (-1: not written by the user)
 
 
 @dataclass(frozen=True)
 class Iterated:
-    """One iterator: when it was made, and its readings with their times, in ms of the run."""
+    """One iterator: when it was created, and its readings with their times, in ms of the run."""
 
     begun_ms: float
     read: Read
@@ -48,14 +48,14 @@ class Grown:
 
 
 def read(pipe: Pipeline, iterators: Sequence[Iterated]) -> Course | None:
-    """What the nodes of ``pipe`` did between readings of its iterators; None where there are no two such stretches."""
+    """Return the nodes' work between readings of its iterators; None without two such stretches."""
     keys = _keys(pipe.nodes, pipe.written)
     most = max(MOST // max(len(iterators), 1), 1)
     columns = [one for each in iterators for one in _stretches(pipe.written, each, most)]
     columns.sort(key=lambda one: one[0])
     if not keys or len(columns) < 2:
         return None
-    first = [keys.index(key) == i for i, key in enumerate(keys)]  # of nodes that are alike, one has what all did
+    first = [keys.index(key) == i for i, key in enumerate(keys)]  # one of several equal nodes holds the work of all
     none = (np.nan, np.nan)
     rows = [[c[3].get(key, none) if mine else none for c in columns] for key, mine in zip(keys, first, strict=True)]
     both = np.array(rows, dtype=float)
@@ -66,7 +66,11 @@ def read(pipe: Pipeline, iterators: Sequence[Iterated]) -> Course | None:
 def _stretches(
     plan: tuple[Written, ...], one: Iterated, most: int
 ) -> Iterator[tuple[float, float, float, dict[Key, tuple[float, float]]]]:
-    """From, to, batches, and of each node ms and elements. What fills buffers at first counts only without a second."""
+    """Yield start, end, batches, and ms and elements of each node.
+
+    The work since the iterator began includes the first filling of buffers. It is used only if there are no two
+    readings with work between them.
+    """
     rows = [one.read[i] for i in unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
     found = [(a, b, _between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
     if not any(did[1] for _, _, did in found):
@@ -78,9 +82,10 @@ def _stretches(
 def _between(
     plan: tuple[Written, ...], before: Counters | None, after: Counters
 ) -> tuple[float, dict[Key, tuple[float, float]]]:
-    """Batches, and of each node ms and elements in all.
+    """Return batches, and total ms and elements of each node.
 
-    TensorFlow forgets a node when its data ends, and makes it anew for the next pass: nodes of that name are left out.
+    TensorFlow drops a node when its data ends, and creates it again for the next pass. Nodes of that name are left
+    out.
     """
     told = before.nodes if before is not None else after.nodes
     changed = {(told.get(n) or after.nodes[n])["name"] for n in told.keys() ^ after.nodes.keys()}
@@ -99,14 +104,14 @@ def _keys(nodes: Sequence[Node], plan: tuple[Written, ...]) -> list[Key]:
 
 
 def most_grown(trace: Trace, early: Ints, late: Ints) -> tuple[Grown, tuple[float, float]] | None:
-    """The stage that grew most for each batch, with the ms that all stages took for one, early and late.
+    """Return the stage that grew most per batch, and the ms of all stages per batch, early and late.
 
-    None where counters do not tell of both. ``early`` and ``late`` are indices of steps.
+    None if the counters do not cover both. ``early`` and ``late`` are indices of steps.
     """
     pipe = trace.pipeline
     if pipe is None:
         return None
-    # A data set that is made anew in each epoch is one for each epoch.
+    # A data set that is built again in each epoch appears once per epoch.
     alike = [p for p in trace.pipelines if _text(p) == _text(pipe)]
     courses = [p.course for p in alike if p.course is not None]
     first, last = (_each_batch(trace, courses, index) for index in (early, late))
@@ -125,15 +130,15 @@ def most_grown(trace: Trace, early: Ints, late: Ints) -> tuple[Grown, tuple[floa
 
 
 def _text(pipe: Pipeline) -> tuple[object, ...]:
-    """What tells whether two data sets are made by the same lines, and run by the same nodes."""
+    """Return what identifies data sets made by the same lines and run by the same nodes."""
     return tuple((w.op, w.place) for w in pipe.written), tuple(n.name for n in pipe.nodes)
 
 
 def _each_batch(trace: Trace, courses: Sequence[Course], index: Ints) -> tuple[Floats, Floats] | None:
-    """Ms and elements for each batch of each node, from the first of these steps to the last; NaN: not known.
+    """Return ms and elements of each node per batch in the range of these steps; NaN if unknown.
 
-    Of stretches that lie mostly there; in a short run, of those that reach there: what of them lies nearer to the
-    middle of the run makes growth look smaller, never larger.
+    Uses stretches that lie mostly in the range; in a short run those that overlap it. Their part nearer to the middle
+    of the run can only make growth look smaller.
     """
     low, high = float(trace.steps.start_ms[index[0]]), float(trace.steps.end_ms[index[-1]])
     calm = [_calm(trace, one) for one in courses]
@@ -157,7 +162,7 @@ def _means(courses: Sequence[Course], inside: Sequence[Bools]) -> tuple[Floats, 
 
 
 def _calm(trace: Trace, one: Course) -> Bools:
-    """Stretches that lie little in profiler windows, which make everything slower."""
+    """Return the stretches that lie little in profiler windows, which make everything slower."""
     windows = intervals.union(*np.array([(e.start_ms, e.end_ms) for e in trace.events_of("window")]).reshape(-1, 2).T)
     disturbed = intervals.covered(windows, one.start_ms, one.end_ms)
     return np.asarray(disturbed <= DISTURBED * (one.end_ms - one.start_ms))

@@ -1,13 +1,13 @@
-"""Cuts a profile down to a range of time; what is kept is kept byte for byte.
+"""Cuts a profile down to a range of time; what is kept is copied byte for byte.
 
-An event is kept if it **starts** in the range (its start included, its end not), as long as it may last; so ranges that
-touch share no event, and together they hold them all. What goes: lines without a kept event, entries of the tables of
-names that nothing kept refers to, and the HLO programs of which no kept kernel of a GPU is a part. What stays: every
-other plane with its own facts, even without an event (a silent device is a finding), and whatever a message holds that
-the schema here does not know.
+An event is kept if it **starts** in the range (start included, end excluded), however long it lasts. Therefore
+adjacent ranges share no event, and together they contain all events. Removed are lines without a kept event, name
+table entries that nothing kept refers to, and HLO programs of which no GPU kernel is kept. Kept are all other planes
+with their facts, even without events (a silent device is a finding), and all fields that the schema here does not
+know.
 
-Entries that hold sums instead of single events (``Events.occurrences``) count as starting where their line does.
-Planes and lines are framed anew, since their lengths change. Memory follows what is kept.
+Entries that hold sums instead of single events (``Events.occurrences``) start at the start of their line. Planes and
+lines get new length prefixes, because their lengths change. Memory depends on what is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHILD, _CHILDREN = field_tag(6, VARINT), field_tag(6)  # of an event's metadata
 
 @dataclass
 class Kept:
-    """How many of how many."""
+    """How many of how many were kept."""
 
     kept: int = 0
     of: int = 0
@@ -51,8 +51,8 @@ class Cut:
     planes: Kept = field(default_factory=Kept)
     lines: Kept = field(default_factory=Kept)
     events: Kept = field(default_factory=Kept)
-    names: Kept = field(default_factory=Kept)  # entries of the tables of events' and statistics' names
-    starts_ps: tuple[int, int] | None = None  # the first and the last start of an event of the larger profile
+    names: Kept = field(default_factory=Kept)  # entries in the tables of event and statistic names
+    starts_ps: tuple[int, int] | None = None  # first and last start of an event in the larger profile
 
     def extend(self, first_ps: int, last_ps: int) -> None:
         known = self.starts_ps or (first_ps, last_ps)
@@ -61,16 +61,17 @@ class Cut:
 
 @dataclass
 class _Used:
-    """The ids that kept messages of a plane refer to."""
+    """The ids that the kept messages of a plane refer to."""
 
     events: set[int] = field(default_factory=set)
     stats: set[int] = field(default_factory=lambda: {0})  # an id of 0 is not written
 
 
 def cut(data: bytes | mmap.mmap, start_ps: int, end_ps: int, label: str = "profile") -> Cut:
-    """The events that start in [start_ps, end_ps), counted as ``Events.start_ps`` is: since ``Space.origin_ns``.
+    """Keep the events that start in [start_ps, end_ps), in ps since ``Space.origin_ns``, as ``Events.start_ps``.
 
-    Raises ``InputError`` where ``data`` is no profile. The smaller profile's own origin may be later, since lines go.
+    Raises ``InputError`` if ``data`` is not a profile. The smaller profile's own origin may be later, because lines
+    are removed.
     """
     space, file = xplane.parse(data, label), File(data, label)
     found = Cut()
@@ -96,7 +97,7 @@ def cut(data: bytes | mmap.mmap, start_ps: int, end_ps: int, label: str = "profi
 
 
 def _programs(space: xplane.Space, start_ps: int, end_ps: int) -> set[int]:
-    """The numbers of the programs whose kernels start in the range, on GPUs."""
+    """Return the ids of the programs whose kernels start in the range on GPUs."""
     found: set[int] = set()
     for plane in space.planes:
         for line in plane.lines if plane.name.startswith(names.GPU_PLANE) else ():
@@ -114,8 +115,8 @@ def _number(text: str) -> int | None:
 def _plane(
     file: File, plane: xplane.Plane, span: tuple[int, int], range_ps: tuple[int, int], used: _Used, found: Cut
 ) -> list[bytes]:
-    """The plane's fields that stay. The tables may stand before what refers to them: hence several walks."""
-    lines: dict[int, list[bytes]] = {}  # by where they stand
+    """Return the plane's fields to keep. Takes several walks, because tables may come before what refers to them."""
+    lines: dict[int, list[bytes]] = {}  # by position
     remaining = iter(plane.lines)
     for at, tag, value, stop in _walk(file, *span):
         if tag == xplane.PLANE_LINES:
@@ -145,7 +146,7 @@ def _plane(
 def _line(
     file: File, line: xplane.Line, span: tuple[int, int], range_ps: tuple[int, int], used: _Used, found: Cut
 ) -> list[bytes]:
-    """The line's fields that stay, none if no event does."""
+    """Return the line's fields to keep; empty if no event is kept."""
     parts: list[bytes] = []
     first = last = None
     for stretch in line.stretches():
@@ -165,11 +166,11 @@ def _line(
     return [file.data[span[0] : first], *parts, file.data[last : span[1]]]
 
 
-# ---- what is referred to ----------------------------------------------------------------------------------------
+# ---- references ----------------------------------------------------------------------------------------
 
 
 def _note_stats(file: File, stretch: Stretch, inside: NDArray[np.bool_], used: _Used) -> None:
-    """The names of the kept events' statistics and of their values that are names."""
+    """Collect the names of the kept events' statistics, and of their values that are names."""
     places = [
         (these.start, these.stop)
         for found in rounds(file, stretch.window, stretch.start[inside], stretch.stop[inside])
@@ -189,7 +190,7 @@ def _note_stat(file: File, start: int, end: int, used: _Used) -> None:
 
 
 def _note_metadata(file: File, span: tuple[int, int], used: _Used) -> None:
-    """The children of the kept events' names, and what the statistics beside those names refer to."""
+    """Collect the children of the kept event names, and what the statistics of these names refer to."""
     children: dict[int, set[int]] = {}
     for key, place in _metadata(file, span):
         for tag, value, stop in file.fields(*place):
@@ -220,14 +221,14 @@ def _metadata(file: File, span: tuple[int, int]) -> Iterator[tuple[int, tuple[in
 
 
 def _walk(file: File, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Fields with where each begins, its tag included."""
+    """Yield the fields, each with its start including the tag."""
     for tag, value, stop in file.fields(pos, end):
         yield pos, tag, value, stop
         pos = stop
 
 
 def _framed(tag: int, parts: list[bytes]) -> bytes:
-    """A length-delimited field."""
+    """Return a length-delimited field."""
     return b"".join((varint(tag), varint(sum(map(len, parts))), *parts))
 
 

@@ -1,9 +1,10 @@
 """Divides a step on an accelerator: what the device did, and why it waited.
 
-There is one division for profiles and for recordings. A profile's steps are divided as they are. A recording's window
-is divided in the same way; then what the device did is carried over to the steps outside the window in milliseconds,
-since the profiler makes neither kernels nor copies longer. Only the rest of the step, which is the host's and which
-the profiler does make longer, is divided in proportion to the reasons for which the device waited in the window.
+There is one division for profiles and recordings. A profile's steps are divided as they are. A recording's profiler
+window is divided in the same way. Then the device's work is carried over to the steps outside the window in
+milliseconds, because the profiler makes neither kernels nor copies longer. The rest of the step belongs to the host,
+which the profiler does slow down. It is divided in proportion to the reasons for which the device waited in the
+window.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Device, Timeline
 from slowtrain.values import dataclass
 
-DEVICE_CATEGORIES = {  # where several kinds overlap, the first counts
+DEVICE_CATEGORIES = {  # if several kinds overlap, the first counts
     Category.DEVICE: (KERNEL, D2D, MEMSET),
     Category.COLLECTIVE: (COLLECTIVE,),
     Category.FEED: (H2D,),
@@ -34,17 +35,17 @@ REASONS = {  # the category of an idle moment by its reason
     "d2h": Category.READBACK,
     "convert": Category.CONVERT,
     names.HOST_OP: Category.HOST_OP,
-    # The host's call that starts a copy is launching, as that of a kernel: the copy itself is the device's.
+    # A host call that starts a copy is a launch, like that of a kernel. The copy itself is device work.
     **dict.fromkeys(("h2d", "allocation", "eager", "dispatch", "queue", names.BUFFERED), Category.DISPATCH),
     idle.OTHER_PROCESS: Category.OTHER_PROCESS,
     names.PEERS: Category.COLLECTIVE_WAIT,
     "python": Category.PYTHON,
     "unattributed": Category.UNATTRIBUTED,
 }
-# Of a window only: a run without the profiler launches a command buffer as one graph, and whether another process used
-# the device then is not known.
+# Known in windows only. Without the profiler a command buffer is launched as one graph, and whether another process
+# used the device is unknown.
 IN_WINDOWS_ONLY = (names.BUFFERED, idle.OTHER_PROCESS)
-# What the main thread was in when the device waited, as far as the recorder knows; the rest is calls of the framework.
+# Categories of the recorder's lanes on the main thread; all other time is calls of the framework.
 OWN_LANES = {
     "next": Category.INPUT,
     "iterator": Category.INPUT,
@@ -60,7 +61,7 @@ LANE_REASONS = {  # the reason of the device's wait in these lanes
     Category.INPUT: "input", Category.CONVERT: "convert", Category.READBACK: "sync", Category.COMPILE: "compile",
     Category.GC: "python", Category.CALLBACK: "callback", Category.PYTHON: "python",
 }  # fmt: skip
-UNSETTLED_STEPS, LEAST_STEPS = 2, 3  # the first steps under a profiler take 1.3 to 2 times as long; as many must stay
+UNSETTLED_STEPS, LEAST_STEPS = 2, 3  # the first steps under a profiler take up to twice as long; steps to remain
 Lane = Category | None  # None: inside calls of the framework
 Table = Mapping[Lane, Mapping[Category, float]]
 
@@ -69,9 +70,9 @@ Table = Mapping[Lane, Mapping[Category, float]]
 class WindowDivision:
     """A mean step of a window, in ms.
 
-    ``device`` is what the device did while the main thread was in a lane, by category; the parts are disjoint. An op
-    that the host computes for the device is among them: the profiler makes it no longer either.
-    ``call_idle`` is for what the device waited while the main thread was in calls of the framework, by reason.
+    ``device`` is device work by category for each lane of the main thread; the parts are disjoint. Ops that the host
+    computes for the device are included, because the profiler does not make them longer either. ``call_idle`` is the
+    device's idle time by reason while the main thread was in calls of the framework.
     """
 
     steps: int
@@ -81,12 +82,12 @@ class WindowDivision:
 
 
 def settled(found: Cadence) -> Cadence:
-    """Steps without the first two, if enough are left."""
+    """Return the steps without the first two, if enough remain."""
     return found.where(slice(UNSETTLED_STEPS, None)) if len(found) >= UNSETTLED_STEPS + LEAST_STEPS else found
 
 
 def divide_profile(whole: Timeline, device: Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:
-    """Ms of each category in each step, which add up to it; and the device's waits."""
+    """Return the device's waits, and ms of each category in each step; the categories add up to the step."""
     activities, waits = device_spans(whole, device, found)
     columns: dict[Category, Floats] = {}
     named = [*activities.items(), *((REASONS[reason], spans) for reason, spans in waits.reasons.items())]
@@ -99,13 +100,13 @@ def divide_profile(whole: Timeline, device: Device, found: Cadence) -> tuple[idl
 
 
 def device_spans(whole: Timeline, device: Device, found: Cadence) -> tuple[dict[Category, Intervals], idle.Idle]:
-    """When the device did what in these steps, disjoint, and the waits in between."""
+    """Return when the device did what in these steps (disjoint), and its waits in between."""
     left = intervals.union(found.start_ms, found.end_ms)
     spans: dict[Category, Intervals] = {}
     for category, kinds in DEVICE_CATEGORIES.items():
         mine = intervals.intersect(left, device.activities.busy(*kinds))
         left = intervals.subtract(left, mine)
-        # A processor exchanges nothing by itself: its thread waits in the op until the other processes are there.
+        # A processor does not exchange data by itself: its thread waits in the op for the other processes.
         waits = category is Category.COLLECTIVE and device.kind == "CPU"
         spans[Category.COLLECTIVE_WAIT if waits else category] = mine
     return spans, idle.attribute(whole, device, left)
@@ -114,7 +115,7 @@ def device_spans(whole: Timeline, device: Device, found: Cadence) -> tuple[dict[
 def divide_window(
     activities: Mapping[Category, Intervals], waits: idle.Idle, found: Cadence, lanes: Mapping[Lane, Intervals]
 ) -> WindowDivision:
-    """``lanes``: when the main thread was in which lane; they cover the steps and are disjoint."""
+    """Divide a window. ``lanes``: when the main thread was in each lane; disjoint, and they cover the steps."""
     count = max(len(found), 1)
 
     def per_step(spans: Intervals, lane: Lane) -> float:
@@ -133,7 +134,7 @@ def divide_window(
 
 @dataclass(frozen=True)
 class Unprofiled:
-    """Ms of each category for each step, and of the device's waits by reason for a mean steady step."""
+    """Ms of each category for each step, and the device's waits by reason in a mean steady step."""
 
     columns: dict[Category, Floats]
     idle: Mapping[str, float]
@@ -148,10 +149,11 @@ def divide_steps(
     eager: bool,
     compiling: bool = False,
 ) -> Unprofiled:
-    """``lanes``: ms of the main thread in each lane for each step. ``wait_ms``: for input inside calls, if measured.
+    """Divide the steps outside a window.
 
-    ``eager``: Python starts the ops one by one, so that converting their operands is a part of that. ``compiling``:
-    what these steps compile inside calls was measured, and is not in ``lanes``.
+    ``lanes``: ms of the main thread in each lane for each step. ``wait_ms``: wait for input inside calls, None if not
+    measured. ``eager``: Python starts the ops one by one, so that converting their operands is part of dispatch.
+    ``compiling``: the compilation inside calls was measured, and is not in ``lanes``.
     """
     found = {c: np.zeros(len(steady)) for c in Category}
     waits: dict[str, float] = {}
@@ -177,7 +179,7 @@ def divide_steps(
     measured = (*(("input",) if wait_ms is not None else ()), *(("compile",) if compiling else ()))
     for reason, share in _host_shares(window, measured).items():
         category = REASONS[reason]
-        # Inside the framework's calls Python is the framework's, and so is what it reads for its own loop.
+        # Inside calls, Python and readbacks belong to the framework itself.
         own = category in (Category.PYTHON, Category.READBACK) or (eager and category is Category.CONVERT)
         found[Category.DISPATCH if own else category] += share * host
         _add(waits, reason, share * host, steady)
@@ -192,7 +194,7 @@ def _add(waits: dict[str, float], reason: str, column: Floats, steady: Bools) ->
 def _carry(
     found: dict[Category, Floats], column: Floats, parts: Mapping[Category, float], steady: Bools
 ) -> tuple[Floats, dict[Category, float]]:
-    """Gives the device's ms to each step, as far as ``column`` has room; what is taken, and what had no room."""
+    """Add the device's ms to each step as far as ``column`` has room; return what was added, and the remainder."""
     total = sum(parts.values())
     if total <= 0:
         return np.zeros(len(column)), {}
@@ -204,7 +206,10 @@ def _carry(
 
 
 def _waited(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float) -> Floats:
-    """The wait for input in each step's calls. Its mean is what was measured; it varies with the length of the call."""
+    """Return the wait for input in each step's calls.
+
+    Its mean is the measured one; it varies with the call's length.
+    """
     if not steady.any():
         return np.zeros(len(calls))
     mean = float(calls[steady].mean())
@@ -215,7 +220,7 @@ def _waited(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float) -> Flo
 
 
 def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, float]:
-    """Of the host's part of calls, the share of each reason but those that were measured in the steps themselves."""
+    """Return the share of each reason in the host's part of calls, without the reasons measured in the steps."""
     left_out = (*IN_WINDOWS_ONLY, *measured)
     kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
     total = sum(kept.values())

@@ -1,4 +1,4 @@
-"""Traces drawn as text, a character a millisecond: how causes state their examples.
+"""Traces drawn as text, one character per millisecond, for the examples of causes.
 
     step     1111111111 2222222222
     input    iiii...... iiii......
@@ -8,11 +8,11 @@
     @event trace name=train_step start=12 end=15 data={"nth":3}
     @span callback Checkpoint.on_epoch_end start=3 end=5 value=1
 
-A row that begins with ``&`` goes on with the ``@`` row above it.
+A row that begins with ``&`` continues the ``@`` row above it.
 
-Rows are categories of the main thread; blanks separate, ``.`` is "not here". Where no row has
+Rows are categories of the main thread. Blanks separate steps, ``.`` means "not here". If no row has
 a mark in a step, the moment is ``unattributed``. The drawing is repeated until there are
-at least :data:`STEPS` steps, so that a short drawing is a steady run; ``@repeat 400`` asks for so many.
+at least :data:`STEPS` steps, so that a short drawing is a steady run; ``@repeat 400`` sets that number.
 ``@more python=0.02`` makes each step by so many ms of that category longer than the one before it,
 ``@more python=5 from=200`` each step from the 200th on by 5 ms, ``@more python=50 every=40`` each fortieth.
 """
@@ -36,7 +36,7 @@ FILE = "train.py"
 
 
 def drawn(drawing: str) -> Trace:
-    """The trace that ``drawing`` shows; all signals count as measured but those in ``@missing a b``."""
+    """Return the trace that ``drawing`` shows. All signals count as measured except those in ``@missing a b``."""
     rows, notes = _rows(drawing)
     step_row = rows.pop("step", "")
     bounds = [(m.start(), m.end()) for m in re.finditer(r"([^.\s])\1*", step_row)]
@@ -74,9 +74,9 @@ def _rows(drawing: str) -> tuple[dict[str, str], list[str]]:
     for row in filter(None, map(str.strip, drawing.splitlines())):
         if row.startswith("@"):
             notes.append(row)
-        elif row.startswith("&") and notes:  # what did not fit the line
+        elif row.startswith("&") and notes:  # continuation of a long row
             notes[-1] += " " + row[1:].strip()
-        elif row.startswith((">", "detail=")) and notes:  # a pipeline goes on in the next row
+        elif row.startswith((">", "detail=")) and notes:  # a pipeline continues in the next row
             notes[-1] += " " + row
         else:
             lane, _, marks = row.partition(" ")
@@ -89,7 +89,7 @@ def _column(marks: str, bounds: list[tuple[int, int]]) -> Any:
 
 
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
-    """``a=1 b={"x": 2} c=text``; JSON values may hold blanks inside brackets."""
+    """Parse ``a=1 b={"x": 2} c=text``. JSON values may contain blanks inside brackets."""
     for match in re.finditer(r"(\w+)=((?:\{.*?\}(?=\s|$))|(?:\[.*?\](?=\s|$))|\S+)", text):
         try:
             yield match[1], json.loads(match[2])
@@ -98,7 +98,7 @@ def _fields(text: str) -> Iterator[tuple[str, Any]]:
 
 
 class _Settings:
-    """What the ``@`` rows say."""
+    """The settings of the ``@`` rows."""
 
     def __init__(self, notes: list[str], steps: int) -> None:
         self.facts: dict[str, Any] = {"usable_cores": 8.0}
@@ -125,7 +125,7 @@ class _Settings:
         """The drawing is the whole run."""
 
     def _repeat(self, _rest: str) -> None:
-        """At least so many steps."""
+        """The minimum number of steps."""
 
     def _more(self, rest: str) -> None:
         self.more.append(dict(_fields(rest)))
@@ -155,7 +155,7 @@ class _Settings:
         self.step.update(_fields(rest))
 
     def _phase(self, rest: str) -> None:
-        """``@phase validation=300 import=2000``: ms of the run beside the steps."""
+        """``@phase validation=300 import=2000``: ms of the run besides the steps."""
         self.phases.update(dict(_fields(rest)))
 
     def _sample(self, rest: str) -> None:

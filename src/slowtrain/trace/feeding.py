@@ -1,4 +1,4 @@
-"""What a trace tells of how its steps are fed: the facts that several causes of the input family share."""
+"""Facts about how the steps are fed, which several causes of the input family share."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Node, Pipeline, Written, repeats
 from slowtrain.values import dataclass
 
-WAITED = 0.05  # of a step: what saves less is not reported either
-USUAL = 0.1  # of a usual step: with less, the wait is that of a few steps
-SLOWER = 0.6  # a stage is the slower side when it takes this share of the slowest one's time
+WAITED = 0.05  # of a step; smaller savings are not reported
+USUAL = 0.1  # of a usual step; with less only a few steps wait
+SLOWER = 0.6  # of the slowest stage's time; a stage with this share also limits the speed
 READ_US = (
     0.5  # handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21)
 )
-COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s, assumed: one core does as much at least
-CALL_MS = 0.05  # one call of a function on a whole batch: what a call for one element takes at most
+COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s: an assumed lower bound for one core
+CALL_MS = 0.05  # one call of a function on a whole batch; upper bound of a call for one element
 NESTED = re.compile(r"Dataset(?:V\d+)?$")
 NESTING = frozenset({"Interleave", "FlatMap"})
 OPENERS = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset")
-OPENED = 0.25  # of the data sets that are made most: a file's, with one or two around it
-LEAST_NESTED = 8.0  # data sets a batch: an interleave over shards makes one for thousands of elements
+OPENED = 0.25  # of the most frequent data set: a file's data set has one or two around it
+LEAST_NESTED = 8.0  # data sets per batch; an interleave over shards makes one for thousands of elements
 READING = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
-# Ops that take one element only: a map with one of them cannot simply follow the batch.
+# Ops that accept only single elements: a map with one of them cannot be moved after the batch.
 SINGLE = (
     "DecodeJpeg",
     "DecodePng",
@@ -42,12 +42,12 @@ SINGLE = (
 
 
 def wait_share(trace: Trace) -> float:
-    """The part of a step that is spent waiting for its batch."""
+    """Return the part of a step that is spent waiting for its batch."""
     return trace.share(Category.INPUT)
 
 
 def usually_waits(trace: Trace) -> bool:
-    """Whether the usual step waits for its batch, and not a few steps for long."""
+    """Return whether the usual step waits for its batch, rather than a few steps for a long time."""
     wait, steady = trace.categories.get(Category.INPUT), trace.steps.steady
     if wait is None or not steady.any():
         return False
@@ -55,9 +55,9 @@ def usually_waits(trace: Trace) -> bool:
 
 
 def busy_cores(trace: Trace) -> float | None:
-    """Processors that the process kept busy during the steps; None where it was not measured.
+    """Return the processors that the process kept busy during the steps; None if it was not measured.
 
-    While it waits for other processes of the training its cores idle, whatever it does: that time does not count.
+    Time in which it waits for other training processes does not count, because its cores are then idle.
     """
     cpu = trace.facts.get("cpu_ms_per_step")
     own_ms = trace.step_ms - trace.mean(Category.COLLECTIVE_WAIT) if trace.step_ms else 0.0
@@ -65,53 +65,53 @@ def busy_cores(trace: Trace) -> float | None:
 
 
 def idle_cores(trace: Trace) -> float:
-    """Processors that had nothing to do during the steps; all but one where it was not measured."""
+    """Return the processors that were idle during the steps; all but one if it was not measured."""
     busy = busy_cores(trace)
     return max(trace.cores - (busy if busy is not None else 1.0), 0.0)
 
 
 def fed(trace: Trace) -> Pipeline | None:
-    """The pipeline with counters that the steps wait for, or None."""
+    """Return the pipeline with counters that the steps wait for, or None."""
     pipe = trace.pipeline
     return pipe if pipe is not None and pipe.nodes and wait_share(trace) >= WAITED else None
 
 
 def is_users(node: Node) -> bool:
-    """Whether the user wrote it; Keras and TensorFlow add nodes of their own. Of a profile's it is assumed."""
+    """Return whether the user wrote the node; Keras and TensorFlow add their own. Assumed for a profile."""
     return node.written is not None and (node.written.place is not None or "profiled" in node.written.detail)
 
 
 def deciding(pipe: Pipeline) -> list[Node]:
-    """Nodes of the stages that set the pace, costliest first."""
+    """Return the nodes of the stages that limit the speed, costliest first."""
     most = pipe.made_ms
     stages = [s for s in pipe.stages() if s.latency_ms >= SLOWER * most and s.ms > 0]
     return sorted((n for s in stages for n in s.nodes), key=lambda n: -n.ms)
 
 
 def maps(pipe: Pipeline) -> list[Node]:
-    """The user's ``map`` nodes among those that set the pace and take most of their stage."""
+    """Return the user's ``map`` nodes that limit the speed and take most of their stage."""
     found = deciding(pipe)
     return [n for n in found if n.family == "Map" and is_users(n) and n.ms >= 0.5 * max(m.ms for m in found)]
 
 
 def calls(pipe: Pipeline, node: Node) -> float:
-    """How often a node's function is called for a batch."""
+    """Return how often a node's function is called per batch."""
     if node.name.startswith("MapAndBatch"):
         return node.elements * pipe.batch_size
     return node.elements
 
 
 def batched(node: Node, ms: float) -> Node:
-    """A map that is called once for a batch and takes ``ms`` for it.
+    """Return a map that is called once per batch and takes ``ms`` for it.
 
-    TensorFlow makes one node of a map and the batch behind it; the map of whole batches has none behind it.
+    TensorFlow fuses a map and the following batch into one node. A map of whole batches has no batch after it.
     """
     name = "ParallelMapV2" if node.name.startswith("MapAndBatch") else node.name
     return replace(node, name=name, ms=min(ms, node.ms), elements=1.0)
 
 
 def written_place(node: Node) -> tuple[Place, ...]:
-    """The user's line of a node and of its function."""
+    """Return the user's lines of a node and of its function."""
     place = node.written.place if node.written else None
     function = (node.written.detail.get("function") or {}) if node.written else {}
     found = [place] if place else []
@@ -120,27 +120,28 @@ def written_place(node: Node) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
-UNCALLED = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # take no call of a kernel, or next to none
-UNSEEN_US = 20.0  # for each op of a function, starting it included: what takes longer on average is profiled
+UNCALLED = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # run no kernel, or take almost no time
+UNSEEN_US = 20.0  # per op of a function, including its start; ops that take longer on average appear in the profile
 
 
 def written_as(op: str) -> str:
-    """The type of an op as the script's function has it: ``Conv2D`` for ``_FusedConv2D``."""
+    """Return an op's type as the script's function has it: ``Conv2D`` for ``_FusedConv2D``."""
     return names.FUSED_OP.sub("", op, count=1) if op.startswith("_") else op
 
 
 def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:
-    """Time a batch inside ops of a node's function that take long enough to be profiled.
+    """Return the time per batch in ops of a node's function that are long enough to be profiled.
 
-    None without a window, or where no element was made in it, and calls take longer than ops that are too short
-    to be seen could. The window holds more or fewer elements than its steps ask for: time per call is what counts.
+    None without a window. Also None if no element was made in the window and calls take longer than unrecorded short
+    ops could explain. The window contains more or fewer elements than its steps request, so that the time per call is
+    used.
     """
     deep, pipe = trace.kernels, trace.pipeline
     if deep is None or pipe is None or node.written is None or (not deep.by_input and not deep.steps):
         return None
     mine, seen = _profiled(deep, node.written)
     if seen <= 0:
-        if deep.input_calls == 0:  # a buffer had been filled before
+        if deep.input_calls == 0:  # a buffer was filled before
             return None
         unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
         return None if unseen else 0.0
@@ -149,16 +150,16 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
 
 
 def _profiled(deep: Kernels, function: Written) -> tuple[dict[str, tuple[float, float]], float]:
-    """The input's ops that a function has, with ms and how often they ran in a window's step; its calls meanwhile."""
+    """Return the input's ops that a function has, with ms and count per step of a window, and its calls per step."""
     mine = {t: row for t, row in deep.by_input.items() if written_as(t) in function.ops}
     return mine, max((count / max(function.ops[written_as(t)], 1) for t, (_, count) in mine.items()), default=0.0)
 
 
 def ops_run(trace: Trace, node: Node) -> float:
-    """Ops that one call of a node's function starts.
+    """Return the number of ops that one call of a node's function starts.
 
-    As many as are written, but for those that TensorFlow computed once and made constants of: of their kind the
-    profiler saw fewer than one for each that is written. Kinds that are too short to be seen count as written.
+    That is the number written, without ops that TensorFlow folded into constants: the profiler recorded fewer of
+    their type than are written. Types too short to be recorded count as written.
     """
     if node.written is None:
         return 0.0
@@ -171,15 +172,15 @@ def ops_run(trace: Trace, node: Node) -> float:
 
 
 def takes_batches(function: Written) -> bool:
-    """Whether a function could work on whole batches: no op in it takes one element only."""
+    """Return whether a function can work on whole batches: none of its ops accepts only single elements."""
     return not function.python and not any(op.startswith(SINGLE) for op in function.ops)
 
 
 @dataclass(frozen=True)
 class Nest:
-    """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets for each batch.
+    """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets per batch.
 
-    To make and to end one takes longer than to hand on an element, and stands in no node's own time.
+    Creating and ending a data set takes longer than handing on an element, and no node's own time includes it.
     """
 
     pipe: Pipeline
@@ -188,26 +189,26 @@ class Nest:
     count: float
 
     def undone(self) -> Pipeline:
-        """The pipeline if its elements came as they are, without data sets of their own."""
+        """Return the pipeline if its elements came directly, without data sets of their own."""
         inside = [self.node, *self.pipe.upstream(self.node)]
         return self.pipe.changed(*(replace(n, ms=min(n.ms, CALL_MS + n.elements * READ_US / 1e3)) for n in inside))
 
     def in_batches(self) -> Pipeline:
-        """The same if whole batches came: the maps behind are called once for each, where they can work on one."""
+        """Return the pipeline if whole batches came: later maps are called once per batch if they can work on one."""
         behind = [n for n in self.pipe.nodes if self.node in self.pipe.upstream(n) and n.family == "Map"]
         able = [n for n in behind if n.written is not None and takes_batches(n.written)]
         return self.undone().changed(*(batched(n, CALL_MS + calls(self.pipe, n) * READ_US / 1e3) for n in able))
 
 
 def nest(trace: Trace, *, of_files: bool) -> Nest | None:
-    """The one that sets the pace, where a profiler window saw data sets made, of files or of what is in memory."""
+    """Return nested data sets that limit the speed, if a profiler window recorded them; of files or of memory data."""
     deep, pipe = trace.kernels, fed(trace)
     if deep is None or pipe is None:
         return None
     made = {op: count for op, (_, count) in deep.by_input.items() if NESTED.search(op)}
     count = max(made.values(), default=0.0)
     written = [w.place for w in pipe.written if w.family in NESTING and w.place is not None]
-    # TensorFlow itself goes through a data set of files.
+    # TensorFlow itself iterates a data set of files.
     written = written or [w.place for w in pipe.written if w.op.startswith(OPENERS) and w.place is not None]
     slow = [n for n in deciding(pipe)[:3] if n.family in NESTING]
     if not written or not slow or count < LEAST_NESTED:
@@ -217,12 +218,12 @@ def nest(trace: Trace, *, of_files: bool) -> Nest | None:
 
 
 def ready(node: Node, elements: float, size_bytes: float = 0.0) -> Node:
-    """``node`` if its elements lay ready in memory."""
+    """Return ``node`` if its elements were ready in memory."""
     return replace(node, ms=min(node.ms, elements * READ_US / 1e3 + size_bytes / COPY_BYTES_PER_MS))
 
 
 def free_bytes(trace: Trace) -> float | None:
-    """Host memory that was free throughout, within a container's limit."""
+    """Return the host memory that was free at all times, within a container's limit."""
     column = trace.samples.get("available_bytes")
     free = float(np.nanmin(column)) if column is not None and len(column) and not np.all(np.isnan(column)) else None
     if free is None:
@@ -237,25 +238,25 @@ def free_bytes(trace: Trace) -> float | None:
 
 
 def in_processes(trace: Trace) -> bool:
-    """Whether worker processes make the batches (``use_multiprocessing``): of these nothing is recorded."""
+    """Return whether worker processes make the batches (``use_multiprocessing``); they are not recorded."""
     return any(e.data.get("processes") for e in trace.events_of("loop") if not e.data.get("nested"))
 
 
 def in_threads(trace: Trace) -> bool:
-    """Whether steps wait for batches of a ``PyDataset`` that several threads of Keras's make ahead."""
+    """Return whether steps wait for batches of a ``PyDataset`` that several Keras threads make ahead."""
     fits = [e.data for e in trace.events_of("loop") if e.data.get("workers") and not e.data.get("nested")]
     several = any(int(fit["workers"]) > 1 and not fit.get("processes") for fit in fits)
     return several and trace.mean(Category.INPUT) > WAITED * trace.step_ms
 
 
 def producers(trace: Trace) -> list[Producer]:
-    """The user's Python that makes input inside the pipeline, costliest first."""
+    """Return the user's Python that makes input inside the pipeline, costliest first."""
     users = [p for p in trace.producers if p.place is not None or p.lines or p.kind == "profiled"]
     return sorted(users, key=lambda p: -p.ms_per_step)
 
 
 def joined_lines(several: list[Producer]) -> list[Line]:
-    """Their traced lines, by share of the time; a generator that fit made anew each time counts once."""
+    """Return their traced lines by share of time; a generator that fit creates repeatedly counts once."""
     found: dict[Place, Line] = {}
     total = sum(p.ms_per_step for p in several if p.lines) or 1.0
     for one in several:
@@ -270,7 +271,7 @@ INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's
 
 
 def turns(pipe: Pipeline) -> int:
-    """Passes over the data: iterators that were begun, or those that a ``repeat`` of something of known length made."""
+    """Return passes over the data: iterators, or passes of a ``repeat`` of something of known length."""
     given = next((n.elements * pipe.batches for n in pipe.nodes if repeats(n.name)), 0.0)
     again = next((pipe.written[w.inputs[0]] for w in pipe.written if w.family == "Repeat" and w.inputs), None)
     length = int((again.detail.get("cardinality") if again is not None else 0) or 0)
@@ -278,10 +279,10 @@ def turns(pipe: Pipeline) -> int:
 
 
 def result_bytes(pipe: Pipeline, node: Node) -> float | None:
-    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown.
+    """Return the bytes of a node's results for one epoch, None if shapes or length are unknown.
 
-    TensorFlow does not know how many records a file holds, nor how many a data set that repeats itself gives in a pass;
-    how many came of it was counted.
+    TensorFlow does not know how many records a file holds, or how many elements a repeated data set gives per pass.
+    Then the counted elements are used.
     """
     if node.written is None:
         return None

@@ -12,16 +12,16 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Node, widest
 from slowtrain.values import dataclass
 
-LEAST_FILL = 3.0  # times a usual step: a first step that waits longer waits for something to fill
-UNLIKE = 5.0  # times what making its elements takes: whoever waits longer waits for something else
-FIRST = 2  # steps of an epoch in which a filling buffer shows
+LEAST_FILL = 3.0  # times a usual step; a first step that waits longer waits for a buffer to fill
+UNLIKE = 5.0  # times the making of its elements; a longer wait has another reason
+FIRST = 2  # first steps of an epoch that wait for a filling buffer
 
 
 @dataclass(frozen=True)
 class Fill:
-    """``step_ms``: the wait for filling, spread over the steady steps; ``outside_ms``: of the run, between the steps.
+    """``step_ms``: wait for filling, spread over the steady steps. ``outside_ms``: wait between steps, in the run.
 
-    ``overlapped_ms`` a step remains when elements are made while the steps run.
+    ``overlapped_ms`` per step remains if elements are made while the steps run.
     """
 
     node: Node
@@ -37,7 +37,7 @@ class Fill:
 
 
 def fill(trace: Trace) -> Fill | None:
-    """The user's shuffle buffer whose filling the epochs wait for, or None."""
+    """Return the user's shuffle buffer for whose filling the epochs wait, or None."""
     pipe = trace.pipeline
     if pipe is None:
         return None
@@ -57,17 +57,17 @@ def fill(trace: Trace) -> Fill | None:
     rest = trace.step_ms - trace.mean(Category.INPUT)
     epochs, each = first + times, max(each, outside / max(times, 1))
     made = _made_ms(trace, node, each)
-    # Made beside the step, elements share the cores with it: they were made alone while the steps waited.
+    # Elements made during the steps share the cores with them; before, they were made while the steps waited.
     own = float(trace.facts.get("step_cpu_ms") or 0.0)
     shared = (min(own, trace.cores * rest) + made * _width(trace, node)) / trace.cores if own else 0.0
     return Fill(node, inside / count, outside, max(made - rest, shared - rest, 0.0), epochs, each)
 
 
 def _begun_ms(trace: Trace, node: Node) -> float:
-    """Ms that the first call of the training function waits until the buffer is full; 0 where that cannot be told.
+    """Return ms that the first training call waits until the buffer is full; 0 if unknown.
 
-    That call traces and compiles, too. Tracing is measured by itself; of the rest as much is the buffer's as making so
-    many elements takes.
+    That call also traces and compiles. Tracing is measured separately. Of the rest at most the time of making the
+    elements is counted.
     """
     steps, filling = trace.steps, _filling_ms(trace, node)
     if not len(steps) or not filling:
@@ -79,7 +79,7 @@ def _begun_ms(trace: Trace, node: Node) -> float:
 
 
 def _filling_ms(trace: Trace, node: Node) -> float:
-    """What it takes to make all elements that the buffer holds, by the counters; 0 where that is not known."""
+    """Return the time to make all elements that the buffer holds, from the counters; 0 if unknown."""
     pipe, held = trace.pipeline, _held(node)
     up = pipe.upstream(node) if pipe is not None else []
     passed = max((n.elements for n in up if n.id in node.inputs), default=node.elements)
@@ -89,18 +89,18 @@ def _filling_ms(trace: Trace, node: Node) -> float:
 
 
 def _held(node: Node) -> int:
-    """Elements in the full buffer, 0 where it is not known."""
+    """Return the elements in the full buffer, 0 if unknown."""
     sizes = [int(n) for key in ("buffer_size", "cardinality") if node.written and (n := node.written.detail.get(key))]
     return min((n for n in sizes if n > 0), default=0)
 
 
 def _made_ms(trace: Trace, node: Node, each_ms: float) -> float:
-    """What making a batch's elements takes: as long as the buffer took to fill, for each element that it then held."""
+    """Return the time to make a batch's elements, from the time that filling the buffer took per element."""
     batch = node.elements
     held = _held(node)
     if held >= batch > 0:
         return each_ms / held * batch
-    # How much it held is not known: the nodes that feed it, for one batch of elements and not for a buffer.
+    # The buffer's size is unknown: uses the nodes that feed it, scaled to one batch of elements.
     pipe = trace.pipeline
     if pipe is None:
         return 0.0
@@ -110,13 +110,13 @@ def _made_ms(trace: Trace, node: Node, each_ms: float) -> float:
 
 
 def _width(trace: Trace, node: Node) -> float:
-    """Cores that made the elements."""
+    """Return the cores that made the elements."""
     up = trace.pipeline.upstream(node) if trace.pipeline is not None else []
     return min(widest(up), trace.cores)
 
 
 def _inside_ms(trace: Trace) -> tuple[float, int, float]:
-    """Ms over all steady steps that the first steps of epochs wait beyond usual ones; how many, and each one's."""
+    """Return total ms that the first steps of epochs wait beyond usual steps, their number, and ms of each."""
     column, steps = trace.categories.get(Category.INPUT), trace.steps
     if column is None or not steps.steady.any():
         return 0.0, 0, 0.0
@@ -133,7 +133,7 @@ def _inside_ms(trace: Trace) -> tuple[float, int, float]:
 
 
 def _outside_ms(trace: Trace) -> tuple[float, int]:
-    """Ms that a loop waits for its first batches before the first step of an epoch, and how often."""
+    """Return ms that a loop waits for its first batches before the first step of an epoch, and how often."""
     spans, steps = trace.lane("next"), trace.steps
     if not len(spans) or not len(steps):
         return 0.0, 0

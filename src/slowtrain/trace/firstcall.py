@@ -1,4 +1,4 @@
-"""The first call of a traced function that never returned: the run was killed while it was compiled and started."""
+"""The first call of a traced function that never returned, because the run was killed during compilation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from slowtrain.trace import Spans, intervals
 from slowtrain.trace.recording import Recording
 
 EXECUTE = ("tensorflow/python/eager/execute.py",)  # the file in which Python waits for a function's call
-MOSTLY = 0.5  # of the samples of the main thread: the rest are of threads that were asked at another moment
-CALLS = ("step", "function", "on_batch", "gradient")  # lanes whose spans are written when a call returns
+MOSTLY = 0.5  # of the main thread's samples; the others were taken at another moment
+CALLS = ("step", "function", "on_batch", "gradient")  # lanes whose spans are recorded when a call returns
 
 
 def unfinished(recording: Recording) -> intervals.Intervals:
-    """The time of that call after its function was traced, as a set of intervals; empty where none was cut off."""
+    """Return the time of that call after its function was traced; empty if no call was cut off."""
     found = interval_ms(recording)
     return intervals.union(np.array(found[:1]), np.array(found[1:])) if found else intervals.EMPTY
 
 
 def interval_ms(recording: Recording) -> tuple[float, float] | None:
-    """From the end of the last trace to the end of the run, where the main thread waited for that call only."""
+    """Return the time from the last trace to the run's end, if the main thread only waited for that call."""
     traces = recording.lanes.get("trace")
     if recording.facts.get("end_ns") or traces is None:
         return None
@@ -35,7 +35,7 @@ def interval_ms(recording: Recording) -> tuple[float, float] | None:
 
 
 def _waits_for_a_call(recording: Recording, begun_ms: float) -> bool:
-    """Whether most samples of the main thread since then lie in TensorFlow's call of a function."""
+    """Return whether most samples of the main thread since then are in TensorFlow's call of a function."""
     samples = recording.lanes.get("stack", Spans()).between(begun_ms, recording.end_ms)
     if not len(samples):
         return False

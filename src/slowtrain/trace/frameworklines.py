@@ -1,4 +1,4 @@
-"""Lines of a framework that a recording gives for the user's: older ones knew packages in a usual folder only."""
+"""Removes framework lines from recordings of older recorders, which knew packages in the usual folders only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 from slowtrain.trace import Event, Name, Spans
 
-# Folders inside the packages, where their code lies. A folder that is called `keras` alone may be the user's own.
+# Folders of code inside the packages. A folder named just `keras` may be the user's own.
 FRAMEWORK = re.compile(
     r"[/\\](?:tensorflow[/\\](?:python|_api)|(?:keras|tf_keras)[/\\]src|jax[/\\]_src|(?:site|dist)-packages)[/\\]"
 )
-# Tables of a graph that name lines, with the column of the file; a row without its line is kept where it says more.
+# Tables of a graph that name lines, with the column of the file. A row without its line is kept if it says more.
 ROWS_OF_LINES = {"lines": 0, "double": 0}
-LOST = "lines_lost"  # ops of the forward pass whose line is not known, and the repeated ones among them
+LOST = "lines_lost"  # forward ops with unknown line, and the repeated ones among them
 ROWS_WITH_LINES = {"one_hot": 1, "over": 1, "loops": 1}
 
 
 def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an event tells, its graph without lines of a framework."""
+    """Return an event's data, its graph without framework lines."""
     graph = data.get("graph")
     if not isinstance(graph, Mapping):
         return data
@@ -40,9 +40,9 @@ def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def sampled(event: Event, names: Sequence[Name], samples: Spans) -> Event:
-    """A trace whose ops lost their lines, with those at which the main thread was sampled while it was traced.
+    """Return a trace event; if its ops lost their lines, with lines at which the main thread was sampled while tracing.
 
-    The line of the call stands for what the framework makes by itself, and is none of them.
+    The line of the call is excluded, because it also stands for the framework's own work.
     """
     graph = event.data.get("graph")
     lost = graph.get(LOST) if isinstance(graph, Mapping) else None
@@ -59,5 +59,5 @@ def sampled(event: Event, names: Sequence[Name], samples: Spans) -> Event:
 
 
 def is_framework(file: object) -> bool:
-    """Whether a file lies in a package of TensorFlow, Keras or JAX, wherever that was installed."""
+    """Return whether a file belongs to an installed package of TensorFlow, Keras or JAX."""
     return isinstance(file, str) and FRAMEWORK.search(file) is not None

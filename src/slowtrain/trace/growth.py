@@ -1,13 +1,13 @@
-"""Memory that grows while steps are taken: how fast, with an interval, and what was seen to grow with it.
+"""Memory that grows while steps are taken: how fast, with a confidence interval, and what grew with it.
 
-Memory is a series in which each value begins where the last one ended, so that a line through it has far too narrow
-an interval. What is counted as independent here are the increments between some ten long stretches of the run, and
-where neighbouring increments resemble each other the interval is made wider still. A jump, however high, is one
-increment; a plateau ends the growth; only what goes on growing to the end counts.
+Each value of memory begins where the last one ended, so that a line through the series has far too narrow an
+interval. The independent observations here are the increments between about ten long stretches of the run. The
+interval becomes wider if neighbouring increments resemble each other. A jump, however high, is one increment. A
+plateau ends the growth. Only growth that continues to the end counts.
 
-Memory that strays without aim (a random walk) is above such an interval in one run of forty by chance. It is told from
-memory that varies around a line by its spread, which grows with the distance in time; and of such a run the mean of
-shorter increments, of which there are more, has to be far from zero against their spread. See docs/leaks.md.
+A random walk exceeds such an interval by chance in one run of forty. It is distinguished from noise around a line by
+its spread, which grows with the distance in time. For such a run the mean of shorter and therefore more numerous
+increments has to be far from zero relative to their spread. See docs/leaks.md.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from slowtrain.trace import Bools, Event, Floats, Trace, trend
 from slowtrain.trace.ordered import halfway, quantile, unique
 from slowtrain.values import dataclass
 
-STRETCHES = 12  # of the run, whose increments are held against each other
+STRETCHES = 12  # stretches of the run whose increments are compared
 LEAST_STRETCHES = 5
 FINE_STRETCHES = 24
-LEAST_FINE = 12  # increments: fewer do not tell a walk from anything
-FAR = 4  # increments together, whose spread is held against that of one: a walk's is twice that of one
-STRAYS = 0.5  # of the variance that a walk's has then: noise around a line has less, a walk more
-WARM_SHARE = 0.25  # of the steps: pools, caches of kernels and threads' arenas fill in the first ones
-LASTING = 0.3  # of the mean growth that the last quarter must show: less is a plateau in the making
-BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step needs for a moment
-CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
+LEAST_FINE = 12  # increments; fewer cannot identify a random walk
+FAR = 4  # increments summed up, whose spread is compared with that of one; a random walk's is twice as large
+STRAYS = 0.5  # of a random walk's variance; noise around a line has less, a walk more
+WARM_SHARE = 0.25  # of the steps; pools, kernel caches and thread arenas fill in the first ones
+LASTING = 0.3  # of the mean growth that the last quarter must have; less is the start of a plateau
+BASE = 0.25  # quantile of a stretch; above it are tensors that a step needs for a moment
+CALLS = 5  # calls of fit, predict or evaluate on one line from which growth is reported per call
 MOST_CALLS = 24
-HALF = 0.5  # a step: what there is less of is told in a thousand
+HALF = 0.5  # per step; smaller rates are reported per thousand steps
 
-# One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
+# One-sided 99.5 % quantiles of Student's t by degrees of freedom, from ten degrees on.
 T995 = (3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92, 2.90, 2.88, 2.86, 2.85, 2.83, 2.82)
 
-BELOW_ZERO = 2.0**62  # TensorFlow counts buffered bytes down past zero, in a number without a sign
+BELOW_ZERO = 2.0**62  # TensorFlow's unsigned count of buffered bytes wraps below zero
 
-# Two-sided 95 % quantiles of Student's t by degrees of freedom; beyond them that of the last one.
+# Two-sided 95 % quantiles of Student's t by degrees of freedom; for more degrees the last one is used.
 T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
 
@@ -64,14 +64,17 @@ class Slope:
         return f"{grown}, {per} per {unit.name}" + (f" ({low} to {high})" if self.low < self.high else "")
 
     def hours(self, left: float | None, step_ms: float, slower_ms: float = 0.0) -> float | None:
-        """Until ``left`` bytes are full, each step ``slower_ms`` longer than the last; None where it is not known."""
+        """Return the hours until ``left`` bytes are full, if each step is ``slower_ms`` longer than the last.
+
+        None if unknown.
+        """
         if left is None or not step_ms:
             return None
         steps = left / self.per_step
         return steps * (step_ms + slower_ms * steps / 2) / 3.6e6
 
     def numbers(self, hours: float | None) -> dict[str, float]:
-        """As evidence has them."""
+        """Return the numbers for evidence."""
         found = {
             "per_step_bytes": self.per_step,
             "low_bytes": self.low,
@@ -81,7 +84,7 @@ class Slope:
         return found | ({"full_in_h": hours} if hours is not None else {})
 
     def until(self, left: float | None, hours: float | None) -> str:
-        """When memory is full, where that is known."""
+        """Return a clause about when memory is full; empty if unknown."""
         if left is None or hours is None:
             return ""
         time = f"{plain(hours)} h" if hours >= 1 else f"{plain(60 * hours)} min"
@@ -90,7 +93,7 @@ class Slope:
 
 @dataclass(frozen=True)
 class Unit:
-    """What growth is told in: ``steps`` of it make one ``name``."""
+    """The unit in which growth is reported: ``steps`` steps are one ``name``."""
 
     name: str
     steps: float
@@ -98,14 +101,14 @@ class Unit:
     count: int = 0
 
     def pace(self, per_step: float) -> str:
-        """So many a step, as people count them."""
+        """Return a count per step in words."""
         if self.place is not None:
             return f"{plain(per_step * self.steps)} per {self.name}"
         return f"{plain(1000 * per_step)} in a thousand steps" if per_step < HALF else f"{plain(per_step)} a step"
 
 
 def anonymous(trace: Trace) -> tuple[Floats, Floats]:
-    """Times and bytes of the process's own memory."""
+    """Return times and bytes of the process's own memory."""
     spans = trace.lane("memory")
     mine = spans.where(np.array([trace.names[int(n)].text == "anonymous" for n in spans.name], dtype=bool))
     if len(mine):
@@ -118,9 +121,9 @@ def anonymous(trace: Trace) -> tuple[Floats, Floats]:
 
 
 def devices(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Floats]]:
-    """The same for what the framework's allocator had in use on each device.
+    """Return the same for what the framework's allocator had in use on each device.
 
-    ``what``: ``"peak "`` for the most that it had so far, ``"free "`` for what its pool had left, where it told that.
+    ``what``: ``"peak "`` for the maximum so far, ``"free "`` for the free part of its pool, if known.
     """
     spans = trace.lane("memory")
     found = {}
@@ -133,7 +136,7 @@ def devices(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Floats]]:
 
 
 def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
-    """How memory grew after warm-up, outside profiler windows; None where too little was seen."""
+    """Return how memory grew after warm-up, outside profiler windows; None with too little data."""
     steps = trace.steps
     if not len(steps) or not len(at_ms):
         return None
@@ -155,12 +158,12 @@ def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
 
 
 def _margin(each: Floats) -> float:
-    """Half the interval of a mean of increments."""
+    """Return half the confidence interval of a mean of increments."""
     return T95[min(len(each) - 2, len(T95) - 1)] * _error(each)
 
 
 def _error(each: Floats) -> float:
-    """The standard error of a mean of increments, wider where one resembles the next."""
+    """Return the standard error of a mean of increments, wider if neighbours resemble each other."""
     n = len(each)
     off = each - each.mean()
     spread = float(np.sqrt((off**2).sum() / (n - 1)))
@@ -170,7 +173,7 @@ def _error(each: Floats) -> float:
 
 
 def _strayed(gains: Floats) -> bool:
-    """Whether growth may be that of a walk: the increments do not cancel out, and their mean is not far from zero."""
+    """Return whether the growth may be a random walk: increments do not cancel out, and their mean is near zero."""
     if len(gains) < LEAST_FINE:
         return False
     each = gains[:, 1] / gains[:, 0]
@@ -182,21 +185,21 @@ def _strayed(gains: Floats) -> bool:
 
 
 def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Floats]:
-    """Memory over steps done, with profiler windows cut out: the profiler keeps what it saw in memory."""
+    """Return memory over steps done, without profiler windows, because the profiler keeps its records in memory."""
     steps = trace.steps
     keep = (at_ms >= steps.start_ms[0]) & (at_ms <= steps.end_ms[-1])
     at, y = at_ms[keep], bytes_used[keep].copy()
     x = steps_done(trace, at)
     inside = np.zeros(len(at), dtype=bool)
     for event in trace.events_of("window"):
-        if event.name in ("lines", "objects"):  # traces lines, counts objects: keeps next to nothing
+        if event.name in ("lines", "objects"):  # tracing lines and counting objects keep almost no memory
             continue
         mine = (at >= event.start_ms) & (at <= event.end_ms)
         inside |= mine
         before = np.flatnonzero((at < event.start_ms) & ~inside)[-3:]
         after = np.flatnonzero((at > event.end_ms) & ~inside)
         if len(before) and len(after):
-            # As many steps are left out as the memory is of, which may grow meanwhile.
+            # Leaves out the same steps as memory, which may grow in the meantime.
             near = after[:3]
             y[after] -= halfway(y[near]) - halfway(y[before])
             x[after] -= halfway(x[near]) - halfway(x[before])
@@ -204,13 +207,13 @@ def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Fl
 
 
 def steps_done(trace: Trace, at_ms: Floats) -> Floats:
-    """Steps that had ended by each moment; those of stretches that were thinned out count."""
+    """Return the steps that had ended by each moment, including those of thinned stretches."""
     done = np.concatenate(([0.0], trend.numbers(trace.steps) + 1.0))
     return np.asarray(done[np.searchsorted(trace.steps.end_ms, at_ms, side="right")], dtype=np.float64)
 
 
 def _edges(trace: Trace, warm: float, last: float) -> Floats:
-    """Of the stretches: calls of ``fit`` where there are some, else equal numbers of steps."""
+    """Return the edges of the stretches: calls of ``fit`` if there are enough, else equal numbers of steps."""
     if last <= warm:
         return np.zeros(0)
     found = unit(trace)
@@ -220,7 +223,7 @@ def _edges(trace: Trace, warm: float, last: float) -> Floats:
 
 
 def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
-    """Steps and bytes between neighbouring stretches that were sampled, each by what it has at least, about."""
+    """Return steps and bytes between neighbouring sampled stretches, each by its approximate minimum."""
     middle = []
     for low, high in itertools.pairwise(edges):
         mine: Bools = (x >= low) & (x <= high) if high == edges[-1] else (x >= low) & (x < high)
@@ -230,11 +233,11 @@ def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
     return rows[rows[:, 0] > 0]
 
 
-# -- in what growth is told
+# -- units of growth
 
 
 def unit(trace: Trace) -> Unit:
-    """A thousand steps, or a call of fit, predict, evaluate that one line makes again and again."""
+    """Return a thousand steps, or a call of fit, predict or evaluate that one line repeats."""
     steps = trace.steps
     if steps.source.endswith("()"):
         return Unit(f"call of {steps.source[:-2]}", 1.0, steps.place, len(steps))
@@ -255,7 +258,7 @@ def _between(trace: Trace, event: Event) -> int:
 
 
 def functions_made(trace: Trace) -> float:
-    """Traces of functions a step after warm-up: each keeps a graph for as long as its function lives."""
+    """Return traces of functions per step after warm-up; each keeps a graph as long as its function exists."""
     steps = trace.steps
     begun = float(steps.start_ms[int(WARM_SHARE * len(steps))]) if len(steps) else 0.0
     late = sum(e.start_ms >= begun for e in trace.events_of("trace"))
@@ -263,12 +266,15 @@ def functions_made(trace: Trace) -> float:
 
 
 def filled_bytes(trace: Trace) -> float:
-    """What buffers and caches of the input pipeline held when they held most: they fill as designed."""
+    """Return the largest content of the input pipeline's buffers and caches, which fill by design."""
     return sum(n.buffered_bytes for p in trace.pipelines for n in p.nodes if n.buffered_bytes < BELOW_ZERO)
 
 
 def collected(trace: Trace) -> bool:
-    """Whether Python's collector went through all objects in the last half: what only circles kept was freed then."""
+    """Return whether Python's garbage collector ran a full collection in the last half.
+
+    A full collection frees reference cycles.
+    """
     spans, steps = trace.lane("gc"), trace.steps
     if not len(spans) or not len(steps):
         return False
@@ -277,7 +283,7 @@ def collected(trace: Trace) -> bool:
 
 
 def size(value: float) -> str:
-    """Bytes as people say them."""
+    """Return bytes in words."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(value) >= factor:
             return f"{plain(value / factor)} {unit}"

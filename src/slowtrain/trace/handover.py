@@ -1,4 +1,4 @@
-"""What it costs a step to hand its data to the device."""
+"""The cost of copying a step's data to the device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slowtrain.trace import Trace
 
 
 def handed_over_ms(trace: Trace) -> dict[Category, float]:
-    """Ms a step that go with each copy: making its tensor, the call that starts the copy, and the copy itself."""
+    """Return ms per step that go with each copy: making its tensor, the call that starts it, and the copy itself."""
     starting = trace.device.idle.get("h2d", 0.0) if trace.device is not None else 0.0
     return {
         Category.CONVERT: trace.mean(Category.CONVERT),

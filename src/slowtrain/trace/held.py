@@ -1,4 +1,4 @@
-"""What of the user's grew while steps were taken: containers, arrays, graphs; and which of it explains the memory."""
+"""Objects of the user that grew while steps were taken: containers, arrays, graphs; and which explain the memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from slowtrain.trace.growth import Slope, Unit, size, steps_done
 from slowtrain.trace.ordered import halfway, unique
 from slowtrain.values import dataclass
 
-HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
-LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
-FEW, LEAST_KEPT_IN_FEW = 16, 32 << 20  # elements; bytes in them: the models of one search are kept on purpose
-FOLLOWS = 0.5  # of what they keep: by so much at least has memory to grow
+HELD_SHARE = 0.3  # of the growth; a container must explain this much to be named as its reason
+LEAST_KEPT = 8 << 20  # bytes in containers; below them losses of hundreds of thousands of steps
+FEW, LEAST_KEPT_IN_FEW = 16, 32 << 20  # elements; bytes in them. The models of one search are kept on purpose
+FOLLOWS = 0.5  # of what they keep; memory must have grown by at least this much
 LONGER = 1.1  # times what an array was at first
-ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
+ENDED = 0.1  # of the run's steps; what did not get longer in the last ones has stopped growing
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each.
+    """A container of the user that grew: by ``per_step`` elements of ``element_bytes`` (0: unknown) each.
 
-    ``at_least``: each keeps more than that, as a model does, of which the graphs of its functions are not counted.
-    ``array``: it is one, counted in bytes, and a longer one took its place again and again. ``grown``: by so many.
+    ``at_least``: each element keeps more than that; for example a model whose functions' graphs are not counted.
+    ``array``: it is an array, counted in bytes, that was replaced by longer ones. ``grown``: total growth.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Holder:
     at_least: bool = False
     array: bool = False
     grown: int = 0
-    sites: tuple[Place, ...] = ()  # lines that were seen to add
+    sites: tuple[Place, ...] = ()  # lines seen to add elements
 
     @property
     def bytes_per_step(self) -> float:
@@ -56,7 +56,7 @@ class Holder:
 
 
 def holders(trace: Trace) -> list[Holder]:
-    """The user's containers that grew until the end, those that keep most bytes first."""
+    """Return the user's containers that grew until the end, those that keep the most bytes first."""
     spans = trace.lane("held")
     ends = _looked_at(trace)
     found: dict[tuple[int, int, str], Holder] = {}
@@ -69,7 +69,7 @@ def holders(trace: Trace) -> list[Holder]:
         if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
             continue
         last = ends.get(str(detail.get("kind", "")), ends[""])
-        # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
+        # Something that grows once per epoch may have grown last an epoch ago. (A pause between two looks is no epoch.)
         grew = float(x[int(np.argmax(mine.value == mine.value[-1]))])
         if last - grew > max(ENDED * last, 3 * float(halfway(np.diff(x)))):
             continue
@@ -88,14 +88,15 @@ def holders(trace: Trace) -> list[Holder]:
             grown,
             tuple(place for site in detail.get("sites", ()) if (place := place_of(site)) is not None),
         )
-        found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
+        found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same object under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
 
 
 def _looked_at(trace: Trace) -> dict[str, float]:
-    """Steps done when containers, and graphs, were last looked at: what nobody looked at has not stopped growing.
+    """Return the steps done when containers, and graphs, were last inspected.
 
-    Walks end before a run does where their share of its time is used up; graphs are counted to the end.
+    Inspection of containers ends before the run if its share of the run's time is used up; graphs are counted to the
+    end.
     """
     if not len(trace.steps):
         return {"": 0.0}
@@ -108,20 +109,20 @@ def _looked_at(trace: Trace) -> dict[str, float]:
 
 
 def graphs(trace: Trace) -> list[Holder]:
-    """Graphs without functions that got ops until the end, by a tenth and more."""
+    """Return graphs without functions that got ops until the end, by a tenth or more."""
     return [h for h in holders(trace) if h.kind == "graph" and h.length > LONGER * (h.length - h.grown)]
 
 
 def arrays(trace: Trace) -> list[Holder]:
-    """Arrays, tensors and tables of the user's that got longer throughout, by a tenth and more; two at most."""
+    """Return arrays, tensors and tables of the user that got longer throughout, by a tenth or more; two at most."""
     return [h for h in holders(trace) if h.array and h.length > LONGER * (h.length - h.grown)][:2]
 
 
 def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
-    """The growth that containers tell of themselves, where the rest of the memory swings too much to be sure of it.
+    """Return the growth of the containers' own content, if the rest of the memory varies too much to be sure.
 
-    None where memory as a whole did not follow: then something else was freed for it. It may have where its interval
-    holds what they keep.
+    None if memory as a whole did not follow, because then something else was freed. Memory may have followed if its
+    interval contains the containers' growth.
     """
     mine = sum(h.bytes_per_step for h in keeping)
     least = LEAST_KEPT_IN_FEW if all(h.length < FEW for h in keeping) else LEAST_KEPT
@@ -132,9 +133,9 @@ def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
 
 
 def reasons(found: list[Holder], per_step: float) -> list[Holder]:
-    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size.
+    """Return the containers that explain a good part of the growth; if none is known to, one of unknown size.
 
-    Of those a graph comes first, then one that keeps models.
+    Of the latter a graph comes first, then a container that keeps models.
     """
     known = [h for h in found if h.bytes_per_step >= HELD_SHARE * per_step]
     together = [h for h in found if h.bytes_per_step > 0.02 * per_step]
@@ -146,7 +147,7 @@ def reasons(found: list[Holder], per_step: float) -> list[Holder]:
 
 
 def graph(trace: Trace) -> tuple[Floats, Floats]:
-    """Times and number of ops of the graph that code without functions builds; of several the largest."""
+    """Return times and numbers of ops of the graph that code without functions builds; of several the largest."""
     spans = trace.lane("held")
     found = [spans.where(spans.name == n) for n in unique(spans.name) if trace.names[n].detail.get("kind") == "graph"]
     largest = max(found, key=lambda one: float(one.value[-1]), default=None)

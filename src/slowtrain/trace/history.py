@@ -1,7 +1,7 @@
-"""The time between the starts of what repeats in a run, over all of it, in bounded memory.
+"""The time between the starts of repeated calls over a whole run, in bounded memory.
 
-Each piece of a recording (less than a second of it) becomes one bin a kind of call: how many turns, their median, the
-longest. When there are too many bins, neighbours are put together.
+Each piece of a recording (less than a second) becomes one bin per kind of call: number of turns, their median, the
+longest. If there are too many bins, neighbours are merged.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Key = tuple[str, str, str]
 
 @dataclass
 class History:
-    """Turns of one kind of call."""
+    """Turns of one kind of call: the times from one start to the next."""
 
     at_ns: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     median_ns: list[float] = field(default_factory=list)
     longest_ns: list[float] = field(default_factory=list)
     last_ns: int = 0  # start of the newest turn, which has not ended
-    longest_gap_ns: float = 0.0  # between two starts, whatever lay between them
+    longest_gap_ns: float = 0.0  # between any two starts, also across breaks
     count: int = 0
 
     def add(self, starts: Ints, ends: Ints, breaks: Ints, apart: bool) -> None:
-        """``apart``: what came before these was not read."""
+        """Add calls. ``apart``: the calls before these were not read."""
         if self.last_ns and not apart:
             starts = np.concatenate(([self.last_ns], starts))
             ends = np.concatenate(([self.last_ns], ends))
@@ -57,7 +57,7 @@ class History:
             self._halve()
 
     def _halve(self) -> None:
-        """Puts neighbours together, two by two."""
+        """Merge neighbouring bins in pairs."""
         n = np.array(self.turns, dtype=float)
         even, odd = slice(0, len(n) // 2 * 2, 2), slice(1, None, 2)
         rest = len(n) // 2 * 2
@@ -70,7 +70,7 @@ class History:
         self.longest_ns = [*np.maximum(longest[even], longest[odd]).tolist(), *self.longest_ns[rest:]]
 
     def quantile_ms(self, share: float) -> float | None:
-        """Of all turns, by their bins' medians."""
+        """Return a quantile of all turns, from the bins' medians; None without turns."""
         if not self.turns:
             return None
         order = np.argsort(self.median_ns)
@@ -79,7 +79,7 @@ class History:
         return float(np.array(self.median_ns)[order][min(chosen, len(order) - 1)]) / 1e6
 
     def curve_ms(self, start_ns: int, end_ns: int, points: int) -> tuple[float | None, ...]:
-        """The mean of the bins' medians in each of ``points`` equal stretches."""
+        """Return the mean of the bins' medians in each of ``points`` equal stretches."""
         if not self.turns or end_ns <= start_ns:
             return (None,) * points
         at = (np.array(self.at_ns, dtype=float) - start_ns) / (end_ns - start_ns) * points
@@ -91,7 +91,7 @@ class History:
         return tuple(float(t / w) / 1e6 if w else None for t, w in zip(total, weight, strict=True))
 
     def columns(self) -> tuple[Floats, Floats, Floats]:
-        """When (ns), how many turns, their median in ms."""
+        """Return the bins' times in ns, numbers of turns, and medians in ms."""
         return (
             np.array(self.at_ns, dtype=float),
             np.array(self.turns, dtype=float),
@@ -100,7 +100,7 @@ class History:
 
 
 class Histories:
-    """A history for each kind of call that a step might begin with."""
+    """A history for each kind of call with which a step may begin."""
 
     def __init__(self) -> None:
         self.kinds: dict[Key, History] = {}
@@ -109,12 +109,12 @@ class Histories:
         self._sorted: Ints = np.zeros(0, dtype=np.int64)
 
     def broken_at(self, moments: Iterable[int]) -> None:
-        """Edges of epochs and loops, which no turn crosses."""
+        """Add edges of epochs and loops, which no turn crosses."""
         self._breaks += moments
         del self._breaks[:-MOST_BREAKS]
 
     def add(self, rows: Ints, names: Sequence[Name], apart: bool = False) -> None:
-        """Spans as a recording has them; ``apart`` when those before them were left out."""
+        """Add spans in the recording's form; ``apart`` if the spans before them were left out."""
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[Key, list[int]] = {}
@@ -133,12 +133,12 @@ class Histories:
         if number not in self._of:
             name = names[number] if 0 <= number < len(names) else None
             if name is None or not name.lane:
-                return None  # it may be written later than its first span
+                return None  # a name may be written later than its first span
             self._of[number] = _key(name) if name.lane in ANCHORS else None
         return self._of[number]
 
     def of(self, begun_ns: Ints, spans: Ints, names: Sequence[Name]) -> History | None:
-        """The history of the calls with which the steps that began at these moments begin."""
+        """Return the history of the calls with which the steps that began at these moments begin."""
         votes: dict[Key, int] = {}
         at = spans[among(spans[:, 1], begun_ns)]
         for number, count in zip(*np.unique(at[:, 0], return_counts=True), strict=True):

@@ -1,8 +1,7 @@
-"""How far into a very large profile the answer looks, so that memory and time stay bounded.
+"""How far into a very large profile is read, so that memory and time stay bounded.
 
-All lines are read up to one moment, so that what is told of this time is whole. The moment is chosen before anything
-is decoded, from events met at some places of each long line: their times, and the bytes that they and those behind
-them take.
+All lines are read up to the same moment, so that this part is complete. The moment is chosen before anything is
+decoded, from events sampled at some places of each long line: their times, and the bytes per event there.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from slowtrain.trace.ordered import unique
 from slowtrain.values import dataclass
 
 MOST_EVENTS = 24_000_000  # about 700 MB of a profile; some 1.2 GB of memory
-MOST_DEEP_EVENTS = 8_000_000  # where each is kept with its statistics
-LEAST_EVENT_BYTES = 12  # a name, a time and a duration; so that most profiles are known to be small without a look
-SHORT_LINE_BYTES = 1 << 18  # a line up to here is not worth looking into
-MOST_PLACES = 256  # looked at in all lines together
+MOST_DEEP_EVENTS = 8_000_000  # of a profile whose events are all kept with their statistics
+LEAST_EVENT_BYTES = 12  # a name, a time and a duration; most profiles are known to be small by their size alone
+SHORT_LINE_BYTES = 1 << 18  # lines up to this size are not sampled
+MOST_PLACES = 256  # sampled in all lines together
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Horizon:
 
 
 def of(lines: Sequence[xplane.Line], most: int | None = None) -> Horizon | None:
-    """None where all of the lines can be read, with ``most`` events (else ``MOST_EVENTS``)."""
+    """Return the horizon; None if all lines can be read. ``most`` overrides the default number of events."""
     most = MOST_EVENTS if most is None else most
     if sum(line.size_bytes for line in lines) < most * LEAST_EVENT_BYTES:
         return None
@@ -57,7 +56,7 @@ def of(lines: Sequence[xplane.Line], most: int | None = None) -> Horizon | None:
 
 
 def _grown(line: xplane.Line, places: int) -> tuple[Floats, Floats] | None:
-    """Moments and how many events of the line lie before each, about."""
+    """Return moments, and about how many events of the line come before each; None if nothing could be sampled."""
     found = line.sampled(places)
     if not found:
         return None
@@ -65,6 +64,6 @@ def _grown(line: xplane.Line, places: int) -> tuple[Floats, Floats] | None:
     until = np.append(at[1:], line.size_bytes)
     events = np.concatenate(([0.0], np.cumsum((until - at) / each)))
     times = np.maximum.accumulate(times)
-    # How long the last stretch takes nobody saw: as long as the one before it, for its bytes.
+    # The length of the last stretch is unknown: assumes the same time per byte as before it.
     pace = (times[-1] - times[0]) / max(at[-1] - at[0], 1.0)
     return np.append(times, times[-1] + pace * (until[-1] - at[-1])), events

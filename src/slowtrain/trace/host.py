@@ -1,4 +1,4 @@
-"""Facts about the host's side of a trace that several causes ask for: whose spans lie in steps, what a graph costs."""
+"""Facts about the host's side of a trace for several causes: spans inside steps, the cost of a graph."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, p
 from slowtrain.trace.lines import called, calls_at, loops_around
 from slowtrain.trace.ordered import halfway
 
-# What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
-# executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
+# Cost of a graph function's call on the host besides the computation of its ops: the call itself, and the
+# executor for each op. An op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
 # folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
 # other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
 # machine; 0.7 to 1.7 µs an op on one machine, 0.3 to 0.6 on another (six steps that had been eager, 11 to 1,730 ops).
 # On a machine 1.6 times as fast calls and ops were shorter by as much (machine/pace.py).
 CALL_MS, ALONE_MS = 0.8, 0.4
 OP_MS = 0.0006
-SLOWEST, FASTEST = 0.2, 5.0  # of cores: beyond, something disturbed the measurement
-LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
-OVER_ALL = frozenset({"clip_by_global_norm", "global_norm"})  # an op or two for each gradient
+SLOWEST, FASTEST = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
+LONGEST_GAP_MS = 250.0  # between two samples of the same work; after a longer gap something else held the interpreter
+OVER_ALL = frozenset({"clip_by_global_norm", "global_norm"})  # functions with an op or two for each gradient
 CHANGES = ("assign", "scatter_")
 
 
-# An op that launches a kernel: on an H200 a call of a tf.function that launches 164 of them takes 2.27 ms.
+# Per op that launches a kernel: on an H200 a call of a tf.function that launches 164 kernels takes 2.27 ms.
 LAUNCHED_OP_MS = 0.011
 
 
 def graph_ms(trace: Trace, ops: float, computing_ms: float, around_ms: float = CALL_MS) -> float:
-    """What a step of ``ops`` operations that compute for ``computing_ms`` takes as one graph function, on that machine.
+    """Return the time of a step of ``ops`` operations that compute for ``computing_ms``, as one graph function.
 
-    ``around_ms`` is the script's own Python between two calls: where that is less than a call, they find warm caches.
+    ``around_ms`` is the script's own Python between two calls. If that is shorter than a call, calls find warm
+    caches. The result is for the machine of the trace.
     """
     call_ms = ALONE_MS if around_ms < CALL_MS else CALL_MS
     op_ms = LAUNCHED_OP_MS if trace.on_accelerator and not trace.on_jax else OP_MS
@@ -43,18 +44,18 @@ def graph_ms(trace: Trace, ops: float, computing_ms: float, around_ms: float = C
 
 
 def pace(trace: Trace) -> float:
-    """How many times as fast as where the constants above are from a core was when the run began; 1 if not known."""
+    """Return a core's speed at the start of the run, relative to the machine of the constants above; 1 if unknown."""
     told = trace.fact("launch", "pace", default=None)
     return min(max(float(told), SLOWEST), FASTEST) if isinstance(told, (int, float)) and told > 0 else 1.0
 
 
 def computing_ms(kernels: Kernels) -> float:
-    """Time in kernels a step, those of graphs and those that Python started one by one."""
+    """Return the time in kernels per step, those of graphs and those that Python started one by one."""
     return kernels.busy_ms + kernels.eager_ms
 
 
 def main_thread(trace: Trace) -> int:
-    """The thread that trains: the one with most of the spans that only it can have."""
+    """Return the thread that trains: the one with the most spans that only it can have."""
     for lane in ("import", "loop", "step", "function", "build", "gc"):
         spans = trace.lane(lane)
         if len(spans):
@@ -64,12 +65,12 @@ def main_thread(trace: Trace) -> int:
 
 
 def in_steady(trace: Trace, spans: Spans) -> Bools:
-    """Which spans begin in a steady step."""
+    """Return which spans begin in a steady step."""
     return _in(trace, spans, trace.steps.steady)
 
 
 def in_windows(trace: Trace, spans: Spans) -> Bools:
-    """Which spans begin in a step that a profiler window made longer, or in the window around it."""
+    """Return which spans begin in a window of the recorder, which makes steps longer."""
     inside = np.zeros(len(spans), dtype=bool)
     for event in trace.events_of("window"):
         inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
@@ -85,18 +86,18 @@ def _in(trace: Trace, spans: Spans, which: Bools) -> Bools:
 
 
 def per_step(trace: Trace, spans: Spans) -> float:
-    """Ms of ``spans`` in a mean steady step."""
+    """Return ms of ``spans`` in a mean steady step."""
     count = int(trace.steps.steady.sum())
     return float(spans.ms[in_steady(trace, spans)].sum()) / count if count else 0.0
 
 
 def training_begins(trace: Trace) -> float:
-    """When the first step starts, ms; the run's end when there is none."""
+    """Return when the first step starts in ms; the run's end without steps."""
     return float(trace.steps.start_ms[0]) if len(trace.steps) else trace.run_ms
 
 
 def within(spans: Spans, events: Iterable[Event]) -> Bools:
-    """Which spans begin in one of ``events``."""
+    """Return which spans begin in one of ``events``."""
     inside = np.zeros(len(spans), dtype=bool)
     for event in events:
         inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
@@ -104,18 +105,18 @@ def within(spans: Spans, events: Iterable[Event]) -> Bools:
 
 
 def in_callback(trace: Trace, event: Event) -> bool:
-    """Whether a hook of a callback holds the event: what callbacks call is theirs."""
+    """Return whether the event is inside a callback's hook."""
     begun = int(np.searchsorted(trace.lane("callback").start_ms, event.start_ms, side="right"))
     return bool(begun and trace.once(_last_of_hooks)[begun - 1] >= event.end_ms)
 
 
 def _last_of_hooks(trace: Trace) -> Floats:
-    """When the last of the hooks that have begun by then ends, for each hook of a callback."""
+    """Return for each callback hook when the last of the hooks begun by then ends."""
     return np.asarray(np.maximum.accumulate(trace.lane("callback").end_ms))
 
 
 def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:
-    """The user's lines at which the main thread was sampled during ``spans``, most samples first."""
+    """Return the user's lines at which the main thread was sampled during ``spans``, most samples first."""
     samples = trace.lane("stack")
     found: dict[Place, int] = {}
     for start, end in zip(spans.start_ms, spans.end_ms, strict=True):
@@ -127,7 +128,10 @@ def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[
 
 
 def outermost(spans: Spans) -> Bools:
-    """Spans that no earlier one contains: a hook that calls its parent class, a layer that makes layers, count once."""
+    """Return which spans no earlier one contains.
+
+    A hook that calls its parent class, or a layer that creates layers, then counts once.
+    """
     if not len(spans):
         return np.zeros(0, dtype=bool)
     reach = np.concatenate(([-np.inf], np.maximum.accumulate(spans.end_ms)[:-1]))
@@ -135,9 +139,9 @@ def outermost(spans: Spans) -> Bools:
 
 
 def anywhere(trace: Trace, ms: float, first: Sequence[Category] = ()) -> dict[Category, float]:
-    """``ms`` of a mean step by category: those in ``first`` as far as they reach, beyond that all by their size.
+    """Return ``ms`` of a mean step by category: those in ``first`` as far as they reach, the rest by size.
 
-    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
+    For work whose own spans contain others (a callback that reads back, a nested ``predict``).
     """
     taken: dict[Category, float] = {}
     left = min(ms, trace.step_ms)
@@ -153,7 +157,7 @@ def anywhere(trace: Trace, ms: float, first: Sequence[Category] = ()) -> dict[Ca
 
 
 def stands_for(trace: Trace, samples: Spans) -> Floats:
-    """Ms that each sample of the stack stands for: since the one before it, which on a busy machine is longer ago."""
+    """Return ms since the previous sample of the stack for each sample; on a busy machine samples are rarer."""
     every = np.sort(trace.lane("stack").start_ms)
     at = np.searchsorted(every, samples.start_ms)
     gap = samples.start_ms - every[np.maximum(at - 1, 0)]
@@ -161,16 +165,16 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
 
 
 def sample_ms(trace: Trace) -> float:
-    """Ms from one sample of the stack to the next, where nothing keeps them waiting: the median."""
+    """Return the median time between two samples of the stack."""
     gaps = np.diff(np.sort(trace.lane("stack").start_ms))
     return float(halfway(gaps)) if len(gaps) else 0.0
 
 
 def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:
-    """Ms between two samples side by side, both in ``places``, beyond what :func:`stands_for` counts.
+    """Return ms between two consecutive samples, both in ``places``, beyond what the samples stand for.
 
-    Many short calls that let go of the interpreter's lock and take it back at once keep it from the recorder's thread
-    for seconds. Where the next look finds the same loop, nothing else of the script ran in between.
+    Many short calls that release and retake the interpreter's lock can block the recorder's thread for seconds. If
+    the next sample finds the same loop, nothing else of the script ran in between.
     """
     order = np.argsort(samples.start_ms)
     start = samples.start_ms[order]
@@ -181,17 +185,17 @@ def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) ->
 
 
 def distinct(places: Iterable[Place | None]) -> tuple[Place, ...]:
-    """Those that are known, each once, in their order."""
+    """Return the known places, each once, in order."""
     return tuple(dict.fromkeys(p for p in places if p is not None))
 
 
 def lane_places(trace: Trace, lane: str) -> set[Place]:
-    """The user's lines of a lane's spans."""
+    """Return the user's lines of a lane's spans."""
     return {n.place for n in trace.names if n.lane == lane and n.place is not None}
 
 
 def step_places(trace: Trace) -> tuple[Place, ...]:
-    """The line that starts steps; for Keras the `compile` that could set how many go together."""
+    """Return the line that starts steps; for Keras also the `compile` that could set the steps per execution."""
     keras = trace.steps.source == "fit"
     compiled = [e.place for e in trace.events_of("compile") if keras and e.place is not None]
     written = [
@@ -204,15 +208,15 @@ def step_places(trace: Trace) -> tuple[Place, ...]:
 
 
 def in_keras(name: Name) -> bool:
-    """Whether a stack sample lies in Keras, a model being built or called, and not in its helpers for images."""
+    """Return whether a stack sample is in Keras (building or calling a model), outside its image helpers."""
     via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")
     if "/keras/" not in via and "/tf_keras/" not in via:
         return False
-    # Every call of a layer goes through Keras' own traceback_utils, which lies among the helpers.
+    # Every call of a layer goes through Keras' traceback_utils, which is among the helpers.
     return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
 
 
-# -- the user's source, as far as a few questions about calls and loops need it
+# -- questions about calls and loops in the user's source
 
 
 @lru_cache(maxsize=32)
@@ -224,8 +228,8 @@ def _tree(text: str) -> ast.Module | None:
 
 
 def parsed(trace: Trace, file: str) -> ast.Module | None:
-    """The syntax tree of a file of the user's; None where it is gone or does not parse."""
-    given = trace.fact("source", file) or trace.fact("sources", file)  # as drawn, or as the recording keeps it
+    """Return the syntax tree of a user's file; None if it is missing or does not parse."""
+    given = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
     if isinstance(given, str):
         return _tree(given)
     try:
@@ -243,12 +247,12 @@ DRAWS = frozenset({"savefig", "imsave"})
 
 
 def saves(trace: Trace, place: Place) -> bool:
-    """Whether a line of the user's writes a checkpoint."""
+    """Return whether a line of the user writes a checkpoint."""
     return any(called(c) in SAVING for c in _calls_at(trace, place))
 
 
 def logs(trace: Trace, place: Place) -> bool:
-    """Whether a line of the user's writes summaries or draws pictures."""
+    """Return whether a line of the user writes summaries or draws pictures."""
     functions = [(called(c), c.func) for c in _calls_at(trace, place)]
     return any(name in DRAWS or (isinstance(f, ast.Attribute) and _last(f.value) in SUMMARIES) for name, f in functions)
 
@@ -263,9 +267,9 @@ def _last(node: ast.AST) -> str:
 
 
 def changes_variables(trace: Trace, place: Place) -> bool:
-    """Whether a line lies in a loop that changes a variable in each turn, as optimizers do: no op changes them all.
+    """Return whether a line is in a loop that changes one variable per iteration, as optimizers do.
 
-    Nor does one op take all gradients of which TensorFlow's own functions make the norm.
+    No single op changes all variables, or takes all gradients for the norm of TensorFlow's own functions.
     """
     tree = parsed(trace, place.file)
     if tree is not None and OVER_ALL & set(map(called, calls_at(tree, place.line))):

@@ -1,7 +1,7 @@
-"""What the host's threads in a profile tell beside why a device waits.
+"""Facts from the host's threads in a profile, besides the reasons for a device's wait.
 
-Which functions were traced, whether Python starts the step's ops one by one, what Python makes the input,
-and about how many processors there are and how busy they were.
+Which functions were traced, whether Python starts the step's ops one by one, which Python makes the input, and about
+how many processors there are and how busy they were.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.timeline import Thread
 from slowtrain.values import dataclass
 
-LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
-MOSTLY_ONE = 0.5  # of the time in JAX's calls: more of it in one function is a step that is compiled
+LEAST_OPS = 10  # per step; fewer ops started from Python belong to the loop around the step
+MOSTLY_ONE = 0.5  # of the time in JAX's calls; with more in one function the step is compiled
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Traces:
 
 
 def traces(threads: Sequence[Thread]) -> Traces | None:
-    """None where the profile does not tell which calls traced."""
+    """Return the calls and traces; None if the profile does not show which calls traced."""
     rows: list[tuple[Floats, Floats, list[str], Ints, Bools]] = []
     for thread in threads:
         if thread.calls is not None:
@@ -51,7 +51,7 @@ def traces(threads: Sequence[Thread]) -> Traces | None:
     events = []
     for i, number, row in zip(order, code.tolist(), range(len(order)), strict=True):
         if traced[i]:
-            # How often it was traced before the profile began JAX does not say.
+            # JAX does not record how often a function was traced before the profile began.
             seen[number] = int(nth[i]) or seen.get(number, int(first[number] < row)) + 1
             data = {"nth": seen[number], "number": number}
             events.append(Event("trace", texts[i], float(start[i]), float(end[i]), data))
@@ -59,7 +59,7 @@ def traces(threads: Sequence[Thread]) -> Traces | None:
 
 
 def _compiled(thread: Thread) -> Iterable[tuple[Floats, Floats, list[str], Ints, Bools]]:
-    """Calls of JAX's compiled functions from Python; one inside another is part of its trace."""
+    """Yield the calls of JAX's compiled functions from Python; nested calls are part of the outer one's trace."""
     mine = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in thread.texts], dtype=bool)[thread.name])
     if not len(mine):
         return
@@ -75,7 +75,7 @@ def _compiled(thread: Thread) -> Iterable[tuple[Floats, Floats, list[str], Ints,
 
 
 def eagerly(threads: Sequence[Thread], found: Cadence) -> bool:
-    """Whether Python starts the ops of the training step, gradients among them, one by one."""
+    """Return whether Python starts the ops of the training step one by one, gradients included."""
     ops = gradients = 0
     op_ms = function_ms = 0.0
     for thread in threads:
@@ -95,7 +95,7 @@ def eagerly(threads: Sequence[Thread], found: Cadence) -> bool:
 
 
 def op_by_op(threads: Sequence[Thread], found: Cadence) -> float:
-    """Calls of JAX's compiled functions a step where many small ones make it: an op each. Else 0."""
+    """Return calls of JAX's compiled functions per step if many small ones make up the step (one per op), else 0."""
     spent: dict[str, float] = {}
     count = 0
     for thread in threads:
@@ -112,12 +112,12 @@ def in_jax(threads: Sequence[Thread]) -> bool:
 
 
 def fed_by_keras(threads: Sequence[Thread]) -> bool:
-    """Whether it is Keras' own loop that hands batches to the device, as the Python tracer's frames tell."""
+    """Return whether Keras' own loop copies batches to the device, by the Python tracer's frames."""
     return any(names.KERAS_FEEDS.match(text) for thread in threads for text in thread.texts)
 
 
 def called_back(threads: Sequence[Thread], found: Cadence) -> float:
-    """How often a step the compiled program called Python in the midst of it."""
+    """Return how often per step the compiled program called Python."""
     count = 0
     for thread in threads:
         mine = np.array([names.HOST_CALLBACK.match(t) is not None for t in thread.texts], dtype=bool)
@@ -132,7 +132,7 @@ def _inside(start: Floats, found: Cadence) -> Bools:
 
 
 def executing(threads: Sequence[Thread]) -> bool:
-    """Whether TensorFlow's executors or its eager calls were recorded, and so iterators would have been."""
+    """Return whether TensorFlow's executors or eager calls were recorded, so that iterators would have been, too."""
     return any(text in (names.EXECUTOR, names.EAGER_EXECUTE) for thread in threads for text in thread.texts)
 
 
@@ -140,12 +140,12 @@ def executing(threads: Sequence[Thread]) -> bool:
 
 
 def framed(threads: Sequence[Thread]) -> bool:
-    """Whether the Python tracer ran, so that no Python stays unseen."""
+    """Return whether the Python tracer ran, so that all Python is visible."""
     return any(text.startswith(names.PYTHON_CALL) for thread in threads for text in thread.texts)
 
 
 def producers(threads: Sequence[Thread], found: Cadence) -> tuple[Producer, ...]:
-    """The user's Python that Keras's data adapters call, from the tracer's frames, costliest first."""
+    """Return the user's Python functions that Keras's data adapters call, from the tracer's frames, costliest first."""
     spent: dict[str, list[float]] = {}
     for thread in threads:
         for text, ms in _made(thread, found):
@@ -163,7 +163,7 @@ def producers(threads: Sequence[Thread], found: Cadence) -> tuple[Producer, ...]
 
 
 def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
-    """Frames that an adapter called to have a batch, with their ms."""
+    """Yield frames that an adapter called to get a batch, with their ms."""
     adapter = np.array([bool(names.DATA_ADAPTER.match(t)) for t in thread.texts], dtype=bool)
     if not adapter.any():
         return
@@ -175,7 +175,7 @@ def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
     users = np.array(
         [bool(names.PYTHON_FRAME.fullmatch(t)) and not names.KERAS_DATA.match(t) for t in thread.texts], dtype=bool
     )
-    for _ in range(3):  # the built-in next() between an adapter and a generator
+    for _ in range(3):  # skips the built-in next() between an adapter and a generator
         skip = (above >= 0) & builtin[code[above]]
         above = np.where(skip, above[above], above)
     chosen = users[code] & (above >= 0) & adapter[code[above]] & _inside(start, found)
@@ -187,7 +187,7 @@ def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
 
 
 def pool_cores(threads: Sequence[Thread]) -> float:
-    """Threads of the largest pool that did anything: so many processors the process may use at least."""
+    """Return the number of active threads in the largest pool, a lower bound for the usable processors."""
     labels = {(t.host, t.label) for t in threads if t.label.startswith(names.POOL_THREADS)}
     count: dict[str, int] = {}
     for _, label in labels:
@@ -197,9 +197,10 @@ def pool_cores(threads: Sequence[Thread]) -> float:
 
 
 def busy_ms(threads: Sequence[Thread], found: Cadence, ops_ms: float) -> float:
-    """Processor time a step without input, about: the main thread but for what it waits, and ops on others.
+    """Return the approximate processor time per step without input: the main thread less its waits, and ops elsewhere.
 
-    A call of a graph function waits for its ops, which run elsewhere. What an op splits over a pool is not in it.
+    A call of a graph function waits for its ops, which run on other threads. Work that an op splits over a pool is
+    not included.
     """
     main = mainthread.find(threads)
     step = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0

@@ -1,9 +1,9 @@
-"""Why a device waits: every idle moment gets its reason from what the host was doing then.
+"""Why a device waits: every idle moment gets a reason from what the host was doing at that time.
 
-The kernel that ends a gap names its host call, and that call its thread. What this thread was in before the call is
-the reason; where it was itself idle, what other threads did; where nobody did anything that the profiler writes
-down, Python between two calls of the framework. A kernel whose call had returned before the gap
-began was waiting in the device's own queue.
+The kernel that ends a gap identifies its host call, and the call its thread. The reason is what this thread was in
+before the call. If the thread was idle, the reason is what other threads did. If no thread did anything that the
+profiler records, it is Python between two calls of the framework. A kernel whose call returned before the gap began
+waited in the device's own queue.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from slowtrain.values import dataclass
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
 OTHER_PROCESS = "other-process"
 SYNC, AWAITED = "sync", "awaited"
-LEAST_OF_GAP = 0.1  # a span that covers less of a gap does not say what it was
-BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
-# A call of the framework in which nothing is named for longer does not start ops: of 79 recorded profiles the longest
+LEAST_OF_GAP = 0.1  # a span that covers less of a gap does not describe it
+BETWEEN_OPS_MS = 0.5  # shorter Python between two eager ops belongs to dispatching them
+# A framework call with a longer stretch without named spans does not start ops: in 79 recorded profiles the longest
 # such stretch takes 17 ms.
 LONGEST_DISPATCH_MS = 250.0
 LONGEST = 10
-TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
-# A kernel whose launch has returned starts within some microseconds on an idle device. On an H200 later starts were
-# seen in profiles beside other processes on the card (0.1 to 4.3 ms a step) and in none without (0.00 to 0.05 ms).
+TOUCHING_MS = 1e-6  # shorter gaps are below the clock's resolution
+# On an idle device a kernel starts within some microseconds after its launch returned. On an H200 later starts were
+# seen in profiles with other processes on the card (0.1 to 4.3 ms a step) and not without (0.00 to 0.05 ms).
 OTHER_PROCESS_MS = 0.05
 
 
 @dataclass(frozen=True)
 class Idle:
-    """Idle moments by reason; disjoint, and together all of ``gaps``."""
+    """Idle moments by reason; the reasons are disjoint and together equal ``gaps``."""
 
     gaps: Intervals
     reasons: dict[str, Intervals]
-    hidden_ms: float = 0.0  # of the unattributed: graphs may have run that the profile does not show
+    hidden_ms: float = 0.0  # unattributed time in which hidden graphs may have run
 
     def ms(self, reason: str) -> float:
         return intervals.total(self.reasons[reason]) if reason in self.reasons else 0.0
 
 
 def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
-    """``gaps`` of ``device``, each moment of them with its reason."""
+    """Return ``gaps`` of ``device`` with a reason for each moment."""
     start, end = gaps
     if not (keep := end - start > TOUCHING_MS).all():
         start, end = start[keep], end[keep]
@@ -72,7 +72,7 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
 
-# Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
+# Of several reasons at one moment the first counts: what a thread waits for in a call comes before the call.
 _ORDER = (
     "compile", "input", names.HOST_OP, "sync", "d2h", "callback", "convert", "h2d", "allocation", "eager", "dispatch",
     "python",
@@ -80,16 +80,16 @@ _ORDER = (
 
 
 def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Intervals) -> Intervals:
-    """The end of each gap in which the next kernel was launched and the device had nothing else of this process to do.
+    """Return the end of each gap after the next kernel was launched, if this process had no other work for the device.
 
-    Beyond ``OTHER_PROCESS_MS`` another process has the device.
+    If this takes longer than a kernel usually needs to start, another process used the device.
     """
     start, end = gaps
     if not len(activities) or not len(start):
         return intervals.EMPTY
     following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
     caller, _, returned = calls(threads, activities.correlation[following])
-    # What was launched while the kernel before it still ran waited in this process's own queue.
+    # A kernel launched while the previous one ran waited in this process's own queue.
     launched = (caller >= 0) & (returned >= start)
     ready = np.where(launched, returned, end)
     ends_gap = activities.start_ms[following] >= end - 2 * TOUCHING_MS  # the last gap has nothing after it
@@ -98,7 +98,7 @@ def _after_launch(activities: Activities, threads: Sequence[Thread], gaps: Inter
 
 
 def _doubt_long_dispatch(reasons: dict[str, Intervals]) -> None:
-    """What goes on in a call for so long without a name is not told."""
+    """Move long stretches of a call without named spans to unattributed."""
     start, end = reasons.get(DISPATCH, intervals.EMPTY)
     long = end - start > LONGEST_DISPATCH_MS
     if long.any():
@@ -107,7 +107,7 @@ def _doubt_long_dispatch(reasons: dict[str, Intervals]) -> None:
 
 
 def _separate_buffered(reasons: dict[str, Intervals], buffered: Intervals) -> None:
-    """What the host does inside a command buffer that is off under the profiler becomes a reason of its own."""
+    """Make the host's work inside a command buffer, which the profiler turns off, a reason of its own."""
     if not len(buffered[0]):
         return
     kept = (OTHER_PROCESS, UNKNOWN, INPUT)
@@ -119,7 +119,7 @@ def _separate_buffered(reasons: dict[str, Intervals], buffered: Intervals) -> No
 def _launched(
     found: dict[str, list[Intervals]], activities: Activities, threads: Sequence[Thread], gaps: Intervals
 ) -> Intervals:
-    """Takes what is known by the call that started the kernel after a gap; what remains."""
+    """Take what the call that started the kernel after a gap explains; return the rest."""
     if not any(len(t.launches[0]) for t in threads):
         return _all([gaps])
     start, end = gaps
@@ -137,24 +137,25 @@ def _launched(
 
 
 def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals, copying: Intervals) -> Intervals:
-    """Takes what the launching thread's own spans explain; what remains. ``copying``: others copied its arguments."""
+    """Take what the launching thread's own spans explain; return the rest. ``copying``: others copied its arguments."""
     left = _take(found, "h2d", left, intervals.intersect(thread.awaiting_arguments, copying))
     for reason in _ORDER[:-1]:
         left = _take(found, reason, left, thread.of(reason))
-    # A thread that runs Python waits for no other, whatever that one is in.
+    # A thread that runs Python does not wait for another thread.
     return _take(found, PYTHON, left, thread.in_python)
 
 
 def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:
+    """Assign ``reason`` to the part of ``left`` inside ``spans``; return the rest."""
     mine = intervals.intersect(left, spans)
     _claim(found, reason, mine)
     return intervals.subtract(left, spans) if len(mine[0]) else left
 
 
 def _take_others(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> Intervals:
-    """While a call of the framework waits: what makes input on its threads, or waits for other processes.
+    """Assign what threads do while a framework call waits: making input, or waiting for other processes.
 
-    In short gaps between ops such work only goes on beside what the call does.
+    In short gaps between ops such work only happens at the same time, and is not the reason.
     """
     inside = _all([t.of(EAGER, DISPATCH) for t in threads])
     for reason, told in ((names.READING, INPUT), (names.PEERS, names.PEERS)):
@@ -166,7 +167,10 @@ def _take_others(found: dict[str, list[Intervals]], threads: Sequence[Thread], l
 
 
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
-    """Between the framework's calls on the main thread runs Python; before its first and after its last: unknown."""
+    """Assign time between framework calls on the main thread to Python.
+
+    Time before its first and after its last call has no known reason.
+    """
     main = mainthread.find(threads)
     if main is not None and len(main.start_ms) > 1:
         inside = (np.array([main.start_ms[0]]), np.array([main.end_ms.max()]))
@@ -175,7 +179,7 @@ def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], l
 
 
 def _between_ops(thread: Thread) -> Intervals:
-    """Short gaps between ops that Python starts one by one: what it takes to get from one to the next."""
+    """Return short gaps between ops that Python starts one by one."""
     start, end = thread.of(EAGER)
     return _some((end[:-1], np.where(start[1:] - end[:-1] < BETWEEN_OPS_MS, start[1:], end[:-1])))
 
@@ -197,9 +201,9 @@ def _all(parts: Sequence[Intervals]) -> Intervals:
 
 
 def _callers(activities: Activities, threads: Sequence[Thread], end: Floats) -> tuple[Ints, Floats, Floats]:
-    """For each gap the thread that launched what ended it (-1: not told), and when that call began and returned.
+    """Return for each gap the thread that launched the work that ends it (-1: unknown), and that call's start and end.
 
-    A copy that ends a gap says nothing of it while the next kernel was not even launched: its thread is asked then.
+    If a copy ends the gap and the next kernel was not yet launched, the kernel's thread is used instead.
     """
     if not len(activities):
         return calls(threads, np.zeros(len(end), dtype=np.int64))
@@ -218,7 +222,7 @@ def _callers(activities: Activities, threads: Sequence[Thread], end: Floats) -> 
 
 
 def longest(timeline: Timeline, device: Device, idle: Idle, origin_ms: float) -> tuple[IdleGap, ...]:
-    """The longest gaps with the reason that has most of each, and what exactly it was."""
+    """Return the longest gaps, each with its main reason and a detail of it."""
     start, end = idle.gaps
     found = []
     threads = [t for t in timeline.threads if t.host == device.host]
@@ -233,7 +237,7 @@ def longest(timeline: Timeline, device: Device, idle: Idle, origin_ms: float) ->
 
 
 def _least(column: Floats, count: int) -> Ints:
-    """Where the least numbers are, in order."""
+    """Return the rows of the smallest numbers, in order."""
     rows = np.arange(len(column))
     if len(column) > count:
         rows = np.flatnonzero(column <= np.partition(column, count - 1)[count - 1])
@@ -241,7 +245,7 @@ def _least(column: Floats, count: int) -> Ints:
 
 
 def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float, end: float) -> str:
-    """The stage, the frame, the call or the kernel that the gap waited for."""
+    """Return the stage, frame, call or kernel that the gap waited for."""
     if reason in (QUEUE, DISPATCH):
         at = int(np.searchsorted(device.activities.start_ms, end - TOUCHING_MS))
         if at < len(device.activities):
@@ -256,7 +260,7 @@ def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float
         over = np.minimum(thread.end_ms[rows], end) - np.maximum(thread.start_ms[rows], start)
         if over.max(initial=0) <= 0:
             continue
-        # The innermost span that covers nearly as much as the longest says most.
+        # The innermost span that covers nearly as much as the longest one is most specific.
         candidates = np.flatnonzero(over >= 0.9 * over.max())
         inner = candidates[np.argmin(thread.end_ms[rows[candidates]] - thread.start_ms[rows[candidates]])]
         producing = thread.makes_input and reason == INPUT

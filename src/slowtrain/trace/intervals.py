@@ -1,4 +1,4 @@
-"""Arithmetic with sets of intervals, each a pair of sorted NumPy columns (starts, ends), all vectorised."""
+"""Arithmetic with sets of intervals; a set is a pair of sorted NumPy columns (starts, ends). All vectorised."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Floats = NDArray[np.float64]
 Intervals = tuple[Floats, Floats]
 
 EMPTY: Intervals = (np.zeros(0), np.zeros(0))
-AT_ONCE = 1 << 16  # intervals: all at once would need much memory in between
+AT_ONCE = 1 << 16  # processed in one pass, to bound temporary memory
 
 
 def union(start: Floats, end: Floats) -> Intervals:
-    """Disjoint intervals in order that cover the same moments."""
+    """Return disjoint, ordered intervals that cover the same moments. The input may overlap and be unordered."""
     if not (keep := end > start).all():
         start, end = start[rows := np.flatnonzero(keep)], end[rows]
     if not len(start):
@@ -33,7 +33,7 @@ def union(start: Floats, end: Floats) -> Intervals:
 
 
 def before(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> NDArray[np.int64]:
-    """As ``np.searchsorted(known, at, side)`` for ``at`` in order; quick where they are many and the known few."""
+    """Same as ``np.searchsorted(known, at, side)`` for sorted ``at``; faster if ``at`` is long and ``known`` short."""
     if 8 * len(known) > len(at):
         return np.searchsorted(known, at, side)
     first = np.searchsorted(at, known, "left" if side == "right" else "right")
@@ -41,11 +41,12 @@ def before(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -
 
 
 def total(intervals: Intervals) -> float:
+    """Return the summed length of disjoint intervals."""
     return float((intervals[1] - intervals[0]).sum())
 
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
-    """Moments in both; each argument disjoint and in order."""
+    """Return the moments that are in both sets. Both must be disjoint and ordered."""
     if len(a[0]) > len(b[0]):
         a, b = b, a
     if not len(a[0]):
@@ -72,7 +73,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
-    """Moments of ``a`` that are not in ``b``; each disjoint and in order."""
+    """Return the moments of ``a`` that are not in ``b``. Both must be disjoint and ordered."""
     if not len(a[0]) or not len(b[0]):
         return a
     gaps = (np.concatenate(([-np.inf], b[1])), np.concatenate((b[0], [np.inf])))
@@ -84,7 +85,7 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 
 
 def covered(intervals: Intervals, start: Floats, end: Floats) -> Floats:
-    """For each ``[start, end)``, how much of it the disjoint ``intervals`` cover."""
+    """Return for each range ``[start, end)`` how much of it the disjoint ``intervals`` cover."""
     if not len(intervals[0]):
         return np.zeros(len(start))
     sums = np.concatenate(([0.0], np.cumsum(intervals[1] - intervals[0])))
@@ -101,10 +102,10 @@ def covered(intervals: Intervals, start: Floats, end: Floats) -> Floats:
 
 
 def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
-    """For each ``[low, high)``, the time of all spans in it together; of several over one another, each counts."""
+    """Return for each range ``[low, high)`` the summed time of all spans inside it; overlapping spans each count."""
     if not len(start):
         return np.zeros(len(low))
-    origin = start.min()  # sums of small numbers keep their digits
+    origin = start.min()  # subtracted, because sums of small numbers keep more digits
 
     def since(edges: Floats) -> Callable[[Floats], Floats]:
         """Summed time from each edge before a moment to that moment."""
@@ -124,7 +125,10 @@ def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
 def innermost(
     spans: Iterable[tuple[float, float, Owner]], low: float, high: float, outside: Owner
 ) -> Iterator[tuple[float, float, Owner]]:
-    """From ``low`` to ``high`` who owns each moment: the innermost of nested spans, else ``outside``."""
+    """Yield ``(start, end, owner)`` from ``low`` to ``high``: the innermost of nested spans owns each moment.
+
+    ``outside`` owns the moments that no span covers.
+    """
     at, open_spans = low, list[tuple[float, Owner]]()
 
     def until(moment: float) -> Iterator[tuple[float, float, Owner]]:
@@ -147,7 +151,10 @@ def innermost(
 
 
 def parents(start: Floats, end: Floats) -> NDArray[np.int64]:
-    """The innermost enclosing span of each, -1 where there is none; sorted by start, longest first, properly nested."""
+    """Return the row of the innermost enclosing span of each span, -1 if there is none.
+
+    Spans must be properly nested and sorted by start, the longest first.
+    """
     n = len(start)
     parent = np.full(n, -1, dtype=np.int64)
     if not n:

@@ -1,9 +1,9 @@
-"""What tf.data wrote into a profile, thread by thread: iterators, calls of the user's functions, and the ops in those.
+"""What tf.data wrote into a profile, by thread: iterators, calls of the user's functions, and the ops in them.
 
-A span of an iterator is named by the path of its stage from the root, ``Iterator::Root::Prefetch::ParallelMapV2``; on
-one thread the outer stage's span contains the inner one's. An asynchronous stage asks its input in threads of its
-own, where paths still begin at the root, inside ``…Produce`` spans. A function's call carries a number, and so does
-each turn of a thread at the function's graph, which runs in tf.data's pool.
+An iterator's span is named by the path of its stage from the root, ``Iterator::Root::Prefetch::ParallelMapV2``. On
+one thread the span of the outer stage contains that of the inner one. An asynchronous stage requests its input in its
+own threads, inside ``…Produce`` spans, where paths also begin at the root. A function's call has a number, and so
+have the executor turns of the function's graph, which run in tf.data's pool.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from slowtrain.trace.xstats import Stat
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
 _PATH = names.ITERATOR
 MOST_NAMES = 1 << 22
-LONGEST_PATH, DEEPEST = 1200, 48  # characters, stages: what is longer is no pipeline that anybody wrote
+LONGEST_PATH, DEEPEST = 1200, 48  # characters, stages; longer paths are no real pipelines
 
-Key = tuple[int, str]  # a pipeline's root and a stage's path in it
+Key = tuple[int, str]  # root of a pipeline, and path of a stage in it
 
 
 @dataclass
 class Stage:
-    """What was seen of one stage: spans that ended, ms of its own in them, calls of its function and their ms."""
+    """Activity of one stage: finished spans, their self time, calls of its function and their ms."""
 
     count: int = 0
     self_ms: float = 0.0
@@ -37,16 +37,16 @@ class Stage:
     epochs: int = 1
     begun: list[Floats] = field(default_factory=list)
     facts: dict[str, float | str] = field(default_factory=dict)
-    calls: int = 0  # of its function, also those whose turns were not seen
-    outside: bool = False  # whether these were started outside the stage's own span: their time is not in self_ms
+    calls: int = 0  # calls of its function, also those without recorded executor turns
+    outside: bool = False  # whether calls began outside the stage's span; self_ms excludes their time
     seen: int = 0
     function_ms: float = 0.0
-    ops: dict[str, list[float]] = field(default_factory=dict)  # ms and executions by type, in those that were seen
-    python: list[tuple[Floats, Floats]] = field(default_factory=list)  # executions of ops that run Python: begin, end
+    ops: dict[str, list[float]] = field(default_factory=dict)  # ms and executions by op type, in the recorded turns
+    python: list[tuple[Floats, Floats]] = field(default_factory=list)  # executions of ops that run Python: start, end
 
     @property
     def python_ms(self) -> float:
-        """Time with any Python in it: of two threads in Python, one waits for the other's lock."""
+        """Time in which any thread runs Python. Of two threads in Python, one waits for the other's lock."""
         return intervals.total(intervals.union(*self._python()))
 
     @property
@@ -59,7 +59,7 @@ class Stage:
         return start, end
 
     def add(self, other: Stage) -> None:
-        """Another iterator of the same data set."""
+        """Add another iterator of the same data set."""
         self.count += other.count
         self.self_ms += other.self_ms
         self.produce_ms += other.produce_ms
@@ -78,7 +78,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class _Part:
-    """The spans of one thread, in order of their start, outer before inner."""
+    """The spans of one thread in order of their start, outer before inner."""
 
     start_ms: Floats
     end_ms: Floats
@@ -95,23 +95,26 @@ class _Part:
 
 
 def plain(path: str) -> str:
-    """``Iterator::Root::FlatMap[3]::Generator`` without what counts elements."""
+    """Return a path without indices that count elements.
+
+    ``Iterator::Root::FlatMap[3]::Generator`` becomes ``Root::FlatMap::Generator``.
+    """
     return names.COUNTING_STAGE.sub(r"\1", path.removeprefix(_PATH))
 
 
 def outer(path: str) -> str:
-    """The path of the stage that asks this one."""
+    """Return the path of the stage that consumes this one."""
     return path.rpartition("::")[0]
 
 
 def present(space: xplane.Space) -> bool:
-    """Whether any iterator was asked in the profile."""
+    """Return whether any iterator was used in the profile."""
     hosts = (p for p in space.planes if p.name == names.HOST_PLANE)
     return any(text.startswith(_PATH) for plane in hosts for text in plane.event_names.values())
 
 
 def stages(space: xplane.Space, holders: Collection[str], begin_ms: float, end_ms: float) -> dict[Key, Stage]:
-    """Every stage that did anything between the two times. ``holders``: names of further threads with iterators."""
+    """Return every stage with activity between the two times. ``holders``: names of further threads with iterators."""
     parts = [
         part
         for plane in space.planes
@@ -150,7 +153,7 @@ def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float
 
 
 def _wanted(plane: xplane.Plane) -> Bools | None:
-    """Which names are of interest here; None where numbers of names are too far apart for a table."""
+    """Return which names are needed; None if the ids are too sparse for a table."""
     most = max(plane.event_names, default=0)
     if not 0 < most < MOST_NAMES or min(plane.event_names) < 0:
         return None
@@ -176,7 +179,7 @@ def _role(text: str) -> int:
 
 
 class _Roots:
-    """Which pipeline an iterator belongs to: the number at the end of its chain of parents."""
+    """Finds the pipeline of an iterator: the number at the end of its chain of parents."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parent: dict[int, int] = {}
@@ -192,7 +195,10 @@ class _Roots:
         self._only = next(iter(self._roots)) if len(self._roots) == 1 else 0
 
     def of(self, numbers: Ints) -> Ints:
-        """For each iterator; of a chain with a missing link the only pipeline that there is."""
+        """Return the root of each iterator.
+
+        If a link of its chain of parents is missing, the only pipeline is used, if there is just one; else 0.
+        """
         different, which = np.unique(numbers, return_inverse=True)
         return np.array([self._of(n) for n in different.tolist()], dtype=np.int64)[which.ravel()]
 
@@ -208,7 +214,7 @@ class _Roots:
 
 
 class _Reading:
-    """Gathers the stages; each has a number."""
+    """Collects the stages; each has a number."""
 
     def __init__(self, roots: _Roots) -> None:
         self.numbers: dict[Key, int] = {}
@@ -223,7 +229,7 @@ class _Reading:
         return self.numbers[key]
 
     def iterate(self, part: _Part) -> None:
-        """Adds a thread's iterators, the stage that each function call belongs to, and what producing takes."""
+        """Add a thread's iterators, the stage of each function call, and the time of producing."""
         rows = part.rows(ITERATOR, FUNCTION, PRODUCE)
         role = part.role[rows]
         if not (role == ITERATOR).any():
@@ -234,7 +240,7 @@ class _Reading:
         own = spent.copy()
         np.subtract.at(own, above[inner], spent[inner])
         stage, asker = self._name(part, rows, own)
-        # Whose the spans without a path are: of the stage that asks the iterators in them, or those before them.
+        # Spans without a path belong to the stage that consumes the iterators inside them, or those before them.
         top = np.flatnonzero((role == ITERATOR) & ((above < 0) | (role[above] == PRODUCE)) & (asker >= 0))
         produced = top[above[top] >= 0]
         stage[above[produced]] = asker[produced]
@@ -248,7 +254,7 @@ class _Reading:
         self._call(part.id[rows], stage, (role == FUNCTION) & (stage >= 0), within & (role[above] == ITERATOR))
 
     def _name(self, part: _Part, rows: Ints, own: Floats) -> tuple[Ints, Ints]:
-        """Adds the iterators; the stage of each row and the one that asks it (-1: none)."""
+        """Add the iterators; return the stage of each row and its consumer (-1: none)."""
         stage, asker = np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), -1, dtype=np.int64)
         mine = np.flatnonzero(part.role[rows] == ITERATOR)
         pairs = np.stack([part.text[rows][mine], self._roots.of(part.id[rows][mine])])
@@ -271,7 +277,7 @@ class _Reading:
             self.stages[i].outside = True
 
     def take_turns(self, parts: Sequence[_Part]) -> None:
-        """Adds what the pool's threads did for the functions: their turns at the graphs, and the ops in them."""
+        """Add the pool threads' work for the functions: executor turns of their graphs, and the ops in them."""
         numbers, of = (np.concatenate([c[i] for c in self._calls] or [np.zeros(0, np.int64)]) for i in (0, 1))
         order = np.argsort(numbers, kind="stable")
         numbers, of = numbers[order], of[order]
@@ -296,7 +302,7 @@ class _Reading:
                 self.stages[i].seen = int(n)
 
     def _compute(self, part: _Part, start: Floats, end: Floats, stage: Ints) -> None:
-        """Adds the ops in turns of a thread."""
+        """Add the ops in a thread's turns."""
         ops = part.rows(OP)
         at = np.searchsorted(start, part.start_ms[ops], side="right") - 1
         of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
@@ -313,7 +319,7 @@ class _Reading:
 
 
 def _nearest(parent: Ints, wanted: Bools) -> Ints:
-    """The innermost enclosing span that is wanted, -1 where there is none."""
+    """Return the innermost wanted span around each span, -1 if there is none."""
     found = parent.copy()
     for _ in range(len(parent)):
         skip = (found >= 0) & ~wanted[found]

@@ -1,8 +1,8 @@
 """What ran inside the deep windows: op executions from the profiler's own planes, per step.
 
-The profiler counts from its start, which it gives as a time of day; the recorder's clock is
-monotonic, and it noted both at once, so that every op falls into its step, and what ran between steps (validation,
-callbacks) into none.
+The profiler counts from its start, which it gives as a time of day. The recorder's clock is monotonic, and the
+recorder noted both clocks at once. Therefore each op is assigned to its step, and work between steps (validation,
+callbacks) to no step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from slowtrain.trace.wire import Codes
 from slowtrain.values import dataclass
 
 MOST_BARS = 400
-NAMED = 400  # of the ops, costliest first, each for itself
-MOST_NAMES = 4000  # in all: a file may hold any number
+NAMED = 400  # the costliest ops, each listed by itself
+MOST_NAMES = 4000  # in total, because a file may hold any number
 NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
 
 
@@ -31,8 +31,8 @@ NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
 class Window:
     """A profile and the steps inside it.
 
-    ``clock_ms`` is what to add to a time of day to get the run's; ``begun_ms`` when the
-    profiler was started, for files that do not say it themselves (before TensorFlow 2.16).
+    ``clock_ms`` is the difference between the run's time and the time of day. ``begun_ms`` is when the profiler was
+    started, for files that do not contain it (before TensorFlow 2.16).
     """
 
     path: Path
@@ -44,7 +44,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """The steps, on one clock with the events."""
+    """The steps, on the clock of the events."""
 
     start_ms: Floats
     end_ms: Floats
@@ -52,7 +52,7 @@ class _Bounds:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Events of one kind in ms of the run, each in step ``step``."""
+    """Events of one kind in ms of the run."""
 
     text: list[str]
     code: Codes
@@ -61,7 +61,7 @@ class _Rows:
 
 
 def read(windows: list[Window]) -> Kernels | None:
-    """The window with most steps; None when there is nothing to read."""
+    """Return the ops of the window with the most steps; None if nothing can be read."""
     found = [k for w in windows if len(w.start_ms) and (k := _read(w)) is not None]
     return max(found, key=lambda k: k.steps) if found else None
 
@@ -77,10 +77,10 @@ def _read(window: Window) -> Kernels | None:
 def of(
     space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats, *, whole: bool = False
 ) -> Kernels | None:
-    """What the host ran in these steps, whose clock reads ``origin_ms`` when the profile's begins.
+    """Return what the host ran in these steps; ``origin_ms`` is the profile's start on their clock.
 
-    ``whole``: what input threads did after the last of them is read too, which a long profile has no room for.
-    None when it ran nothing. Raises ``InputError`` for broken events.
+    ``whole``: also read what input threads did after the last step; a long profile has no room for it. None if
+    nothing ran. Raises ``InputError`` for broken events.
     """
     bounds = _Bounds(start_ms, end_ms)
     lines = list(_lines(space, origin_ms, bounds, whole))
@@ -97,7 +97,7 @@ def of(
     by_type, by_name = _tables((r for _, r in ops), steps)
     feeding = [(r, is_op) for name, r, is_op in lines if name.startswith(names.INPUT_THREADS)]
     by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is not None), steps)
-    if not by_input:  # a large buffer is filled before the steps that drain it
+    if not by_input:  # a large buffer is filled before the steps that use it
         by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is None), steps)
     beside = [r for r, is_op in feeding if is_op is False]
     by_input = _tables(map(_begun, beside), steps)[0] | by_input
@@ -126,7 +126,7 @@ def of(
 
 
 def origin_ms(space: xplane.Space, window: Window) -> float:
-    """When the file's own clock begins, in ms of the run: its lines count from the profile's start."""
+    """Return the file's start in ms of the run; its lines count from the profile's start."""
     for plane in space.planes:
         begun = plane.stats.get(names.PROFILE_START) if plane.stats else None
         if isinstance(begun, int):
@@ -137,9 +137,9 @@ def origin_ms(space: xplane.Space, window: Window) -> float:
 def _lines(
     space: xplane.Space, origin_ms: float, window: _Bounds, whole: bool
 ) -> Iterator[tuple[str, _Rows, bool | None]]:
-    """For each thread of the host its op executions (True) and its other events (False), those inside steps only.
+    """Yield for each host thread its op executions (True) and its other events (False) inside the steps.
 
-    None: what a thread of the input pipeline ran outside the steps.
+    None marks what a thread of the input pipeline ran outside the steps.
     """
     for plane in space.planes:
         if plane.name != names.HOST_PLANE:
@@ -158,7 +158,7 @@ def _lines(
             ids, inverse = activities.different(events.metadata_id)
             text = [plane.event_names.get(int(i), "") for i in ids]
             hlo = _has_stat(events, len(start))
-            # Ops on tf.data's own threads make input; they are no part of the step's computing.
+            # Ops on tf.data's threads make input; they are not part of the step's computation.
             feeding = line.name.startswith(names.INPUT_THREADS)
             op = np.array([op_type(t) is not None for t in text])[inverse] | hlo
             mine, rest = op & inside & (not feeding), (~op | feeding) & inside
@@ -179,13 +179,16 @@ def _united(parts: list[_Rows]) -> intervals.Intervals:
 
 
 def _ops_of(rows: _Rows) -> _Rows:
-    """Those of a thread of the input pipeline that run an op of the user's functions."""
+    """Return the rows of an input thread that run an op of the user's functions."""
     keep = np.array([op_type(t) is not None for t in rows.text], dtype=bool)[rows.code]
     return _Rows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
 
 
 def _begun(rows: _Rows) -> _Rows:
-    """Those that begin a data set, as ops of its type: the op that makes one is often too short to be seen."""
+    """Return rows that start iterating a data set, as ops of its type.
+
+    The op that makes the data set is often too short to be recorded.
+    """
     keep = _pick(rows, lambda t: t.startswith(names.MAKE_ITERATOR))
     text = [f"begun:{t.partition('#')[0].removeprefix(names.MAKE_ITERATOR)}" for t in rows.text]
     return _Rows(text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
@@ -200,7 +203,7 @@ def _has_stat(events: xplane.Events, count: int) -> Bools:
 
 
 def _tables(ops: Iterable[_Rows], steps: int) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
-    """Ms and count a step by op type and by op name, costliest first."""
+    """Return ms and count per step by op type and by op name, costliest first."""
     by_type: dict[str, list[float]] = {}
     by_name: dict[str, list[float]] = {}
     for rows in ops:
@@ -216,7 +219,7 @@ def _tables(ops: Iterable[_Rows], steps: int) -> tuple[dict[str, tuple[float, fl
 
 
 def _folded(by_name: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
-    """The costliest ops each by its name; of the rest, those that differ in their numbers alone by the costliest's."""
+    """List the costliest ops by name; merge the rest if they differ only in numbers, under the costliest name."""
     kept: dict[str, list[float]] = {}
     speaks: dict[str, str] = {}
     for i, (name, (ms, count)) in enumerate(sorted(by_name.items(), key=lambda item: -item[1][0])):
@@ -229,7 +232,7 @@ def _folded(by_name: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
 
 
 def _sum(lines: list[_Rows], wanted: Callable[[str], bool]) -> float:
-    """Ms of all events whose text is wanted."""
+    """Return the ms of all events whose text is wanted."""
     return sum(float((r.end_ms - r.start_ms)[_pick(r, wanted)].sum()) for r in lines)
 
 
@@ -238,7 +241,7 @@ def _count(lines: list[_Rows], wanted: Callable[[str], bool]) -> int:
 
 
 def _jax_singly(lines: list[_Rows], steps: int) -> int:
-    """Calls of JAX's compiled functions where many small ones make the step, an op each; else 0."""
+    """Return the calls of JAX's compiled functions if many small ones make up the step (one per op), else 0."""
     count, spent = 0, dict[str, float]()
     for rows in lines:
         mine = np.flatnonzero(_pick(rows, lambda t: t.startswith(names.PJIT_CALL)))
@@ -259,11 +262,11 @@ def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:
 
 
 def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
-    """Ms a step in which eager ops compute.
+    """Return ms per step in which eager ops compute.
 
-    Steps of a loop run the same ops in the same order, so that each op's lower quartile over the
-    steps is free of what other processes took; most ops of a step are tiny, so that the usual one measures what
-    any op costs besides computing.
+    Steps of a loop run the same ops in the same order, so that the lower quartile over the steps is free of
+    interference by other processes. Most ops of a step are tiny, so that the median op measures the overhead of any
+    op.
     """
     starts, spent = [np.zeros(0)], [np.zeros(0)]
     for rows in lines:
@@ -287,7 +290,7 @@ def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
 
 
 def _bars(lines: list[tuple[str, _Rows, bool | None]], window: _Bounds) -> tuple[Bar, ...]:
-    """The longest ops and waits of the window's median step, in ms from its start."""
+    """Return the longest ops and waits of the window's median step, in ms from its start."""
     length = window.end_ms - window.start_ms
     step = int(np.argsort(length)[len(length) // 2])
     begin, stop = float(window.start_ms[step]), float(window.end_ms[step])
@@ -303,6 +306,6 @@ def _bars(lines: list[tuple[str, _Rows, bool | None]], window: _Bounds) -> tuple
 
 
 def op_type(text: str) -> str | None:
-    """``dense/MatMul:MatMul`` -> ``MatMul``; None for what is no op, or only calls ops."""
+    """Return ``MatMul`` for ``dense/MatMul:MatMul``; None for events that are not ops or only call ops."""
     found = names.graph_op(text)
     return None if found is None or found[1] in names.CALLER_OPS else found[1]

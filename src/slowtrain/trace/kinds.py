@@ -1,7 +1,7 @@
-"""What a file that is no profile seems to be, from its first bytes and its name: for the one line that says so.
+"""Guesses what a file that is not a profile is, from its first bytes and its name, for the error message.
 
-An XSpace begins with the tag of a field, whose wire type (the low three bits) is 0, 1, 2 or 5, and holds control
-characters from its second field on; so neither JSON nor any text can be one.
+An XSpace begins with the tag of a field, whose wire type (the low three bits) is 0, 1, 2 or 5, and it contains
+control characters from its second field on. Therefore neither JSON nor any text can be an XSpace.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _PICKLE = late(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
 _CHECKPOINT = late(r"\.(?:data-\d{5}-of-\d{5}|index)$")
 _SAVED_MODEL = late(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
 _TRACE_VIEWER = late(r"\.trace\.json(?:\.gz)?$")
-# What TensorBoard's profiler caches beside the profile, by the tools' names.
+# Files that TensorBoard's profiler caches next to the profile, by the names of its tools.
 _ANALYSIS = late(
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
 _LEGACY = late(r"\.trace(?:\.gz)?$")
 LEGACY = "a legacy trace: the xplane.pb beside it is wanted"
-# A field of a message in the first field of a file, where a plane has its number or its name: an op of a graph
+# A message in a file's first field whose content a plane cannot have there: an op of a graph
 # ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
 _NODE = late(rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]")
-# The same of a legacy trace: number, then a device, which is a message with a name.
+# The same for a legacy trace: a number, then a device, which is a message with a name.
 _OLD_DEVICE = late(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
 _NO_WIRE_TYPE = (6, 7)
 _CONTROL = late(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def other(head: bytes, name: str) -> str | None:
-    """What the file surely is instead of a profile; None where it may be one."""
+    """Return what the file certainly is instead of a profile; None if it may be a profile."""
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
@@ -60,13 +60,13 @@ def other(head: bytes, name: str) -> str | None:
         return "a graph (GraphDef) without times"
     if _OLD_DEVICE.match(head):
         return LEGACY
-    # Told by the first byte, before zeros by the gigabyte are unzipped.
+    # Decided by the first byte, before gigabytes of zeros are unzipped.
     message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
     return None if message or perhaps(head, name) else "no protobuf message"
 
 
 def perhaps(head: bytes, name: str) -> str | None:
-    """What a file may be that could not be read as a profile."""
+    """Return what a file that could not be read as a profile may be; None if unknown."""
     if _CHECKPOINT.search(name):
         return "part of a TensorFlow checkpoint"
     if _LEGACY.search(name):
@@ -79,7 +79,7 @@ def perhaps(head: bytes, name: str) -> str | None:
 
 
 def _text(head: bytes, name: str) -> str | None:
-    """Of bytes without control characters; the last character may be cut off."""
+    """Return the kind of a text without control characters. The last character may be cut off."""
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head).lstrip()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What a profile lacks, as far as it tells itself: dropped events, devices without a timeline, hidden kernels."""
+"""What a profile lacks, as far as it shows it: dropped events, devices without a timeline, hidden kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import among
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls, host_of
 
-# Calls of the driver or its runtime on a thread of the host. [V J], marks of names.py
+# Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
 _GPU_CALL = late(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
 MOST_NAMED = 8  # devices in one note
 _PERMIT = "not permitted: the driver's option NVreg_RestrictProfilingToAdminUsers=0 permits it, or run as root"
@@ -22,7 +22,7 @@ _INSTALL = "missing: install it beside the framework, and let LD_LIBRARY_PATH le
 
 
 def notes(spaces: Sequence[xplane.Space], whole: Timeline, device: Device | None, steps: int) -> Iterator[str]:
-    """``steps``: how many were found, 0 where none could be told."""
+    """Yield what the reader should know. ``steps``: how many steps were found, 0 if they are unknown."""
     if 0 < steps < FEW_STEPS:
         what = "only one step" if steps == 1 else f"only {steps} steps"
         yield f"{what} in the profile: whether that is usual, and what comes now and then, it cannot tell"
@@ -36,7 +36,7 @@ def notes(spaces: Sequence[xplane.Space], whole: Timeline, device: Device | None
 
 
 def _recorded(space: xplane.Space, devices: Sequence[Device]) -> Iterator[str]:
-    """What the profiler itself noted, and what it should have."""
+    """Yield the profiler's own errors and warnings, and what it should have recorded."""
     yield from (f"the profiler noted an error: {e.splitlines()[0][:300]}" for e in space.errors if e.strip())
     yield from (f"the profiler warned: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip())
     if (lost := dropped(space)) > 0:
@@ -46,7 +46,7 @@ def _recorded(space: xplane.Space, devices: Sequence[Device]) -> Iterator[str]:
 
 
 def unseen_gpu(space: xplane.Space) -> str:
-    """Why a profile in which no GPU has events lacks them, although one was used; empty where none was."""
+    """Return why a profile has no events of a GPU that was used; empty if no GPU was used."""
     said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
     forbidden, absent = (any(text in e for e in space.errors) for text in (names.NOT_PERMITTED, names.NOT_THERE))
     silent = any(p.name.startswith(names.GPU_PLANE) for p in space.planes)
@@ -59,17 +59,17 @@ def unseen_gpu(space: xplane.Space) -> str:
 
 
 def dropped(space: xplane.Space) -> int:
-    """Events that the profiler had no room for."""
+    """Return how many events the profiler had no room for."""
     counted = sum(v for p in space.planes for k, v in p.stats.items() if k == names.DROPPED and isinstance(v, int))
     warned = sum(int(count[:18]) for warning in space.warnings for count in names.DROPPED_WARNING.findall(warning))
     return max(counted, warned)
 
 
 def recorded(found: Cadence, whole: Timeline, device: Device) -> Cadence:
-    """The steps of which the device's events are there, where some were dropped: the room for them ends at once."""
+    """Keep the steps before the profiler's event buffer filled up, if device events were dropped."""
     ends = [float(d.activities.end_ms.max()) for d in whole.devices if d.host == device.host and len(d.activities)]
     keep = found.start_ms < max(ends, default=0.0)
-    # What the last of them lacks nobody can tell.
+    # The last of these may be incomplete.
     keep[np.flatnonzero(keep)[-1:]] = bool(keep.all()) or keep.sum() == 1
     return found.where(slice(int(keep.sum()))) if keep.any() else found
 
@@ -98,7 +98,7 @@ _WITHOUT = "XLA_FLAGS=--xla_gpu_enable_command_buffer= records without them"
 
 
 def _launches(thread: Thread) -> tuple[Floats, Floats]:
-    """When graphs were launched, and the correlation ids."""
+    """Return when CUDA or HIP graphs were launched, and the correlation ids."""
     start, _, correlation, name = thread.launches
     graph = np.array([names.GRAPH_LAUNCH.search(text) is not None for text in thread.texts], dtype=bool)
     mine = graph[name] if len(name) else np.zeros(0, dtype=bool)
@@ -112,7 +112,7 @@ def _runs(device: Device) -> int:
 
 
 def _unseen(whole: Timeline, host: str) -> Floats:
-    """When graphs were launched of which no device shows anything."""
+    """Return when graphs were launched of which no device shows any kernel."""
     seen = [d.activities.correlation for d in whole.devices if d.host == host]
     found = [_launches(t) for t in whole.threads if t.host == host]
     if not found:
@@ -122,14 +122,14 @@ def _unseen(whole: Timeline, host: str) -> Floats:
 
 
 def hidden(whole: Timeline, device: Device) -> Intervals:
-    """When ``device`` may have run graphs that are not shown: from a launch of one to what was launched after it."""
+    """Return when ``device`` may have run hidden graphs: from a graph's launch to the next visible work."""
     at = _unseen(whole, device.host)
     acts = device.activities
     if not len(at) or not len(acts):
         return intervals.EMPTY
     _, called, _ = calls([t for t in whole.threads if t.host == device.host], acts.correlation)
     order = np.argsort(called, kind="stable")
-    # The earliest start of what was launched at each moment or later.
+    # The earliest start of work that was launched at each moment or later.
     first = np.append(np.minimum.accumulate(acts.start_ms[order][::-1])[::-1], whole.end_ms)
     later = first[np.searchsorted(called[order], at, side="right")]
     return intervals.union(at, np.maximum(later, at))
@@ -139,7 +139,7 @@ def hidden(whole: Timeline, device: Device) -> Intervals:
 
 
 def _devices(whole: Timeline, device: Device | None) -> Iterator[str]:
-    """What a reader should know of the devices themselves."""
+    """Yield what the reader should know of the devices themselves."""
     accelerators = [d for d in whole.devices if d.kind != "CPU"]
     several = len({d.host for d in accelerators}) > 1
 
@@ -148,7 +148,7 @@ def _devices(whole: Timeline, device: Device | None) -> Iterator[str]:
         return ", ".join(few(each, MOST_NAMED))
 
     silent = [d for d in accelerators if not len(d.activities)]
-    active = {id(d) for d in whole.active}  # two hosts' devices may have one name
+    active = {id(d) for d in whole.active}  # devices of two hosts may have the same name
     copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
     if device is not None and len(accelerators) > 1:
         others = [d for d in whole.active[1:] if d.kind != "CPU"]

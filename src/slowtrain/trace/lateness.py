@@ -1,4 +1,4 @@
-"""What lies behind a step that was cut from its mark (:mod:`slowtrain.trace.marks`): not of the step, but told."""
+"""The time after a step that was cut from its mark: not part of the step, but reported."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DETAIL = "behind the step"
 
 @dataclass(frozen=True)
 class Behind:
-    """``ms`` behind the last step's call, ``reason_ms`` of which the device waits for one reason.
+    """``ms`` after the last step's call; for ``reason_ms`` of it the device waits for one reason.
 
-    ``alone``: the profile holds no other step, so that nobody can tell whether each step has it.
+    ``alone``: the profile has no other step, so that it is unknown whether every step has this time.
     """
 
     ms: float
@@ -46,7 +46,7 @@ class Behind:
 
 
 def find(found: Cadence, whole: Timeline, device: Device) -> Behind | None:
-    """None where the marks were right."""
+    """Return the time after the last step; None if the marks were right."""
     if found.behind is None:
         return None
     start, end = found.behind
@@ -60,6 +60,6 @@ def find(found: Cadence, whole: Timeline, device: Device) -> Behind | None:
 
 
 def with_gaps(gaps: tuple[IdleGap, ...], behind: Behind | None) -> tuple[IdleGap, ...]:
-    """The longest gaps of the steps and of what lies behind the last."""
+    """Return the longest gaps of the steps and of the time after the last one."""
     every = (*gaps, *(behind.gaps if behind is not None else ()))
     return tuple(sorted(every, key=lambda gap: -gap.ms)[: idle.LONGEST])

@@ -1,6 +1,6 @@
-"""What the host of a GPU spends on launching: who launches the kernels, what a launch takes, what comes with a call.
+"""What the host of a GPU spends on launching: who launches kernels, the time of a launch, and what a call adds.
 
-Measured with TensorFlow 2.21 and Keras 3.15 on an H200 (twelve recordings with profile, and the steps beside it).
+Measured with TensorFlow 2.21 and Keras 3.15 on an H200 (twelve recordings with a profile, and the steps outside it).
 """
 
 from __future__ import annotations
@@ -9,28 +9,31 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Device, Trace, tensor_cores
 from slowtrain.trace.work import executor_ms
 
-# A launch took the host 3.5 to 5 µs where one thread launches, and up to 14 µs where several do; from the call to the
+# A launch took the host 3.5 to 5 µs with one launching thread, and up to 14 µs with several. From the call to the
 # kernel's start it was 8 µs.
 LEAST_LAUNCH_MS, MOST_LAUNCH_MS = 0.0035, 0.014
 XLA_LAUNCH_MS = 0.008
-# Python of Keras or of a tf.function until the executor runs: 0.4 to 0.9 ms a call. It is no launch.
+# Python of Keras or of a tf.function until the executor runs: 0.4 to 0.9 ms a call, which is not launching.
 CALL_MS = 0.5
-# What the host spends on a step that is one of many in a call: the next batch, one XLA program, the loop. An estimate
-# from the same profiles, whose parts outside of these come to the rest of a step of Keras' fit (2 to 3 ms).
+# Host time of a step that is one of many in a call: the next batch, one XLA program, the loop. An estimate
+# from the same profiles; the other parts of a step of Keras' fit take 2 to 3 ms.
 STEP_IN_CALL_MS = 0.5
-XLA_SHARE = 0.1  # of the kernels by XLA's name: its programs have library kernels as well; a layer of its own has fewer
-# Of the first step: a convolution of 864 ops took 11.7 s, other models of its size 5.5 s. One pair, so a wide range.
+XLA_SHARE = 0.1  # of the kernels named by XLA; its programs also contain library kernels
+# Share of the first step: a convolutional model of 864 ops took 11.7 s, others of its size 5.5 s. One pair: wide range.
 COMPILED, COMPILE_SPREAD = 0.5, (0.3, 1.3)
-WAITED = 0.1  # of a step for input: with less the input is not the slower side
+WAITED = 0.1  # of a step spent waiting for input; with less, input does not limit the speed
 
 
 def host_ms(trace: Trace) -> float:
-    """Ms a step in the framework on the host: calls, executor, launches; ops that the host computes are not in it."""
+    """Return ms per step in the framework on the host: calls, executor, launches.
+
+    Without ops that the host computes.
+    """
     return trace.mean(Category.DISPATCH)
 
 
 def launch_ms(trace: Trace, device: Device) -> float:
-    """What one launch takes the host, by its time and the number of kernels, within what launches were seen to take."""
+    """Return the host's time per launch, from its total and the number of kernels, within the measured range."""
     if by_xla(trace):
         return XLA_LAUNCH_MS
     each = max(host_ms(trace) - CALL_MS, 0.0) / max(device.launches, 1.0)
@@ -38,19 +41,19 @@ def launch_ms(trace: Trace, device: Device) -> float:
 
 
 def many_steps_host_ms(trace: Trace, device: Device) -> float:
-    """What the host would spend on a step that is one of many in one call; launches stay."""
+    """Return the host's time for a step that is one of many in one call; launches remain."""
     return min(STEP_IN_CALL_MS + device.launches * launch_ms(trace, device), host_ms(trace))
 
 
 def input_ms(trace: Trace) -> float:
-    """What making a batch takes beside the step: no step gets shorter than that by launching less."""
+    """Return the time to make a batch during the step, below which fewer launches cannot shorten the step."""
     ahead = trace.pipeline.ahead_ms if trace.pipeline is not None else 0.0
-    # Slower than the steps that hardly wait for it: an epoch's start was seen, not what a batch usually takes.
+    # Slower than steps that hardly wait for it: an epoch's start was measured, not a usual batch.
     return 0.0 if ahead >= trace.step_ms and trace.share(Category.INPUT) < WAITED else ahead
 
 
 def by_xla(trace: Trace) -> bool:
-    """Whether XLA compiled the steps: its kernels are in the profile, or Keras said so of the model."""
+    """Return whether XLA compiled the steps: its kernels are in the profile, or Keras reported it for the model."""
     device = trace.device
     if device is not None and device.kernels:
         named = sum(op.count for op, _ in tensor_cores.ops(device) if op.kind.startswith("Xla"))
@@ -63,19 +66,19 @@ def by_xla(trace: Trace) -> bool:
 
 
 def starting_ms(trace: Trace) -> float:
-    """What the executor takes to start the graph's ops: nothing where XLA made a program of them, of few launches."""
+    """Return the executor's time to start the graph's ops; 0 if XLA made a program of them, with few launches."""
     return 0.0 if by_xla(trace) else executor_ms(trace)
 
 
 def compile_ms(trace: Trace, part: float) -> float:
-    """What ``part`` of the graph's ops cost the first step on a GPU, where XLA compiles; 0 where it does not."""
+    """Return what ``part`` of the graph's ops cost the first step on a GPU if XLA compiles; else 0."""
     if not trace.on_accelerator or trace.fact("profile") or not len(trace.steps) or not by_xla(trace):
         return 0.0
     return COMPILED * part * max(float(trace.steps.ms[0]) - trace.step_ms, 0.0)
 
 
 def step_function(trace: Trace) -> Place | None:
-    """Where the user's function begins whose graph is the step; None where Keras' own is, or nothing was traced."""
+    """Return where the user's function begins whose graph is the step; None if it is Keras', or nothing was traced."""
     for event in trace.events_of("trace"):
         file, line = event.data.get("file"), event.data.get("line")
         if event.data.get("training") and not event.data.get("keras") and isinstance(file, str) and line:

@@ -1,4 +1,4 @@
-"""Data sets of which each is the one before with further stages: the input grows from epoch to epoch."""
+"""Data sets that each extend the previous one by further stages: the input grows from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.pipeline import Pipeline, Written
 
-LONGER = 4  # data sets, each longer than the one before
+LONGER = 4  # number of data sets, each longer than the one before
 
 
 def stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
-    """What says that each data set is the one before with further stages, and their lines; None where it is not so."""
+    """Return a sentence about data sets that each extend the previous one, and the added lines; None if they do not."""
     by_source: dict[Place | None, list[Pipeline]] = {}
     for pipe in trace.pipelines:
         if pipe.written:
@@ -32,7 +32,7 @@ def stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
 
 
 def _same_end(one: Sequence[Written], other: Sequence[Written]) -> int:
-    """How many stages at the end of both are alike: what is put behind each of them (shuffle, batch, prefetch)."""
+    """Return the number of equal stages at the end of both: those added after each (shuffle, batch, prefetch)."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     alike = [a.place is not None and (a.op, a.place) == (b.op, b.place) for a, b in pairs]
     return alike.index(False) if False in alike else 0

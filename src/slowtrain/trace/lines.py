@@ -1,6 +1,6 @@
-"""What stands at a line of the user's source: its functions, loops and calls, found once for each syntax tree.
+"""Functions, loops and calls at a line of the user's source, indexed once per syntax tree.
 
-Many lines are asked about in one file, and to go through its whole tree for each takes longer than all else.
+Many lines of one file are looked up. Walking the whole tree for each would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 
 def called(call: ast.Call) -> str:
-    """The last part of what is called: ``map`` of ``ds.map(f)``."""
+    """Return the last part of the called name: ``map`` for ``ds.map(f)``."""
     return named(call.func)
 
 
 def named(node: ast.AST) -> str:
+    """Return the last part of a dotted name; empty for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def function_around(tree: ast.Module, line: int) -> ast.FunctionDef | None:
-    """The innermost function that holds the line."""
+    """Return the innermost function that contains the line."""
     return max(_index(tree).functions.at(line), key=lambda n: n.lineno, default=None)
 
 
 def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
-    """Loops and comprehensions that hold the line, within the innermost function around it."""
+    """Return loops and comprehensions that contain the line, within the innermost function around it."""
     inner = function_around(tree, line)
     return _index(tree).loops(inner if inner is not None else tree).at(line)
 
 
 def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
-    """Calls that stand on a line, or reach over it."""
+    """Return calls that include the line."""
     return _index(tree).calls.at(line)
 
 
 def calls_of(tree: ast.Module, names: Iterable[str]) -> list[ast.Call]:
-    """Calls of any of these names, the last part of what is called, as :func:`ast.walk` finds them."""
+    """Return calls of any of these names (the last part), in the order of :func:`ast.walk`."""
     named = _index(tree).named
     return [call for _, call in sorted((one for name in set(names) for one in named.get(name, ())), key=lambda o: o[0])]
 
 
 class _Reaching(Generic[_Node]):
-    """Nodes as :func:`ast.walk` finds them, with the first and the last line of each."""
+    """Nodes in the order of :func:`ast.walk`, with the first and the last line of each."""
 
     def __init__(self, nodes: Sequence[_Node]) -> None:
         self.nodes = nodes
@@ -61,7 +62,7 @@ class _Reaching(Generic[_Node]):
 
 
 class _Index:
-    """What is asked of one tree. It grows with the tree's nodes, and not with how many lines each reaches over."""
+    """Index of one tree. Its size depends on the number of nodes, not on how many lines each covers."""
 
     def __init__(self, tree: ast.Module) -> None:
         functions: list[ast.FunctionDef] = []
@@ -76,14 +77,14 @@ class _Index:
 
     @cached_property
     def named(self) -> dict[str, list[tuple[int, ast.Call]]]:
-        """Calls with their place in the walk, by the name of what is called."""
+        """Calls with their position in the walk, by the called name."""
         found: dict[str, list[tuple[int, ast.Call]]] = {}
         for place, call in enumerate(self.calls.nodes):
             found.setdefault(called(call), []).append((place, call))
         return found
 
     def loops(self, scope: ast.AST) -> _Reaching[ast.AST]:
-        """Those below a function, or the module."""
+        """Return the loops below a function or the module."""
         found = self._loops.get(scope)
         if found is None:
             found = self._loops[scope] = _Reaching([n for n in ast.walk(scope) if isinstance(n, LOOPS)])

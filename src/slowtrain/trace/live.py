@@ -1,8 +1,8 @@
-"""Follows a recording that is being written: each look reads what is new, and holds a bounded part of it.
+"""Follows a recording while it is written: each read takes what is new, and keeps a bounded part of it.
 
-Of the spans the newest are kept as they are, so that the last seconds can be divided as a whole run is; of the steps
-before only medians of stretches. A run that was watched from its start and one that is looked at after a week cost
-the same: of what was recorded before the first look, evenly chosen pieces are read.
+The newest spans are kept, so that the last seconds can be divided like a whole run. Of older steps only medians of
+stretches are kept. The cost does not depend on the length of the run: of what was recorded before the first read,
+evenly chosen pieces are read.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from slowtrain.trace import Event, Ints, Name, Spans, recording
 from slowtrain.trace.history import Histories
 from slowtrain.trace.recording import MAX_CHUNK_BYTES, WRONG, Recording
 
-MOST_SPANS = 250_000  # kept as they are; older ones go first
+MOST_SPANS = 250_000  # kept; the oldest are dropped first
 MOST_CHUNKS = 4_000
-MOST_ROWS = 20_000  # of events, of a kind
-CHOSEN = 240  # pieces of what was recorded before the first look
-MOST_SAMPLES = 1_600  # of the machine; older ones are thinned
-LIVELY = 1_200  # of these the newest are kept as they are: five to ten minutes
-TRIED_S = 0.5  # the writer holds its lock for milliseconds
-LOOKED_THROUGH = 20  # pieces
-MAIN_LANES = ("loop", "step", "on_batch", "function", "gradient", "gc")  # what the main thread does
+MOST_ROWS = 20_000  # events of one kind
+CHOSEN = 240  # chunks read of what was recorded before the first read
+MOST_SAMPLES = 1_600  # machine samples; older ones are thinned
+LIVELY = 1_200  # newest samples that are not thinned: five to ten minutes
+TRIED_S = 0.5  # timeout; the writer holds its lock for milliseconds
+LOOKED_THROUGH = 20  # chunks
+MAIN_LANES = ("loop", "step", "on_batch", "function", "gradient", "gc")  # lanes of the main thread
 FIELDS = 5
 MOST_NAMES = 10_000_000
-KEPT_LANES = ("trace", "pipeline", "iterator", "window", "compile", "nonfinite")  # however old they are
+KEPT_LANES = ("trace", "pipeline", "iterator", "window", "compile", "nonfinite")  # kept at any age
 FACTS = tuple("child steps_so_far machine devices recorder unfinished end_ns affinity_cores faults sources".split())
 
 
 class Follower:
-    """Reads one recording again and again. ``look`` takes what is new; it raises ``InputError`` for no recording."""
+    """Reads one recording repeatedly. ``look`` reads what is new and raises ``InputError`` if there is no recording."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Follower:
         self.events: dict[str, deque[Event]] = {}
         self.samples: list[tuple[float, Mapping[str, Any]]] = []
         self.ended = ""
-        self.gone = False  # the recording's folder was taken away
+        self.gone = False  # the recording's folder was removed
         self.newest_ns = 0
         self._chunks: deque[Ints] = deque()
         self._spans = 0
@@ -61,14 +61,14 @@ class Follower:
         self._at = {"chunk": 0, "event": 0, "sample": 0, "pipeline": 0, "name": -1}
         self._raw_facts: dict[str, str] = {}
         self._first = True
-        self.whole = True  # nothing of the steps was left out or thinned before it was read
+        self.whole = True  # no steps were left out, or thinned before they were read
 
     @property
     def start_ns(self) -> int:
         return int(self.launch.get("start_ns") or (self.facts.get("child") or {}).get("begun_ns") or 0)
 
     def look(self) -> None:
-        """Takes in what was written since the last look."""
+        """Read what was written since the last call."""
         self.launch = recordings.launched(self.folder) or self.launch
         if not recordings.is_recording(self.folder):
             if self._first:
@@ -78,7 +78,7 @@ class Follower:
         try:
             with contextlib.closing(_opened(self.folder)) as database:
                 self._take(database)
-        except sqlite3.OperationalError:  # busy, or a disk in trouble: the next look may succeed
+        except sqlite3.OperationalError:  # busy, or a disk problem: the next read may succeed
             if self._first:
                 raise InputError(f"{self.folder} cannot be read now; try again") from None
         except WRONG as error:
@@ -87,11 +87,11 @@ class Follower:
     def _take(self, database: sqlite3.Connection) -> None:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and self._first and self.launch and "end_ns" not in self.launch:
-            return  # its file is being made
+            return  # its file is being created
         if not 1 <= version <= recording.VERSION:
             recording._check(self.folder, database)
         self.ended = recordings.ended(self.folder)
-        database.execute("BEGIN")  # one state of the file for all that follows
+        database.execute("BEGIN")  # one consistent snapshot for all reads below
         self._take_facts(database)
         self._take_names(database)
         self._take_events(database)
@@ -114,7 +114,7 @@ class Follower:
                 self.facts[str(key)] = json.loads(value)
 
     def _take_names(self, database: sqlite3.Connection) -> None:
-        # Threads may have been given numbers in another order than they wrote them.
+        # Threads may write names in another order than their numbers.
         rows = database.execute(
             "SELECT id, lane, name, detail FROM name WHERE id > ? ORDER BY id", (self._at["name"] - 100,)
         ).fetchall()
@@ -159,13 +159,13 @@ class Follower:
         for number, data in database.execute(
             "SELECT id, data FROM chunk WHERE id > ? ORDER BY id", (self._at["chunk"],)
         ):
-            # What is missing was thinned: no step goes from one side of such a hole to the other.
+            # A missing chunk was thinned: no step crosses such a hole.
             self.whole &= int(number) == self._at["chunk"] + 1
             self._keep(_rows(data), apart or int(number) != self._at["chunk"] + 1)
             apart, self._at["chunk"] = False, int(number)
 
     def _take_old(self, database: sqlite3.Connection) -> None:
-        """Of a long run: pieces from everywhere for the history, and from which chunk on everything is read."""
+        """Of a long run, read chunks from all parts for the history, and set from which chunk on everything is read."""
         ids = [n for (n,) in database.execute("SELECT id FROM chunk ORDER BY id")]
         room, first = MOST_SPANS, len(ids)
         for number in reversed(ids[-MOST_CHUNKS:]):
@@ -210,7 +210,7 @@ class Follower:
     # -- what is asked
 
     def now_ns(self, alive: bool) -> int:
-        """The moment up to which the run is known: now while it lives, else when it last said something."""
+        """Return the moment up to which the run is known: now if it is alive, else its last record."""
         end = self.launch.get("end_ns") or self.facts.get("end_ns")
         if end:
             return int(end)
@@ -218,13 +218,13 @@ class Follower:
         return at if alive and at >= self.newest_ns else self.newest_ns
 
     def spans(self, since_ns: int = 0) -> Ints:
-        """Raw spans that end at or after a moment, as far as they are kept."""
+        """Return raw spans that end at or after a moment, as far as they are kept."""
         late = [c for c in self._chunks if len(c) and int(c[:, 2].max()) >= since_ns]
         rows = np.concatenate(late) if late else np.zeros((0, FIELDS), dtype=np.int64)
         return rows[rows[:, 2] >= since_ns]
 
     def read_again(self, since_ns: int, until_ns: int) -> Ints:
-        """Raw spans of a stretch of the run, out of the file: it may lie before all that is kept."""
+        """Read raw spans of a stretch of the run from the file; it may be older than all kept spans."""
         try:
             with contextlib.closing(_opened(self.folder)) as database:
                 ids = [n for (n,) in database.execute("SELECT id FROM chunk ORDER BY id")]
@@ -233,9 +233,9 @@ class Follower:
             return np.zeros((0, FIELDS), dtype=np.int64)
 
     def recent(self, since_ns: int, now_ns: int, rows: Ints | None = None) -> Recording:
-        """The recording as if it had begun to be written at ``since_ns``; all that says what is what is in it.
+        """Return the recording as if it began at ``since_ns``, with all names and definitions.
 
-        ``rows`` are its spans, where they are not those that are kept.
+        ``rows`` are its spans, if they are not the kept ones.
         """
         start_ns = self.start_ns
         names = tuple(self.names)
@@ -259,11 +259,11 @@ class Follower:
         )
 
     def kept_since_ns(self) -> int:
-        """From which moment on spans are kept as they are."""
+        """Return from which moment on spans are kept."""
         return next((int(rows[:, 2].min()) for rows in self._chunks if len(rows)), 0)
 
     def newest_end(self, silent: Collection[int]) -> int:
-        """When the newest span ended whose name is none of these; 0 for none."""
+        """Return when the newest span with another name than these ended; 0 for none."""
         for rows in reversed(self._chunks):
             ends = rows[~np.isin(rows[:, 0], list(silent)), 2]
             if len(ends):
@@ -271,7 +271,7 @@ class Follower:
         return 0
 
     def newest_of(self, lane: str) -> int | None:
-        """The name of the newest span of a lane; only the last pieces are looked through."""
+        """Return the name of the newest span of a lane; only the last chunks are searched."""
         wanted = [i for i, n in enumerate(self.names) if n.lane == lane]
         for rows in list(self._chunks)[: -1 - LOOKED_THROUGH : -1]:
             mine = rows[np.isin(rows[:, 0], wanted)]
@@ -280,13 +280,13 @@ class Follower:
         return None
 
     def unfinished(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
-        """What has begun and not ended, as the recorder last told: ``(start_ns, lane, name, data)``."""
+        """Return what began and has not ended, by the recorder's last report: ``(start_ns, lane, name, data)``."""
         told = self.facts.get("unfinished") or ()
         return [(int(at), str(lane), str(name), data) for at, lane, name, data in told if isinstance(data, dict)]
 
 
 def _lanes(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str, Spans], int]:
-    """Spans by lane in order of start, longest first; and the number of the main thread."""
+    """Return the spans by lane in order of start, longest first, and the main thread's number."""
     rows = rows[(rows[:, 0] >= 0) & (rows[:, 0] < len(names))]
     rows = rows[np.lexsort((-rows[:, 2], rows[:, 1]))]
     number = {lane: i for i, lane in enumerate(sorted({n.lane for n in names}))}
@@ -307,7 +307,10 @@ def _lanes(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str
 
 
 def _between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, until_ns: int) -> Ints:
-    """The spans of the pieces that lie between two moments, as many as are kept of the newest; pieces are in order."""
+    """Return the spans of the chunks between two moments, as many as are kept in memory at most.
+
+    Chunks are in order.
+    """
 
     def rows(at: int) -> Ints:
         (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (ids[at],)).fetchone()
@@ -327,7 +330,7 @@ def _between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, un
 
 
 def _ending_since(events: deque[Event], since_ns: int) -> Iterable[Event]:
-    """Events are in the order of their end; times are still those of the file."""
+    """Return the events that end at or after a moment. Events are ordered by end; times are still the file's."""
     found = []
     for event in reversed(events):
         if event.end_ms < since_ns:

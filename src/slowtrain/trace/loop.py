@@ -1,4 +1,4 @@
-"""The user's own training loop: what Python does in it before and after the call that trains, by line."""
+"""The user's own training loop: what its Python does before and after the training call, by line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slowtrain.trace import Line, Spans, Trace, host
 from slowtrain.trace.lines import calls_at
 from slowtrain.values import dataclass
 
-NEAR = 3  # lines that a loop's head stands above its body
+NEAR = 3  # lines between a loop's head and its body
 
 
 @dataclass(frozen=True)
 class Loop:
-    """``outside_ms`` a step are the user's, outside the training call and the wait for input."""
+    """Lines before and after the training call. ``outside_ms`` per step is outside that call and the wait for input."""
 
     before: tuple[Line, ...]
     after: tuple[Line, ...]
@@ -24,7 +24,7 @@ class Loop:
 
 
 def divide(trace: Trace) -> Loop:
-    """Lines of the step before and after the training call, in the order of the source."""
+    """Return the lines of the step before and after the training call, in the order of the source."""
     step = step_line(trace)
     mine = [line for line in trace.loop_lines if line.place != step and line.place not in places(trace, "next")]
     before: list[Line] = []
@@ -36,18 +36,18 @@ def divide(trace: Trace) -> Loop:
 
 
 def step_line(trace: Trace) -> Place | None:
-    """The line whose call begins most of the steady steps; a script may warm up with a call of its own."""
+    """Return the line whose call begins most steady steps. A script may warm up with another call."""
     return trace.once(_step_line)
 
 
 def behind(trace: Trace, place: Place) -> bool:
-    """Whether a line stands behind the call that begins most steps, whose arguments may fill further lines."""
+    """Return whether a line comes after the call that begins most steps, whose arguments may span several lines."""
     step = step_line(trace)
     return step is not None and place.file == step.file and place.line > trace.once(_last_line)
 
 
 def _last_line(trace: Trace) -> int:
-    """Where the call that begins most steps ends."""
+    """Return the last line of the call that begins most steps."""
     step = step_line(trace)
     tree = host.parsed(trace, step.file) if step is not None else None
     if step is None or tree is None:
@@ -72,7 +72,7 @@ def _step_line(trace: Trace) -> Place | None:
 
 
 def places(trace: Trace, lane: str) -> Mapping[Place, float]:
-    """The user's lines that a lane's spans come from, with their ms a steady step, costliest first."""
+    """Return the user's lines of a lane's spans with their ms per steady step, costliest first."""
     return trace.once(_places, lane)
 
 
@@ -93,14 +93,14 @@ def _places(trace: Trace, lane: str) -> Mapping[Place, float]:
 
 
 def _inside(trace: Trace, spans: Spans) -> Spans:
-    """Those that start in a steady step."""
+    """Return the spans that start in a steady step."""
     start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
     at = np.searchsorted(start, spans.start_ms, side="right") - 1
     return spans.where((at >= 0) & (spans.start_ms < end[np.maximum(at, 0)]))
 
 
 def per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -> float:
-    """Spans of a lane in a steady step: all, or those that come from the ``wanted`` lines."""
+    """Return the number of a lane's spans per steady step: all, or those from the ``wanted`` lines."""
     count = int(trace.steps.steady.sum())
     inside = _inside(trace, trace.lane(lane))
     if wanted is None or not count:
@@ -110,12 +110,12 @@ def per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -
 
 
 def total(trace: Trace, lane: str) -> float:
-    """The values of a lane's spans in steady steps together: bytes of what is fed."""
+    """Return the sum of the values of a lane's spans in steady steps, for example bytes copied to the device."""
     return float(np.nansum(_inside(trace, trace.lane(lane)).value))
 
 
 def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
-    """The wanted lines, and the heads of loops that turn as often as they do."""
+    """Return the wanted lines, and the heads of loops that run as often as they do."""
     chosen = [line for line in lines if line.place in wanted]
     for line in lines:
         if line in chosen:
@@ -127,6 +127,6 @@ def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
 
 
 def batch_comes_from_python(trace: Trace) -> bool:
-    """Whether the loop hands each batch over itself: no data set of TensorFlow's is asked in the steps."""
+    """Return whether the loop provides each batch itself: no TensorFlow data set is read in the steps."""
     keras = trace.steps.source in ("fit", "evaluate", "predict")
     return bool(len(trace.steps)) and not keras and per_step(trace, "next") < 0.5

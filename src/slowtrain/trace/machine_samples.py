@@ -1,4 +1,4 @@
-"""Samples of the machine as columns, and the processor time of a step that they tell."""
+"""Samples of the machine as columns, and the processor time per step from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from slowtrain.trace import Floats, Steps, intervals
 from slowtrain.trace.recording import Recording
 
-MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
+MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
 
 
 def columns(raw: Recording) -> dict[str, Floats]:
-    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN.
+    """Return each figure of the machine samples as a column, with ``time_ms``; gaps are NaN.
 
-    Figures that each GPU has become a column for each: ``gpu_sm_mhz_0``.
+    Figures of each GPU become one column per GPU: ``gpu_sm_mhz_0``.
     """
     if not raw.samples:
         return {}
@@ -28,7 +28,7 @@ def columns(raw: Recording) -> dict[str, Floats]:
 
 
 def cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
-    """Processor time per steady step, the sum of these, from the samples between which only steps ran."""
+    """Return processor time per steady step, the sum of ``keys``, from samples between which only steps ran."""
     if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
         return None
     used = np.sum([samples[k] for k in keys], axis=0)
@@ -37,7 +37,7 @@ def cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | N
         return None
     busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
     span = np.diff(at)
-    # Short epochs leave no stretch between two samples that is steps alone.
+    # With short epochs there may be no two samples with only steps between them.
     inside = intervals.covered(busy, at[:-1], at[1:])
     only_steps = inside >= next((s for s in MOSTLY_STEPS if (inside >= s * span).any()), 1.0) * span
     if not only_steps.any():

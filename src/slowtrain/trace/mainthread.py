@@ -1,4 +1,4 @@
-"""The main thread of the user's script, found by what it does: its name is the process's, or none at all."""
+"""Finds the main thread of the user's script by what it does; its name is the process's name or empty."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slowtrain.trace.timeline import Thread
 
 
 def find(threads: Sequence[Thread]) -> Thread | None:
-    """The thread that calls the training functions; else the one with Python's name; else the one that runs Python.
+    """Return the thread that calls the training functions, else the one with Python's name, else one that runs Python.
 
-    None where no thread runs Python. The pools of TensorFlow run Python too (``py_function``): none of them is it.
+    None if no thread runs Python. TensorFlow's pools also run Python (``py_function``); they are excluded.
     """
     known = [(_rank(t), i, t) for i, t in enumerate(threads) if not t.label.startswith(names.FRAMEWORK_THREADS)]
     rank, _, best = max(known, key=lambda k: (k[0], -k[1]), default=((), 0, None))
@@ -21,7 +21,7 @@ def find(threads: Sequence[Thread]) -> Thread | None:
 
 
 def _rank(thread: Thread) -> tuple[bool, bool, int, int, int, int]:
-    """What tells the main thread, the surest sign first: calls of functions, its name, eager ops, frames, spans."""
+    """Return the signs of the main thread, strongest first: function calls, name, eager ops, frames, spans."""
     calls, ops, frames = (_count(thread, prefixes) for prefixes in (_CALLS, _EAGER, (names.PYTHON_CALL,)))
     named = names.PYTHON_THREAD.fullmatch(thread.label) is not None
     return calls > 0, named, calls, ops, frames, len(thread.start_ms)

@@ -1,8 +1,8 @@
-"""A device's own marks of steps, checked against the calls of the training function.
+"""Checks a device's own marks of steps against the calls of the training function.
 
-A mark reaches from the first to the last work that the profiler gave to the step. The callback that ends the profile
-often starts a tiny op of its own, after its Python, and that op counts as work of the last step: the mark then reaches
-over all of the callback. Of 107 published profiles of one project 89 had such a mark, 2 to 11 times too long.
+A mark covers the first to the last work that the profiler assigned to the step. The callback that ends the profile
+often starts a tiny op after its Python code, and that op counts as work of the last step. The mark then covers the
+whole callback. In one project 89 of 107 published profiles had such a mark, 2 to 11 times too long.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Thread, calls
 from slowtrain.values import dataclass
 
-# Of the device's work in a mark: more of it behind the calls is no op of a callback. Logical ops and copies of a number
-# take some microseconds; the least step that a profile is made of takes a millisecond.
+# Largest share of a mark's work that callback ops after the calls can have. Logical ops and copies of a number
+# take microseconds; the shortest step that is profiled takes a millisecond.
 TINY = 0.05
-# Of what the calls say: a mark that is longer by less changes no share of the step by a tenth, and stays as it is.
+# Relative to the calls. A smaller overrun changes no share of the step by more than a tenth, and is kept.
 LONGER = 0.1
-# Times the usual mark: the last one of several that is as long as the others has what each step has behind its call.
+# Relative to the usual mark. A last mark as long as the others contains what every step has after its call.
 AS_USUAL = 1.25
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The steps; ``behind``: begin and end of what was cut from the last mark, None where it stays as it is."""
+    """The steps; ``behind``: start and end of what was cut from the last mark, None if nothing was cut."""
 
     start_ms: Floats
     end_ms: Floats
@@ -38,9 +38,9 @@ class Checked:
 def check(
     marked: tuple[Floats, Floats], device: Device, threads: Sequence[Thread], called: Sequence[Floats]
 ) -> Checked:
-    """``called``: begin and end of each call of the training function on the host of ``device``.
+    """Return the marks, the last one cut if it is too long. ``called``: start and end of each training call.
 
-    Only the last mark can be wrong so: what lies between a call and the next one belongs to each turn of the loop.
+    Only the last mark can be wrong in this way, because the time between two calls belongs to an iteration.
     """
     order = np.argsort(marked[0], kind="stable")
     start, end = marked[0][order], marked[1][order]
@@ -53,7 +53,7 @@ def check(
     if end[at] - start[at] <= AS_USUAL * usual:
         return whole
     last = float(called[1][before].max())
-    # Where the host was ahead, its call was over when the device began.
+    # If the host was ahead, its call had ended when the device began.
     first = float(called[0][before & (called[1] > start[at])].min(initial=np.inf))
     near = (device.activities.end_ms > start[at]) & (device.activities.start_ms < end[at])
     work = device.activities.where(near)
@@ -70,6 +70,6 @@ def check(
 
 
 def _begun_by(work: Activities, threads: Sequence[Thread], moment_ms: float) -> Bools:
-    """Which work the host had started by then; of work whose call is not told, which work had begun."""
+    """Return which work the host had started by then; for work without a known call, which work had begun."""
     caller, begun, _ = calls(threads, work.correlation)
     return np.asarray(np.where(caller >= 0, begun, work.start_ms) <= moment_ms)

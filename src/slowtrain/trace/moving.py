@@ -1,4 +1,4 @@
-"""What moves with a step time: early steps held against late ones, by category, by source line, by machine sample."""
+"""What changes together with the step time: early and late steps by category, source line and machine sample."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.sides import MOST_OF_IT, Moved, Sides, explains, mean, within_ms
 from slowtrain.trace.trend import BEYOND
 
-# What a call does inside is divided by one share for the whole run: its parts cannot grow apart from each other.
+# A call's inside is divided by shares of the whole run, so that its parts cannot grow independently.
 CALL = (Category.DISPATCH, Category.HOST_OP, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
-USUAL = 3.0  # times the median: a longer step is a stall, and no part of what grows
-BY_FAR = 4.0  # times what the rest of the step grew by, which had to share the cores as well
-LEAST_SAMPLES = 20  # of the stack in both stretches: fewer do not tell lines apart
-# Speed of a machine that is shared comes and goes within seconds, whatever the script does: of 150 recorded runs of at
-# most 30 s, in eight nothing grew but the time of everything. Only what lasts, and is more, is worth a word.
+USUAL = 3.0  # times the median; a longer step is a stall and not part of the growth
+BY_FAR = 4.0  # times the growth of the rest of the step, which also had to share the cores
+LEAST_SAMPLES = 20  # samples of the stack in both stretches; fewer do not distinguish lines
+# The speed of a shared machine varies within seconds, independently of the script: of 150 recorded runs of at
+# most 30 s, in eight only the time of everything grew. Only larger, lasting changes are reported.
 MOODS_MS = 60_000.0
 UNEXPLAINED = 0.2
-LEAST_MORE = 8e6  # bytes of memory, to be named beside the step's growth
-MORE = 1.1  # times what it was before: what grew beside the step
+LEAST_MORE = 8e6  # bytes; smaller growth of memory is not reported with the step's growth
+MORE = 1.1  # times the earlier value; smaller growth besides the step's is not reported
 
-# What may explain a slowing by itself, in the order in which it is asked.
+# Categories that may explain a slowdown by themselves, in the order of the checks.
 ALONE = (
     *(Category.INPUT, Category.CONVERT, Category.FEED, Category.READBACK, Category.COMPILE),
     *(Category.PYTHON, Category.CALLBACK, Category.GC),
@@ -47,7 +47,7 @@ ALONE = (
 
 
 def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
-    """``early`` and ``late`` are indices of steps."""
+    """Return what explains the slowdown. ``early`` and ``late`` are indices of steps."""
     early, late = _usual(trace, early), _usual(trace, late)
     more = {c: float(v[late].mean() - v[early].mean()) for c, v in trace.categories.items()}
     sides = Sides(trace, early, late, {c: v for c, v in more.items() if v > 0}, _lines(trace, early, late))
@@ -56,7 +56,10 @@ def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
 
 
 def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
-    """Whether a slowing is more than the machine's moods: something of the script's grew, or it went on for long."""
+    """Return whether a slowdown exceeds the machine's own variation.
+
+    It does if something of the script grew, or if it lasted long.
+    """
     if found.kind not in ("", "call", *conditions.MOODS):
         return True
     if found.kind in ("", "call") and grown_share >= BEYOND - 1:
@@ -65,7 +68,7 @@ def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
 
 
 def _usual(trace: Trace, index: Ints) -> Ints:
-    """Without stalls."""
+    """Return the steps without stalls."""
     ms = trace.steps.ms[index]
     return index[ms <= USUAL * float(halfway(ms))]
 
@@ -89,7 +92,7 @@ def _category(sides: Sides) -> Moved | None:
 
 
 def _input(sides: Sides, says: str, more_ms: float) -> Moved:
-    """Why input takes so much longer: the script's own Python that makes it, the machine, or not known."""
+    """Explain a longer wait for input: by the script's own Python that makes it, by the machine, or unknown."""
     crowd = conditions.crowded(sides)
     made = _maker(sides, more_ms, alone=crowd is None)
     if made is not None:
@@ -101,15 +104,15 @@ def _input(sides: Sides, says: str, more_ms: float) -> Moved:
             str(Category.INPUT), says + stage[0] + from_disk, stage[1], sides.ms, "disk" if from_disk else "stage"
         )
     if crowd is not None:
-        return crowd  # batches are made by threads that had to share the cores
+        return crowd  # batches are made by threads that have to share the cores
     from_disk = conditions.read(sides, more_ms)
     return Moved(str(Category.INPUT), says + from_disk, (), sides.ms, "disk" if from_disk else "")
 
 
 def _maker(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place, ...]] | None:
-    """The Python function that makes input and has what waiting for it grew by; a clause, and its costliest line.
+    """Return a clause about the Python function that makes input and has its growth, and its costliest line.
 
-    Where processors got scarce too, they did so for all of the step: it is the function only if it grew far more.
+    If processors also became scarce, that applies to the whole step: then the function must have grown far more.
     """
     spans, trace = sides.trace.lane("pyfunc"), sides.trace
     told = []
@@ -128,20 +131,20 @@ def _maker(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place,
 
 
 def _rest(sides: Sides) -> float:
-    """By what share of it all of a step but its wait for input grew; 0 where that got shorter."""
+    """Return the relative growth of the step without its wait for input; 0 if it got shorter."""
     waits, (before, after) = sides.trace.categories[Category.INPUT], sides.step_ms
     then, now = before - float(waits[sides.early].mean()), after - float(waits[sides.late].mean())
     return max(now / max(then, 1e-9) - 1, 0.0)
 
 
 def _stage(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place, ...]] | None:
-    """The stage of tf.data whose work for a batch grew far more than that of the others, and is worth the wait."""
+    """Return the tf.data stage whose work per batch grew far more than the others' and explains the wait."""
     found = course.most_grown(sides.trace, sides.early, sides.late)
     if found is None:
         return None
     one, (all_then, all_now) = found
     then, now = one.ms
-    width = min(max(one.node.parallelism or 1.0, 1.0), max(sides.trace.cores, 1.0))  # threads that share its work
+    width = min(max(one.node.parallelism or 1.0, 1.0), max(sides.trace.cores, 1.0))  # threads sharing its work
     if not (explains(then, now, all_then, all_now) and (now - then) / width * one.a_step >= MOST_OF_IT * more_ms):
         return None
     if not alone and not now >= (1 + BY_FAR * _rest(sides)) * then:
@@ -154,7 +157,7 @@ def _stage(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place,
 
 
 def _each_element(one: course.Grown) -> str:
-    """Whether each element takes longer, or a batch takes more of them."""
+    """Return whether each element takes longer, or a batch takes more elements."""
     (few, many), (quick, slow) = one.elements, one.us_per_element
     if not (few > 0 and quick > 0):
         return ""
@@ -164,13 +167,13 @@ def _each_element(one: course.Grown) -> str:
 
 
 def _ms_a_step(trace: Trace, spans: Spans, index: Ints) -> float:
-    """What spans cover of these steps, those in each other once."""
+    """Return the mean time that spans cover in these steps; nested spans count once."""
     whole = intervals.union(spans.start_ms, spans.end_ms)
     return float(intervals.covered(whole, trace.steps.start_ms[index], trace.steps.end_ms[index]).mean())
 
 
 def _made_at(trace: Trace, name: str) -> tuple[Place, ...]:
-    """The costliest line of a function that makes input, as far as it was followed; else where it begins."""
+    """Return the costliest traced line of a function that makes input, else its first line."""
     one = next((p for p in trace.producers if p.qualname == name), None)
     if one is None:
         return ()
@@ -179,9 +182,9 @@ def _made_at(trace: Trace, name: str) -> tuple[Place, ...]:
 
 
 def _between(sides: Sides) -> tuple[Place, ...]:
-    """Lines that grew, without those that train or ask for a batch; then the costliest of those that were traced.
+    """Return growing lines other than those that train or request a batch, then the costliest traced line.
 
-    Samples come where the interpreter lets go of its lock: of short work between two calls few lines are met.
+    Samples occur when the interpreter's lock is released, so that few lines of short work between calls are sampled.
     """
     calls = {loop.step_line(sides.trace), *loop.places(sides.trace, "next")}
     sampled = _growing(tuple(one for one in sides.lines if one[0] not in calls))
@@ -196,14 +199,14 @@ def _traced(trace: Trace, early: Ints, late: Ints) -> str:
 
 
 def _within(trace: Trace, at: Floats, index: Ints) -> Floats:
-    """Those of the moments that lie in these steps."""
+    """Return the moments that lie in these steps."""
     start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
     i = np.searchsorted(start, at, side="right") - 1
     return np.asarray(at[(i >= 0) & (at < end[np.maximum(i, 0)])])
 
 
 def _lines(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, float], ...]:
-    """Each line at which the training thread was sampled, with its ms a step early and late; most growth first."""
+    """Return each line at which the training thread was sampled, with ms per step early and late; most growth first."""
     samples = trace.lane("stack")
     found: dict[Place, list[float]] = {}
     for side, index in enumerate((early, late)):
@@ -212,7 +215,7 @@ def _lines(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, f
         inside = samples.where((i >= 0) & (samples.start_ms < end[np.maximum(i, 0)]))
         if len(inside) < LEAST_SAMPLES / 2:
             return ()
-        # Samples come at fixed times, whatever runs: each stands for an equal part of these steps.
+        # Samples are taken at fixed times, so that each stands for an equal part of these steps.
         each = float((end - start).sum()) / len(inside) / len(index)
         for number, count in zip(*np.unique(inside.name, return_counts=True), strict=True):
             place = place_of(trace.names[int(number)].detail.get("site"))
@@ -222,7 +225,7 @@ def _lines(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, f
 
 
 def _growing(lines: tuple[tuple[Place, float, float], ...]) -> tuple[Place, ...]:
-    """The lines that have most of what all growing lines grew by."""
+    """Return the lines with most of the growth of all growing lines."""
     grown = [(p, b - a) for p, a, b in lines if b > a]
     whole = sum(g for _, g in grown)
     return tuple(p for p, g in grown if g >= 0.25 * whole)[:2]
@@ -231,7 +234,7 @@ def _growing(lines: tuple[tuple[Place, float, float], ...]) -> tuple[Place, ...]
 def _line(sides: Sides) -> Moved | None:
     before, after = sides.step_ms
     for place, then, now in sides.lines[:3]:
-        # A line that is all of the step grows with anything; the rest of the step has to stand beside it.
+        # A line that is the whole step grows with anything, so that the rest of the step must not be negligible.
         if now < 0.9 * after and explains(then, now, before, after):
             name = place.file.rpartition("/")[2]
             says = (
@@ -242,7 +245,7 @@ def _line(sides: Sides) -> Moved | None:
 
 
 def _call(sides: Sides) -> Moved | None:
-    """The step's own function, where nothing beside it has the growth: what it works on grows."""
+    """Explain by the step's own function, if nothing else has the growth: its data grows."""
     columns = [sides.trace.categories[c] for c in CALL if c in sides.trace.categories]
     then, now = (sum(float(column[index].mean()) for column in columns) for index in (sides.early, sides.late))
     before, after = sides.step_ms
@@ -253,7 +256,7 @@ def _call(sides: Sides) -> Moved | None:
 
 
 def _graph(sides: Sides) -> Moved | None:
-    """The graph of a session, which each run goes through as a whole: no machine's mood makes it longer."""
+    """Explain by a session's graph, which each run executes completely; the machine cannot make it longer."""
     graphs = held.graphs(sides.trace)
     call = _call(sides) if graphs else None
     return replace(call, kind="graph", where=graphs[0].sites) if call is not None else None
@@ -263,7 +266,10 @@ ON_DEVICES = (("", "what is in use on"), ("peak ", "the most in use on"), ("free
 
 
 def grown(trace: Trace, early: Ints, late: Ints) -> str:
-    """What else grew meanwhile by more than a tenth: memory, on devices too, what allocators hold, a graph, arrays."""
+    """Return clauses about what else grew by more than a tenth.
+
+    Covers memory of host and devices, allocators, a graph, and arrays.
+    """
     series: list[tuple[str, tuple[Floats, Floats], Callable[[float, float], str]]] = [
         ("the process's memory", _sampled(trace, "rss_bytes"), _megabytes),
         ("what malloc holds free", _sampled(trace, "heap_free_bytes"), _megabytes),
@@ -281,7 +287,7 @@ def grown(trace: Trace, early: Ints, late: Ints) -> str:
 
 
 def _little(say: Callable[[float, float], str], then: float, now: float) -> bool:
-    """Of memory a few megabytes come and go."""
+    """Return whether the growth is only a few megabytes of memory, which come and go."""
     return say is _megabytes and now - then < LEAST_MORE
 
 
@@ -292,7 +298,7 @@ def _both(trace: Trace, told: tuple[Floats, Floats], early: Ints, late: Ints) ->
 
 
 def _sampled(trace: Trace, key: str) -> tuple[Floats, Floats]:
-    """Times and values of a figure of the machine; none where it was not read."""
+    """Return times and values of a machine figure; empty if it was not read."""
     none = np.zeros(0)
     return trace.samples.get("time_ms", none) if key in trace.samples else none, trace.samples.get(key, none)
 

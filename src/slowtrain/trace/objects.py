@@ -1,6 +1,6 @@
-"""What memory that grows is made of where no name of the script's leads to it: objects by type, and who makes them.
+"""Objects that make memory grow without a name in the script that leads to them: by type, and who creates them.
 
-Types were counted twice in the run, and what is allocated and kept was recorded for a few steps; capture/objects.py.
+The recorder counted types twice during the run, and recorded kept allocations for a few steps.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from slowtrain.trace import Trace
 from slowtrain.trace.growth import Unit, size
 from slowtrain.values import dataclass
 
-AN_OBJECT = 256 << 10  # bytes: memory that grows with fewer objects than one for so many does not grow by them
-ALIKE = 0.25  # of the type that grew most: others that grew as much are parts of the same
-MADE_SHARE = 0.3  # of the growth: what a line, or a few, must make and keep to be named
-PART = 0.1  # of the growth, for a line to be one of the few
+AN_OBJECT = 256 << 10  # growing memory per growing object; with more, the objects do not explain the growth
+ALIKE = 0.25  # of the type that grew most; types that grew as much are parts of the same objects
+MADE_SHARE = 0.3  # of the growth; what the named lines together must create and keep
+PART = 0.1  # of the growth; what each named line must create and keep
 MOST_KINDS, MOST_LINES = 3, 2
 OBJECTS, MADE = "kept_objects_per_step", "made_per_step_bytes"
 NUMBERS = frozenset({OBJECTS, MADE})
@@ -24,7 +24,7 @@ NUMBERS = frozenset({OBJECTS, MADE})
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of objects, by module and name: ``per_step`` more in each step, ``count`` in the end."""
+    """A type of objects, by module and name: ``per_step`` more in each step, ``count`` at the end."""
 
     name: str
     count: int
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Made:
-    """A line that allocates what is kept, in Python's own allocators and NumPy's; a library's unless ``users``."""
+    """A line that allocates kept memory, in the allocators of Python and NumPy; a library's unless ``users``."""
 
     place: Place
     bytes_per_step: float
@@ -46,7 +46,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Kept:
-    """``steps``: of those in which allocations were recorded. ``collects``: Python's collector was on."""
+    """Kept objects. ``steps``: in which allocations were recorded. ``collects``: Python's collector was on."""
 
     kinds: tuple[Kind, ...]
     lines: tuple[Made, ...]
@@ -59,7 +59,7 @@ class Kept:
         return tuple(line.place for line in self.lines if line.users)
 
     def numbers(self) -> dict[str, float]:
-        """As evidence has them."""
+        """Return the numbers for evidence."""
         found = {OBJECTS: self.kinds[0].per_step} if self.kinds else {}
         return found | ({MADE: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
 
@@ -73,7 +73,7 @@ class Kept:
 
 
 def kept(trace: Trace, per_step: float) -> Kept | None:
-    """What was seen to be kept of ``per_step`` bytes; None where nobody looked, or what was found is too little."""
+    """Return what was kept of ``per_step`` bytes; None if it was not recorded, or explains too little."""
     events = list(trace.events_of("window"))
     looks = [e.data for e in events if e.name == "objects" and e.data.get("steps")]
     traced = [e.data for e in events if e.name == "allocations" and e.data.get("steps")]
@@ -85,7 +85,10 @@ def kept(trace: Trace, per_step: float) -> Kept | None:
 
 
 def _kinds(look: Mapping[str, Any], per_step: float) -> tuple[Kind, ...]:
-    """The fastest types, those of modules first: a list or a dictionary is most often a part of something."""
+    """Return the fastest growing types, those of modules first.
+
+    Lists and dicts come last, because they are mostly parts of something.
+    """
     rows = [row for row in look.get("types", ()) if row[2] > 0]
     found = [Kind(str(name), int(count), more / look["steps"]) for name, count, more in rows]
     if sum(k.per_step for k in found) * AN_OBJECT < per_step:

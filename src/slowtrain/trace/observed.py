@@ -1,11 +1,11 @@
-"""The input pipeline as a profile shows it: the stages that iterated, in the words that recordings use for theirs.
+"""The input pipeline from a profile: the stages that were iterated, in the form that recordings have.
 
-Time and elements are per batch. Per element of a stage they are means over the spans seen; how many elements a batch
-takes is known where the stage itself says so (a batch's size, one for one in a map) and counted elsewhere: in a window
-of few steps a producer that works ahead was seen more or less often than its consumer asked.
+Time and elements are per batch. Times per element are means over the recorded spans. The number of elements per batch
+is known if the stage itself gives it (a batch's size, one for one in a map), else it is counted. Counting is inexact:
+in a window of few steps a stage that works ahead is recorded more or less often than its consumer requests.
 
-The profile names the data sets as they were written, with the shapes and dtypes of their elements; not their source
-lines, not all ops of a function (cheap ones are left out), not how long they are (``Signal.WRITTEN``).
+The profile names the data sets as written, with shapes and dtypes of their elements. It does not contain their source
+lines, all ops of a function (cheap ones are left out), or their lengths (``Signal.WRITTEN``).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from slowtrain.trace.iterators import Stage, outer
 from slowtrain.trace.pipeline import ASYNC, PYTHON_OPS, Node, Pipeline, Written, family
 from slowtrain.trace.timeline import Thread
 
-# One element in for one out, as long as no epoch ends.
+# Families with one input element per output element, as long as no epoch ends.
 ONE_FOR_ONE = frozenset({"Root", "Prefetch", "Map", "Shuffle", "Repeat", "Cache", "Take", "Skip", "Zip", "Options",
                          "Enumerate", "Model", "AssertCardinality", "MaxIntraOpParallelism", "Scan"})  # fmt: skip
-FEWER = 1.1  # batches a step, at most, of a data set that only feeds the steps
-SEEN = 0.5  # of the calls of an asynchronous stage's function, of which turns of a thread must be there to time it
+FEWER = 1.1  # most batches per step of a data set that only feeds the steps
+SEEN = 0.5  # of an asynchronous stage's function calls that need recorded turns for a measured time
 SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2,
          "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
-MOST_STAGES = 1000  # more is no pipeline that anybody wrote
+MOST_STAGES = 1000  # a real pipeline has fewer
 
 
 def pipelines(space: xplane.Space, threads: Sequence[Thread], found: Cadence) -> tuple[Pipeline, ...]:
-    """The data sets that were iterated during the steps; the one that gave most batches comes first."""
+    """Return the data sets that were iterated during the steps, the one with the most batches first."""
     if not len(found) or not iterators.present(space):
         return ()
     begin, end = float(found.start_ms[0]), float(found.end_ms[-1])
@@ -47,7 +47,7 @@ def pipelines(space: xplane.Space, threads: Sequence[Thread], found: Cadence) ->
     for several in _alike(groups.values()):
         one = _pipeline(_with_missing(_joined(several)), begin, end)
         if one is not None:
-            # Each epoch iterates the data set anew; what gives more batches than there are steps validates, too.
+            # Each epoch has its own iterator. A data set with more batches than steps is also used for validation.
             anew = len(several) if one.batches <= FEWER * len(found) else 1
             one = replace(one, epochs=max(one.epochs, anew))
             made.append(replace(one, nodes=()) if _copies(one, space) else one)
@@ -55,7 +55,7 @@ def pipelines(space: xplane.Space, threads: Sequence[Thread], found: Cadence) ->
 
 
 def producers(pipes: Iterable[Pipeline]) -> tuple[Producer, ...]:
-    """Python that runs inside the pipeline which feeds the steps, costliest first. Where it stands is not known."""
+    """Return the Python inside the pipeline that feeds the steps, costliest first. Its lines are unknown."""
     fed = max(pipes, key=lambda p: p.batches, default=None)
     found = []
     for node in fed.nodes if fed is not None else ():
@@ -67,7 +67,7 @@ def producers(pipes: Iterable[Pipeline]) -> tuple[Producer, ...]:
 
 
 def _alike(groups: Iterable[dict[str, Stage]]) -> Iterable[list[dict[str, Stage]]]:
-    """Iterators of stages of the same names together."""
+    """Group iterators whose stages have the same names."""
     found: dict[tuple[tuple[str, str], ...], list[dict[str, Stage]]] = {}
     for group in groups:
         if len(group) <= MOST_STAGES:
@@ -85,7 +85,10 @@ def _joined(groups: Sequence[dict[str, Stage]]) -> dict[str, Stage]:
 
 
 def _copies(pipe: Pipeline, space: xplane.Space) -> bool:
-    """Whether it is a device's part of a distributed data set: what makes the batches was not seen then."""
+    """Return whether this is a device's part of a distributed data set.
+
+    Then the part that makes the batches was not recorded.
+    """
     sources = [n for n in pipe.nodes if not n.inputs]
     if not sources or any(n.name != "Generator" or (n.written is not None and n.written.python) for n in sources):
         return False
@@ -93,7 +96,7 @@ def _copies(pipe: Pipeline, space: xplane.Space) -> bool:
 
 
 def _with_missing(group: Mapping[str, Stage]) -> dict[str, Stage]:
-    """Also the stages that only their inputs tell of: no span of theirs ended in the window."""
+    """Add the stages of which only inputs were recorded, because none of their spans ended in the window."""
     found = dict(group)
     for path in group:
         while path := outer(path):
@@ -102,7 +105,7 @@ def _with_missing(group: Mapping[str, Stage]) -> dict[str, Stage]:
 
 
 def _pipeline(group: dict[str, Stage], begin: float, end: float) -> Pipeline | None:
-    """Nodes from the sources to the consumer."""
+    """Build a pipeline with nodes from the sources to the consumer; None without a single root."""
     top = [p for p in group if not outer(p)]
     if len(top) != 1:
         return None
@@ -119,7 +122,7 @@ def _pipeline(group: dict[str, Stage], begin: float, end: float) -> Pipeline | N
         asked.setdefault(outer(path), []).append(number[path])
     written: list[Written] = []
     nodes: list[Node] = []
-    last: dict[str, int] = {}  # of each stage, the last of the data sets in it
+    last: dict[str, int] = {}  # the last data set of each stage
     for path in ordered:
         inputs = tuple(asked.get(path, ()))
         mine = _written(path, group[path], elements[path], tuple(last[ordered[i]] for i in inputs), len(written))
@@ -129,22 +132,22 @@ def _pipeline(group: dict[str, Stage], begin: float, end: float) -> Pipeline | N
     if not nodes:
         return None
     if not all(_timed(group[path], path) for path in ordered):
-        nodes = []  # what its functions take was not seen: only what there is can be told
-    # Processors that tf.data may use: what it was given to tune itself, else as many threads as its pool has.
+        nodes = []  # the time of its functions was not recorded, so that only the written stages are known
+    # Processors that tf.data may use: its tuning budget, else the number of threads in its pool.
     cores = root.facts.get("cpu_budget", root.facts.get("threadpool_size"))
     epochs = max(stage.epochs for stage in group.values())
     return Pipeline(tuple(written), tuple(nodes), batches, cpu_budget=_number(cores), epochs=epochs)
 
 
 def used_up(pipe: Pipeline) -> float:
-    """Batches that the steps took and that were made before the profile began: buffers fill while it starts."""
+    """Return batches that the steps used and that were made before the profile began."""
     sources = [n for n in pipe.nodes if not n.inputs and n.elements and n.written is not None]
     made = [float(n.written.detail["seen"]) / n.elements for n in sources if n.written is not None]
     return max(pipe.batches - min(made, default=pipe.batches), 0.0)
 
 
 def busy_ms(pipe: Pipeline) -> float:
-    """What its threads did in all the steps, about their processor time: without what Python waits for its lock."""
+    """Return the approximate processor time of its threads in all steps, without waits for Python's lock."""
     return sum(float(w.detail.get("spent_ms") or 0.0) for w in pipe.written)
 
 
@@ -161,7 +164,7 @@ def _number(value: float | str | None) -> float | None:
 
 
 def _timed(stage: Stage, path: str) -> bool:
-    """Whether what a stage does is in its own spans or in turns that were seen."""
+    """Return whether a stage's work is in its own spans or in recorded turns."""
     return not (_asynchronous(path) and stage.outside and stage.seen < SEEN * stage.calls)
 
 
@@ -169,7 +172,7 @@ def _timed(stage: Stage, path: str) -> bool:
 
 
 def _elements(group: Mapping[str, Stage], top: str) -> dict[str, float]:
-    """Elements of each stage a batch, from the consumer to the sources."""
+    """Return elements of each stage per batch, from the consumer to the sources."""
     found = {top: 1.0}
     for path in sorted(group, key=lambda p: p.count("::")):
         above = outer(path)
@@ -188,7 +191,7 @@ def _elements(group: Mapping[str, Stage], top: str) -> dict[str, float]:
 
 
 def _calls(path: str, stage: Stage, elements: float) -> float:
-    """How often a stage's function is called for a batch."""
+    """Return how often a stage's function is called per batch."""
     kind = _type(path)
     if kind.startswith("MapAndBatch"):
         return elements * (_number(stage.facts.get("batch_size")) or 1.0)
@@ -200,7 +203,7 @@ def _calls(path: str, stage: Stage, elements: float) -> float:
 def _node(number: int, path: str, inputs: tuple[int, ...], stage: Stage, elements: float, made: Written) -> Node:
     ms = 0.0
     calls = _calls(path, stage, elements)
-    if _asynchronous(path):  # its own spans wait for its threads
+    if _asynchronous(path):  # its own spans are waits for its threads
         if stage.outside and stage.seen:
             ms += stage.function_ms / stage.seen * calls
         if stage.calls:
@@ -220,7 +223,10 @@ def _node(number: int, path: str, inputs: tuple[int, ...], stage: Stage, element
 
 
 def _written(path: str, stage: Stage, elements: float, inputs: tuple[int, ...], at: int) -> list[Written]:
-    """The data sets in a stage, inputs first; TensorFlow fuses some. Its function belongs to the first of them."""
+    """Return the data sets in a stage, inputs first, because TensorFlow fuses some.
+
+    The function belongs to the first.
+    """
     name = str(stage.facts.get(names.NODE_NAME, ""))
     ops = [m[1] for m in names.DATASET_NODE.finditer(name)] or [re.sub(r"V\d+$", "", _type(path)) + "Dataset"]
     found = []
@@ -240,7 +246,7 @@ def _written(path: str, stage: Stage, elements: float, inputs: tuple[int, ...], 
 
 
 def _function(path: str, stage: Stage, elements: float) -> dict[str, Any]:
-    """Ops seen in a stage's function, how many a call; where they run Python, its ms and calls a batch."""
+    """Return the ops of a stage's function per call; if they run Python, also its ms and calls per batch."""
     if not stage.ops or not stage.seen:
         return {}
     found: dict[str, Any] = {"ops": {t: max(round(n / stage.seen), 1) for t, (_, n) in stage.ops.items()}}
@@ -255,12 +261,12 @@ def _function(path: str, stage: Stage, elements: float) -> dict[str, Any]:
 
 
 def _element(stage: Stage) -> list[dict[str, Any]] | None:
-    """Shape and bytes an item of each part: "[?,64,64,3] [?]" with "float int64"."""
+    """Return shape and item size of each part, from "[?,64,64,3] [?]" and "float int64"."""
     shapes, types = str(stage.facts.get("shapes", "")), str(stage.facts.get("types", "")).split()
     parts = [m[1] for m in names.ELEMENT_SHAPE.finditer(shapes)]
     if len(parts) != len(types) or not parts:
         return None
-    sized = zip(parts, types, strict=True)  # nothing tells how long a text is
+    sized = zip(parts, types, strict=True)  # the length of strings is unknown
     return [{"shape": _dims(part) if kind in SIZES else None, "bytes": SIZES.get(kind, 0)} for part, kind in sized]
 
 

@@ -1,7 +1,7 @@
-"""Which numbers there are and which of others, the middle one, and quantiles: as NumPy tells, without masked arrays.
+"""Replacements for ``np.unique``, ``np.isin``, ``np.median`` and ``np.quantile`` that do not import masked arrays.
 
-``np.unique``, ``np.isin`` (of many), ``np.median`` and ``np.quantile`` ask whether they were given such arrays, and the
-first question imports them: that takes longer than any module of ours.
+NumPy's own functions check whether their argument is a masked array, and the first such check imports ``numpy.ma``.
+That import takes longer than any module of this package.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def unique(values: ArrayLike, axis: int | None = None) -> NDArray[Any]:
-    """``np.unique``: sorted; asked for counts as well, it does not ask about masks."""
+    """Return the sorted distinct values, as ``np.unique`` does."""
     return np.unique(np.asarray(values), return_counts=True, axis=axis)[0]
 
 
 def among(values: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """``np.isin``: for each value whether it is one of the others."""
+    """Return for each value whether it occurs in ``others``, as ``np.isin`` does."""
     if not len(others):
         return np.zeros(values.shape, dtype=bool)
     ascending = np.sort(others)
@@ -27,7 +27,7 @@ def among(values: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def halfway(values: ArrayLike) -> np.float64:
-    """``np.median`` of all values: NaN where one of them is, and where there are none."""
+    """Return the median of all values; NaN if there are none or one of them is NaN."""
     given = np.asarray(values).ravel()
     if not len(given):
         return np.float64("nan")
@@ -40,7 +40,7 @@ def halfway(values: ArrayLike) -> np.float64:
 
 
 def quantile(values: ArrayLike, share: float) -> np.float64:
-    """``np.quantile`` of all values, between two of them in proportion: NaN where one is, and where there are none."""
+    """Return the quantile with linear interpolation; NaN if there are no values or one of them is NaN."""
     given = np.asarray(values, dtype=np.float64).ravel()
     if not len(given):
         return np.float64("nan")
@@ -50,5 +50,5 @@ def quantile(values: ArrayLike, share: float) -> np.float64:
     if np.isnan(parted[-1]):
         return np.float64("nan")
     below, above, part = parted[low], parted[min(low + 1, len(given) - 1)], at - low
-    # From the nearer of the two, as NumPy does: the last digit is the same.
+    # Interpolates from the nearer neighbour, as NumPy does, so that the results are equal to the last digit.
     return np.float64(below + (above - below) * part if part < 0.5 else above - (above - below) * (1 - part))

@@ -1,4 +1,4 @@
-"""Which readings of an input pipeline's counters speak for a run that iterated it very often."""
+"""Selects the readings of counters that represent a run with very many iterators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Pipeline
 
-MOST_ITERATORS = 200  # of one data set: ten thousand epochs make as many, and each takes a millisecond to be read
-MOST_READINGS = 100  # of one iterator, the newest among them
+MOST_ITERATORS = 200  # of one data set; ten thousand epochs create as many, and each takes a millisecond to read
+MOST_READINGS = 100  # of one iterator, including the newest
 NEWEST = 5
 
 T = TypeVar("T")
@@ -21,7 +21,10 @@ T = TypeVar("T")
 def chosen(
     readings: Mapping[int, Sequence[T]], number_of: Mapping[int, Hashable]
 ) -> tuple[dict[int, list[T]], dict[Hashable, float]]:
-    """Iterators from everywhere in the run with some of their readings; of each data set all iterators over those."""
+    """Return iterators from the whole run, each with some of its readings.
+
+    Also returns for each data set the number of its iterators divided by the number of those chosen.
+    """
     groups: dict[Hashable, list[int]] = {}
     for iterator in sorted(readings):
         groups.setdefault(number_of.get(iterator), []).append(iterator)
@@ -45,7 +48,7 @@ def _spread(rows: Sequence[T], most: int) -> list[T]:
 
 
 def counted(one: Pipeline, times: float) -> Pipeline:
-    """A pipeline with the batches and passes of all its iterators, where only some were read."""
+    """Scale a pipeline's batches and passes to all its iterators, if only some were read."""
     if times == 1.0:
         return one
     return replace(one, batches=round(one.batches * times), epochs=round(one.epochs * times))

@@ -1,9 +1,8 @@
-"""The input pipeline as it ran: TensorFlow's own counters of each tf.data node, joined to the user's lines.
+"""The input pipeline as it ran: TensorFlow's counters of each tf.data node, joined to the user's lines.
 
-The counters are a ``ModelProto`` (tensorflow/core/framework/model.proto): processing time is
-summed over threads and excludes a node's inputs. The graph that runs is not the one that was
-written (map and batch get fused, maps parallelised, prefetches injected), so that running
-nodes are matched to written ones in order, by family.
+The counters are a ``ModelProto`` (tensorflow/core/framework/model.proto). Processing time is summed over threads and
+excludes a node's inputs. TensorFlow rewrites the graph before it runs (it fuses map and batch, makes maps parallel,
+adds prefetches). Therefore running nodes are matched to written ones in order, by family.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RANDOM_OPS = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
 
 @dataclass(frozen=True)
 class Written:
-    """A data set as the user wrote it (``op`` is the Python class: ``MapDataset``)."""
+    """A data set as the user wrote it; ``op`` is the Python class, for example ``MapDataset``."""
 
     op: str
     inputs: tuple[int, ...] = ()
@@ -46,13 +45,13 @@ class Written:
 
     @property
     def ops(self) -> Mapping[str, int]:
-        """How many ops of each type its function has."""
+        """Number of ops of each type in the data set's function."""
         found: Mapping[str, int] = self.detail.get("ops") or {}
         return found
 
     @property
     def python(self) -> bool:
-        """Whether its function runs Python for each element."""
+        """Whether the function runs Python for each element."""
         return bool(PYTHON_OPS & set(self.ops)) or (
             self.op in ("FlatMapDataset", "_GeneratorDataset") and "python" in self.detail
         )
@@ -63,7 +62,7 @@ class Written:
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes of one element, where all its shapes are known."""
+        """Bytes of one element; None unless all its shapes are known."""
         total = 0
         for part in self.detail.get("element") or ():
             size = int(part.get("bytes") or 0)
@@ -79,7 +78,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Node:
-    """A node as it ran. ``ms`` and ``elements`` are per batch that came out of the pipeline."""
+    """A node of the running pipeline. ``ms`` and ``elements`` are per batch that the pipeline delivers."""
 
     id: int
     name: str
@@ -95,7 +94,7 @@ class Node:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether it works ahead of its consumer, in threads of its own."""
+        """Whether the node works ahead of its consumer, in threads of its own."""
         return self.name.startswith(ASYNC)
 
     @property
@@ -109,7 +108,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Stage:
-    """Nodes that work in one thread (or one pool): from an asynchronous node down to the next one."""
+    """Nodes that share one thread or one pool: from an asynchronous node down to the next one."""
 
     nodes: tuple[Node, ...]
     parallelism: float
@@ -121,16 +120,17 @@ class Stage:
 
     @property
     def latency_ms(self) -> float:
-        """Time per batch with its parallelism."""
+        """Time per batch, with the stage's parallelism."""
         return self.ms / max(self.parallelism, 1.0)
 
 
 @dataclass(frozen=True)
 class Course:
-    """What each node did from one reading of its counters to the next: totals, in order of time.
+    """Totals of each node between consecutive readings of its counters, in order of time.
 
-    ``ms`` and ``elements`` have a row for each node of the pipeline and a column for each stretch; NaN where it was not
-    read at both ends. ``batches`` came out in each stretch; a step trains on ``a_step`` of them.
+    ``ms`` and ``elements`` have one row for each node and one column for each stretch between two readings; NaN if
+    the node was not read at both ends. ``batches`` is the number of batches delivered in each stretch. One step
+    trains on ``a_step`` batches.
     """
 
     start_ms: NDArray[np.float64]
@@ -143,10 +143,10 @@ class Course:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One data set with what was measured of it. ``batches`` came out of it while it was watched.
+    """One data set with its measurements. ``batches`` is the number of batches that it delivered.
 
-    ``wait_ms`` is what the consumer waited for a batch on average (None: not measured), from
-    TensorFlow's record of the gaps between the consumer's calls.
+    ``gap_ms`` is the mean time from the delivery of a batch to the consumer's next request, None if it was not
+    measured. It comes from TensorFlow's record of the gaps between the consumer's calls.
     """
 
     written: tuple[Written, ...]
@@ -155,11 +155,11 @@ class Pipeline:
     gap_ms: float | None = None
     cpu_budget: float | None = None
     keras: bool = False
-    epochs: int = 1  # iterators that were made of it and gave batches
-    counted: bool = True  # False: nodes as they were written, with profiled times (:mod:`slowtrain.trace.planned`)
-    far_gap_ms: float | None = None  # what gaps far longer than the rest, no part of gap_ms, add to it; None: not told
-    quiet_ms: float | None = None  # the tenth percentile of the gaps: a step that nothing disturbed
-    course: Course | None = field(default=None, repr=False, compare=False)  # None: it was not read more than once
+    epochs: int = 1  # iterators that delivered batches
+    counted: bool = True  # False: the nodes are the written ones, with profiled times
+    far_gap_ms: float | None = None  # added by gaps far longer than the rest, which gap_ms excludes; None: unknown
+    quiet_ms: float | None = None  # tenth percentile of the gaps: an undisturbed step
+    course: Course | None = field(default=None, repr=False, compare=False)  # None: the counters were read only once
 
     @property
     def output(self) -> Node | None:
@@ -171,7 +171,10 @@ class Pipeline:
         return sum(n.ms for n in self.nodes)
 
     def stages(self) -> list[Stage]:
-        """From the consumer down. The first is the consumer's own thread: empty of work when it ends in a prefetch."""
+        """Return the stages, from the consumer down.
+
+        The first stage is the consumer's own thread; it has no work if the pipeline ends in a prefetch.
+        """
         by_id = {n.id: n for n in self.nodes}
         stages: list[Stage] = []
         todo: list[tuple[Node, int]] = []
@@ -186,10 +189,10 @@ class Pipeline:
                 widths.append(1.0)
                 group = len(groups) - 1
             if node.parallelism and node.asynchronous and node.family == "Interleave":
-                groups[group].append(node)  # its threads read the inputs too
+                groups[group].append(node)  # its threads also read the inputs
                 widths[group] = node.parallelism
             elif node.parallelism and node.asynchronous:
-                # The node's own work is spread over its threads; what feeds it is not.
+                # Only the node's own work is spread over its threads, not that of its inputs.
                 groups[group].append(node)
                 widths[group] = node.parallelism
                 if node.inputs and any(
@@ -207,7 +210,7 @@ class Pipeline:
 
     @property
     def exposed_ms(self) -> float:
-        """Work per batch done in the consumer's own thread, so never hidden."""
+        """Work per batch in the consumer's own thread, which nothing can hide."""
         return self.stages()[0].ms if self.nodes else 0.0
 
     @property
@@ -222,16 +225,16 @@ class Pipeline:
 
     @property
     def slowest(self) -> Stage | None:
-        """The stage that decides how fast batches come."""
+        """The stage that limits how fast batches arrive."""
         return max(self.stages(), key=lambda s: s.latency_ms) if self.nodes else None
 
     def changed(self, *nodes: Node) -> Pipeline:
-        """The same pipeline with these nodes in place of those of the same number."""
+        """Return the pipeline with these nodes in place of those with the same id."""
         new = {n.id: n for n in nodes}
         return replace(self, nodes=tuple(new.get(n.id, n) for n in self.nodes))
 
     def grouped(self, batches: int) -> Pipeline:
-        """The same pipeline told of ``batches`` at a time, where a step trains on several."""
+        """Return the pipeline with times and counts per ``batches`` batches, for steps that train on several."""
         if batches <= 1:
             return self
         nodes = tuple(
@@ -244,7 +247,7 @@ class Pipeline:
         return replace(self, nodes=nodes, batches=self.batches // batches, course=course, **gaps)
 
     def upstream(self, node: Node) -> list[Node]:
-        """What feeds ``node``, directly or not."""
+        """Return all nodes that feed ``node``, directly or indirectly."""
         by_id = {n.id: n for n in self.nodes}
         todo, found = list(node.inputs), []
         while todo:
@@ -256,7 +259,7 @@ class Pipeline:
 
     @property
     def batch_size(self) -> int:
-        """Elements in a batch as the user's last ``batch`` says; 1 without one."""
+        """Elements per batch, from the user's last ``batch`` call; 1 without one."""
         sizes = [int(w.detail.get("batch_size") or 0) for w in self.written if w.family == "Batch"]
         return max(sizes[-1] if sizes else 1, 1)
 
@@ -272,18 +275,18 @@ class Pipeline:
 
 
 def widest(nodes: Iterable[Node]) -> float:
-    """The most calls that one of these nodes makes at once."""
+    """Return the largest parallelism of these nodes."""
     return max((n.parallelism or 1.0 for n in nodes), default=1.0)
 
 
 def family(name: str) -> str:
-    """``ParallelMapV2`` and ``Map`` are ``Map``: what a node does, however it is run."""
+    """Return the base type of a node: ``ParallelMapV2`` and ``Map`` are both ``Map``."""
     name = name.split("[", maxsplit=1)[0].rstrip("0123456789").removesuffix("V").removeprefix("_")
     return _FAMILIES.get(name, name)
 
 
 def repeats(name: str) -> bool:
-    """Whether a node of that name goes over its input again and again; TensorFlow makes one of ``shuffle`` and that."""
+    """Return whether a node of that name repeats its input. TensorFlow fuses ``shuffle`` and ``repeat`` into one."""
     return family(name) == "Repeat" or name.startswith("ShuffleAndRepeat")
 
 
@@ -310,7 +313,10 @@ _FAMILIES = {
 
 
 def written(nodes: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
-    """The recorder's list of data sets, inputs before consumers; what a damaged one says otherwise is left out."""
+    """Convert the recorder's list of data sets (inputs before consumers).
+
+    Invalid inputs of a damaged one are dropped.
+    """
     found: list[Written] = []
     for node in nodes:
         site = node.get("site")

@@ -1,7 +1,7 @@
-"""An input pipeline without counters (TensorFlow before 2.16, autotuning off): as it was written, with profiled times.
+"""An input pipeline without counters (TensorFlow before 2.16, or autotuning off): as written, with profiled times.
 
-What its functions take comes from their ops in the deep window and from calls of the user's
-Python; what calling them costs is not in it.
+The time of its functions comes from their ops in the deep window and from calls of the user's Python. It does not
+include the cost of calling them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATEFUL = ("Random", "Stateful", "Variable", "HashTable", "LookupTable", "ReadV
 def planned(
     pipe: Pipeline, deep: Kernels | None, producers: Sequence[Producer], steps: int, epochs: int, cores: float
 ) -> Pipeline:
-    """``pipe`` with a node for each data set in it; itself where nothing of its work was measured."""
+    """Return ``pipe`` with a node for each of its data sets; unchanged if nothing of its work was measured."""
     functions = [w for w in pipe.written if w.ops]
     python = sum(p.ms_per_step for p in producers)
     if pipe.nodes or not pipe.written or not ((deep is not None and deep.by_input) or python):
@@ -40,7 +40,7 @@ def planned(
 
 
 def _op_ms(one: Written, functions: Sequence[Written], profiled: Mapping[str, tuple[float, float]]) -> float:
-    """Ms a step of a function's ops; a type of op that several functions have is divided by how many each has."""
+    """Return ms per step of a function's ops; ops of a type that several functions have are divided by their counts."""
     total = 0.0
     for kind, count in one.ops.items():
         if kind in profiled:
@@ -49,7 +49,7 @@ def _op_ms(one: Written, functions: Sequence[Written], profiled: Mapping[str, tu
 
 
 def _elements(written: Sequence[Written]) -> list[float]:
-    """Elements a batch of each data set, from the last one, which gives one, towards the sources."""
+    """Return elements per batch of each data set, from the last one (which gives one) to the sources."""
     found = [0.0] * len(written)
     found[-1] = 1.0
     for i in range(len(written) - 1, -1, -1):
@@ -61,7 +61,7 @@ def _elements(written: Sequence[Written]) -> list[float]:
 
 
 def _running(one: Written, tuned: bool, cores: float) -> tuple[str, float | None]:
-    """The name and the width under which TensorFlow runs it: it makes stateless maps parallel where it may tune."""
+    """Return the name and parallelism with which TensorFlow runs it; stateless maps become parallel with autotuning."""
     name = one.op.removesuffix("V2").removesuffix("Dataset")
     asked = one.detail.get("parallel")
     stateless = not one.python and not any(op.startswith((*RANDOM_OPS, *STATEFUL)) for op in one.ops)

@@ -1,8 +1,8 @@
-"""What a profile tells of the memory of each allocator: how full, and in how many pieces what was free was.
+"""Memory of each allocator in a profile: how full its pool was, and how fragmented the free part was.
 
-TensorFlow's allocator notes its own figures at every request (https://github.com/openxla/xla
-xla/tsl/framework/bfc_allocator.cc, AddTraceMe): ``fragmentation`` is the part of what is free in its pool that is not
-in the largest piece.
+TensorFlow's allocator records its figures at every request (https://github.com/openxla/xla
+xla/tsl/framework/bfc_allocator.cc, AddTraceMe). ``fragmentation`` is the part of the free memory that is not in the
+largest free chunk.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MOST_KEY = 10_000_000
 
 
 def told(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
-    """The trace with what its profile says of allocators."""
+    """Return the trace with its profile's figures of allocators."""
     found = pools(spaces)
     signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
     return replace(trace, signals=signals, facts={**trace.facts, "pools": found})
 
 
 def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
-    """Figures by allocator, at the moment when most was in use; those of allocators that have a limit."""
+    """Return figures by allocator at the moment of its highest use, for allocators with a limit."""
     found: dict[str, list[tuple[float, ...]]] = {}
     for space in spaces:
         for plane in space.planes:
@@ -42,10 +42,10 @@ def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
 
 
 def of_allocators(plane: xplane.Plane, *called: str) -> Bools | None:
-    """Which metadata ids are those of these events, as ``Line.events`` asks; None where a plane has none of them."""
+    """Return which metadata ids belong to these events, as ``Line.events`` expects; None if the plane has none."""
     keys = [key for key, name in plane.event_names.items() if name in called]
     if not keys or max(keys) > MOST_KEY:
-        return None  # ids of a TPU's planes are hashes; they tell of no allocator
+        return None  # ids in a TPU's planes are hashes, and there are no allocator events
     wanted = np.zeros(max(keys) + 1, bool)
     wanted[keys] = True
     return wanted
@@ -64,7 +64,7 @@ def _add(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:
 
 
 def _figures(rows: Any) -> dict[str, float]:
-    """``limit_bytes`` is what may be in use; ``peak_bytes`` also counts what was before the profile."""
+    """Return one allocator's figures. ``peak_bytes`` also covers the time before the profile."""
     used, available, fragmentation, peak, requested = rows.T
     fullest = int(np.argmax(used))
     limit = float((used + available).max())

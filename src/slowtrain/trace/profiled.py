@@ -1,4 +1,4 @@
-"""From somebody's profile to a trace: steps, what the device did in them, and why it waited."""
+"""Builds a trace from somebody's profile: steps, what the device did in them, and why it waited."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.timeline import Timeline
 from slowtrain.values import dataclass
 
-USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
-MOST_HIDDEN = 0.05  # of the steps: kernels of graphs that the profile does not show (LITTLE of the causes)
-LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
-DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
+USED_UP = 0.25  # of a profile's batches that were made before it began; with more it shows little of the input
+MOST_HIDDEN = 0.05  # of the steps' time in kernels that the profile hides (LITTLE of the causes)
+LEAST_CORES = 2.0  # assumed for a training machine if the profile shows fewer
+DEEP_STEPS = 200  # steps of a long profile that are read for ops and input; reading all would take long
 
 
 def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
-    """The trace of one profiling session, a file per host. Raises ``InputError``."""
+    """Load the trace of one profiling session, with a file per host. Raises ``InputError``."""
     spaces, broken, lacks = {}, [], []
     for file in files:
         try:
@@ -74,7 +74,7 @@ def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
 
 
 def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
-    """Of several profiles by one host in a folder the newest, and those of other processes at the same time."""
+    """Keep of several profiles of one host the newest, and those of other processes at the same time."""
     newest: dict[object, tuple[int, int]] = {}
     times = {file: _session(space) for file, space in spaces.items()}
     for file, space in spaces.items():
@@ -89,7 +89,7 @@ def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Sp
 
 
 def _session(space: xplane.Space) -> tuple[int, int]:
-    """Begin and end in ns since 1970, as far as they are told."""
+    """Return start and end in ns since 1970; 0 if unknown."""
     told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
     begun, ended = (
         max((v for k, v in told if k == key), default=0) for key in (names.PROFILE_START, names.PROFILE_STOP)
@@ -98,7 +98,7 @@ def _session(space: xplane.Space) -> tuple[int, int]:
 
 
 def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
-    """``notes`` are what is already known. Raises ``InputError`` when nothing in the profile took any time."""
+    """Build the trace. ``notes`` are known already. Raises ``InputError`` if nothing in the profile took any time."""
     whole = timeline.read(spaces)
     if whole.end_ms <= whole.start_ms:
         raise InputError(
@@ -107,7 +107,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
     device = _computing(spaces, whole)
     found = cadence.find(whole, device)
     if not found.source and any(horizon.of(timeline.lines(s), horizon.MOST_DEEP_EVENTS) for s in spaces):
-        whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, all of which is looked into deeply
+        whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, which is read completely with statistics
         device = _computing(spaces, whole)
         found = cadence.find(whole, device)
     if device is not None and found.source:
@@ -141,7 +141,10 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
 
 
 def _computing(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.Device | None:
-    """The busiest device; none where a GPU was used that is not in the profile: the host's ops only launch its work."""
+    """Return the busiest device.
+
+    None if a GPU was used that the profile lacks, because then the host's ops only launched its work.
+    """
     device = whole.active[0] if whole.active else None
     if device is None or device.kind != "CPU":
         return device
@@ -151,7 +154,7 @@ def _computing(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.Devi
 def _with_host(
     trace: Trace, spaces: Sequence[xplane.Space], whole: Timeline, device: timeline.Device | None, found: Cadence
 ) -> Trace:
-    """What the threads of the device's host add: the input pipeline, ops started from Python, functions traced."""
+    """Add what the threads of the device's host show: input pipeline, ops started from Python, traced functions."""
     hosts = [timeline.host_of(spaces, i) for i in range(len(spaces))]
     mine = hosts.index(device.host) if device is not None and device.host in hosts else 0
     threads = [t for t in whole.threads if t.host == hosts[mine]]
@@ -167,7 +170,7 @@ def _with_host(
     seen = device.kind == "CPU" or Signal.DEVICE in trace.signals if device is not None else not whole.active
     signals |= {Signal.KERNELS} if deep is not None and seen else set()
     signals |= {Signal.TRACES} if traced is not None else set()
-    # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
+    # No nodes means no data set only if all Python or TensorFlow's executors were recorded.
     signals |= {Signal.PIPELINE} if nodes or (not fed and (framed or hosted.executing(threads))) else set()
     signals |= {Signal.PYTHON} if nodes or framed else set()
     on_cpu = device is None or device.kind == "CPU"
@@ -192,7 +195,7 @@ def _with_host(
 
 
 def _some(space: xplane.Space, whole: Timeline, found: Cadence) -> Cadence:
-    """The first steps: so many as can be looked into deeply."""
+    """Return the first steps, as many as can be read with statistics."""
     count, lines = min(len(found), DEEP_STEPS), timeline.lines(space)
     part = (found.end_ms[count - 1] - whole.start_ms) / (whole.end_ms - whole.start_ms) if count else 0.0
     if part * sum(line.size_bytes for line in lines) > horizon.MOST_DEEP_EVENTS * horizon.LEAST_EVENT_BYTES:
@@ -202,7 +205,7 @@ def _some(space: xplane.Space, whole: Timeline, found: Cadence) -> Cadence:
 
 
 def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
-    """Where steps lived on batches that buffers held."""
+    """Yield a note if many batches of the steps came from buffers."""
     used = observed.used_up(fed[0]) if fed and fed[0].nodes else 0.0
     if used >= 1 and used >= USED_UP * fed[0].batches:
         told = f"{plain(used, 2)} of {fed[0].batches} batches that the steps took were made before the profile began"
@@ -211,7 +214,7 @@ def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an accelerator did in the steps of a recording's window: its summary, its ops, the division of a step."""
+    """What an accelerator did in a recording's profiler window: its summary, its ops, the division of a step."""
 
     device: Device
     ops: Kernels
@@ -219,7 +222,7 @@ class Seen:
 
 
 def unseen_gpu(window: kernels.Window) -> str:
-    """Why the profile of a recording's window shows nothing of the GPU that was used; empty where it does."""
+    """Return why the profile of a recording's window lacks the GPU that was used; empty if it does not."""
     try:
         space = xplane.read(window.path)
     except (InputError, OSError):
@@ -233,10 +236,11 @@ def of_window(
     noted: Mapping[str, Intervals] = MappingProxyType({}),
     lanes: Callable[[Floats, Floats], Mapping[division.Lane, Intervals]] | None = None,
 ) -> Seen | None:
-    """What an accelerator did in the steps of a recording's own window; None where none wrote a timeline.
+    """Return what an accelerator did in a recording's profiler window; None if none wrote a timeline.
 
-    ``noted``: what the recorder knows of the main thread, ms of the run by reason; without Python's frames the profiler
-    sees nothing of a batch that Python makes. ``lanes`` gives the same by lane, between given moments of the run.
+    ``noted``: what the recorder knows of the main thread, as times by reason in ms of the run. Without Python's
+    frames the profiler does not record how Python makes a batch. ``lanes`` returns the same by lane, between given
+    moments of the run.
     """
     try:
         space = xplane.read(window.path)
@@ -279,7 +283,7 @@ def _signals(
 ) -> Iterable[Signal]:
     yield Signal.STEPS
     if device is not None:
-        # A timeline of which much is hidden tells neither that a cause is there nor that it is not.
+        # A timeline with much hidden time neither proves nor excludes a cause.
         hidden = waits.hidden_ms if waits is not None else 0.0
         if device.kind != "CPU" and hidden <= MOST_HIDDEN * sum(float(c.sum()) for c in columns.values()):
             yield Signal.DEVICE
@@ -294,7 +298,7 @@ def _facts(whole: Timeline, found: Cadence, device: timeline.Device | None) -> d
         "told_steps": bool(found.source),
         "devices": devices,
         "device_name": device.facts.get(names.DEVICE_NAME) if device is not None else None,
-        # Of one host: the one whose device computed.
+        # Hardware of the host whose device computed.
         "hardware": [{**d.facts, "kind": d.kind} for d in whole.devices if device is None or d.host == device.host],
     }
 

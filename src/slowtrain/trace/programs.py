@@ -1,10 +1,10 @@
-"""XLA's programs as a profile holds them: which op of the user's each kernel computes, of what shapes, at which line.
+"""XLA programs in a profile: for each kernel its op in the user's model, the shapes, and the line.
 
-A kernel that XLA wrote bears the name of the instruction it computes, and others carry it as a statistic. The
-program tells the rest. What it tells becomes text in TensorFlow's own manner
-(``dense/MatMul:MatMul#shape=(half[32,8];half[8,4])#``): nothing behind this module has to know of two sorts of ops.
+A kernel that XLA wrote has the name of the instruction it computes; others have that name as a statistic. The program
+tells the rest. The result is text in TensorFlow's format (``dense/MatMul:MatMul#shape=(half[32,8];half[8,4])#``), so
+that later modules handle only one kind of op.
 
-The schema is xla/service/hlo.proto; a field it lacks is skipped, and a program that cannot be read tells nothing.
+The schema is xla/service/hlo.proto; unknown fields are skipped, and unreadable programs give nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from slowtrain.trace import names, xplane
 from slowtrain.trace.wire import LEN, VARINT, File, field_tag
 from slowtrain.values import dataclass
 
-MOST_BYTES = 24 << 20  # of all programs of a profile: some seconds of reading; those of large models have one to five
-MOST_FIELDS = 4_000_000  # of one program, of which a large model's has a tenth
-MOST_NESTED, MOST_DIMS, MOST_LISTED = 8, 16, 10_000  # shapes in shapes; of a shape; operands
-FEW = 3  # instructions that compute in a program: then Python started the op by itself
+MOST_BYTES = 24 << 20  # of all programs in a profile: some seconds of reading; large models have one to five MiB
+MOST_FIELDS = 4_000_000  # of one program; a large model's has a tenth of it
+MOST_NESTED, MOST_DIMS, MOST_LISTED = 8, 16, 10_000  # nested shapes; dimensions; operands
+FEW = 3  # computing instructions in a program that Python started for a single op
 LETTERS = 120  # of a scope
-LIBRARY = ""  # where an op stands that every product which a library computes in a program is like
+LIBRARY = ""  # key of the op that describes all library products of a program, if they are equal
 
 _MODULE = field_tag(1)  # of HloProto
 _COMPUTATION, _FRAMES = field_tag(3), field_tag(17)  # of HloModuleProto
@@ -37,20 +37,20 @@ _CONVOLUTION = field_tag(16)  # ConvolutionDimensionNumbers: of the filter input
 _PRECISION = field_tag(51)  # PrecisionConfig: operand_precision = 1, 0 for "as the device likes best"
 _ELEMENT, _DIMENSIONS, _PARTS = field_tag(2, VARINT), field_tag(3), field_tag(4)  # of ShapeProto
 _OP_NAME, _FRAME = field_tag(2), field_tag(15, VARINT)  # of OpMetadata
-# xla/xla_data.proto PrimitiveType, as TensorFlow's annotations write the types
+# xla/xla_data.proto PrimitiveType, in the notation of TensorFlow's annotations
 _TYPES = {1: "bool", 4: "int32", 5: "int64", 6: "uint8", 10: "half", 11: "float", 12: "double", 16: "bfloat16"}
 _NOT_COMPUTING = frozenset(
     "parameter constant tuple get-tuple-element bitcast bitcast-convert copy copy-start copy-done broadcast reshape "
     "convert iota after-all opt-barrier transpose".split()
 )
-_LIBRARY = (  # what a call of a library computes, by its target and its instruction's name
+_LIBRARY = (  # what a library call computes, by its target and its instruction's name
     (late(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
     (late(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
     (late(r"(?i)conv"), "Conv2D"),
     (late(r"(?i)gemm|matmul|dot"), "MatMul"),
     (late(r"(?i)rnn"), "CudnnRNN"),
 )
-_ELEMENTWISE = {  # instructions as TensorFlow calls them, of those that read and write each element once
+_ELEMENTWISE = {  # elementwise instructions with TensorFlow's names
     "abs": "Abs", "add": "AddV2", "and": "LogicalAnd", "ceil": "Ceil", "clamp": "ClipByValue", "compare": "Equal",
     "cosine": "Cos", "divide": "RealDiv", "erf": "Erf", "exponential": "Exp", "floor": "Floor", "log": "Log",
     "logistic": "Sigmoid", "maximum": "Maximum", "minimum": "Minimum", "multiply": "Mul", "negate": "Neg",
@@ -76,7 +76,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One of a program. ``frame`` leads to its line, ``called`` to the computations it consists of."""
+    """An instruction of a program. ``frame`` leads to its line, ``called`` to the computations it consists of."""
 
     name: str
     opcode: str
@@ -86,20 +86,20 @@ class Instruction:
     operands: tuple[int, ...]
     called: tuple[int, ...]
     target: str
-    filter: tuple[int, ...]  # of a convolution: in which dimensions its filter has space, input and output channels
-    rounded: bool  # operands may be rounded to what the device multiplies fastest
+    filter: tuple[int, ...]  # for a convolution: the filter's dimensions for space, input channels and output channels
+    rounded: bool  # operands may be rounded to the device's fastest format
 
 
 @dataclass(frozen=True)
 class Op:
-    """What a kernel computes, as text in TensorFlow's manner, and the user's line."""
+    """What a kernel computes, as text in TensorFlow's format, and the user's line."""
 
     text: str
     place: Place | None
 
 
 def read(space: xplane.Space) -> dict[int, dict[str, Op]]:
-    """For each program by its number the ops of its instructions, by the names that their kernels bear."""
+    """Return for each program id the ops of its instructions, by the names of their kernels."""
     found: dict[int, dict[str, Op]] = {}
     left = MOST_BYTES
     for plane in space.planes:
@@ -119,12 +119,12 @@ def read(space: xplane.Space) -> dict[int, dict[str, Op]]:
 
 
 def bare(kernel: str) -> str:
-    """A kernel's or an instruction's name with the letters that both may have."""
+    """Return the name of a kernel or instruction reduced to the characters that both can contain."""
     return re.sub(r"[^A-Za-z0-9]", "_", kernel)
 
 
 class _Program:
-    """One HloProto, decoded as far as is needed. Raises ``InputError`` for broken bytes."""
+    """One HloProto, decoded as far as needed. Raises ``InputError`` for broken bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.file = File(data, "a program of XLA's", MOST_FIELDS)
@@ -189,7 +189,7 @@ class _Program:
         return number, found
 
     def _shape(self, start: int, stop: int) -> Shape | None:
-        """Of a tuple its first part: what an op gives stands before its workspace."""
+        """Return the shape; for a tuple that of its first part, because the result comes before the workspace."""
         for _ in range(MOST_NESTED):
             element = 0
             dims: tuple[int, ...] = ()
@@ -218,6 +218,7 @@ class _Program:
     # -- what it says of kernels
 
     def ops(self) -> dict[str, Op]:
+        """Return the ops of the program's kernels by name."""
         computing = sum(i.opcode not in _NOT_COMPUTING and i.opcode != "fusion" for i in self.instructions.values())
         alone = computing <= FEW
         parts = {n for i in self.instructions.values() if i.opcode not in _RUNNING for n in i.called}
@@ -235,10 +236,10 @@ class _Program:
             told[bare(one.name)] = main, shapes, key
         found = {}
         for name, (main, shapes, key) in told.items():
-            scope = _common(alike[key])  # XLA writes one kernel for all instructions that are alike
+            scope = _common(alike[key])  # XLA writes one kernel for equal instructions
             text = f"{scope}:{key[0]}" if scope else f"{key[0]}:{key[0]}"
             found[name] = Op(text + (f"#shape=({shapes})#" if shapes else ""), self.frames.users(main.frame))
-        # Kernels of a library in a command buffer name no instruction: where all are alike, they need none.
+        # Library kernels in a command buffer name no instruction. If all of them are equal, no name is needed.
         called = {text: main for text, (main, _, _) in told.items() if main.opcode == "custom-call" and _product(main)}
         kinds = {told[name][1:2] + told[name][2][:1] for name in called}
         if len(kinds) == 1:
@@ -252,7 +253,7 @@ class _Program:
             yield from (self.instructions[i] for i in self.computations.get(number, ()))
 
     def _main(self, one: Instruction) -> Instruction:
-        """What of a fusion takes its time: a product if there is one, else what its own name and scope tell."""
+        """Return the instruction that takes a fusion's time: a product if there is one, else the fusion itself."""
         inside = [i for i in self._inside(one) if i.opcode not in _NOT_COMPUTING]
         products = [i for i in inside if i.opcode in ("dot", "convolution")]
         if products:
@@ -262,7 +263,7 @@ class _Program:
         return one
 
     def _operands(self, one: Instruction) -> str:
-        """The inputs of a product in TensorFlow's order, a convolution's filter with its channels last."""
+        """Return the inputs of a product in TensorFlow's order, a convolution's filter with its channels last."""
         kind = _product(one)
         given = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
         shapes = [g for g in given if g is not None]
@@ -288,7 +289,7 @@ def _product(one: Instruction) -> str | None:
 
 
 def _kind(one: Instruction, alone: bool) -> str | None:
-    """The type of op as TensorFlow calls it; of a fusion of XLA's own making none of these."""
+    """Return the op type in TensorFlow's terms; for a fusion made by XLA a type of its own."""
     if one.opcode in _NOT_COMPUTING:
         return None
     product = _product(one)
@@ -296,11 +297,11 @@ def _kind(one: Instruction, alone: bool) -> str | None:
         return product
     if alone and one.opcode in _ELEMENTWISE:
         return _ELEMENTWISE[one.opcode]
-    return "Xla" + "".join(part.capitalize() for part in one.opcode.split("-"))  # no op of TensorFlow's: XLA made it
+    return "Xla" + "".join(part.capitalize() for part in one.opcode.split("-"))  # not an op of TensorFlow: XLA made it
 
 
 def clean(scope: str) -> str:
-    """``jit(train_step)/transpose(jvp(dense))/dot_general`` -> ``gradient_tape/dense/dot_general``."""
+    """Turn ``jit(train_step)/transpose(jvp(dense))/dot_general`` into ``gradient_tape/dense/dot_general``."""
     text = _JIT.sub("", scope[: 4 * LETTERS])
     for _ in range(4):
         inner = _WRAPPED.sub(r"\1", text)
@@ -313,7 +314,7 @@ def clean(scope: str) -> str:
 
 
 def _common(scopes: set[str]) -> str:
-    """One scope for several: what they share from the left, and from a name with a number what is before that."""
+    """Return the longest common prefix of scopes, with numeric suffixes removed (``dense_1`` becomes ``dense``)."""
     if len(scopes) == 1:
         return next(iter(scopes))
     without = {re.sub(r"_\d+(?=/|$)", "", scope) for scope in scopes}
@@ -328,13 +329,13 @@ def _common(scopes: set[str]) -> str:
 
 
 class _Frames:
-    """The stack of each op when it was traced: where it was written."""
+    """The stack of each op at the time it was traced, which shows where it was written."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
         self.functions: list[str] = []
         self.locations: list[tuple[int, int]] = []  # file's number, line
-        self.frames: list[tuple[int, int]] = []  # location's number, parent's; all numbers count from 1
+        self.frames: list[tuple[int, int]] = []  # numbers of location and parent frame, counted from 1
 
     def read(self, file: File, start: int, stop: int) -> None:
         for tag, begin, end in file.fields(start, stop):
@@ -348,7 +349,7 @@ class _Frames:
                 self.frames.append((row.get(1, 0), row.get(2, 0)))
 
     def users(self, frame: int) -> Place | None:
-        """The innermost line that stands in no package."""
+        """Return the innermost line that is not in an installed package; None if there is none."""
         for _ in range(200):
             if not 0 < frame <= len(self.frames):
                 return None

@@ -1,6 +1,6 @@
-"""What a device's ops achieve against the card's peaks, where the profile tells the shapes of their inputs.
+"""Rates that a device's ops achieve relative to the card's peaks, if the profile gives their input shapes.
 
-Bytes are counted once each: what an elementwise op must read and write. So its rate is the least that it was.
+Bytes count once: what an elementwise op must read and write. Therefore the rate is a lower bound.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from slowtrain.trace import Device, Trace, names, tensor_cores
 from slowtrain.trace.tensor_cores import Operand
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
-LEAST = 0.05  # of the kernels' time: the shapes of fewer tell nothing of the device
+LEAST = 0.05  # of the kernels' time; ops with less do not represent the device
 _MEMORY = "memory_bandwidth"  # of names.DEVICE_FACTS, bytes a second
 
 
 def of(trace: Trace) -> Iterator[Reached]:
-    """The rate of elementwise ops at memory, and of matrix products at arithmetic by their number format."""
+    """Yield the memory rate of elementwise ops, and the arithmetic rate of matrix products by number format."""
     device = trace.device
     if device is None or device.kind != "GPU" or not device.kernel_ms:
         return
@@ -43,23 +43,23 @@ def _rate(device: Device, what: str, rows: list[tuple[float, float]], peak: floa
 
 
 def _bytes(kind: str, inputs: tuple[Operand, ...]) -> float:
-    """What an elementwise op reads and writes; 0 where a shape is not known. Of a cast nobody says what it writes."""
+    """Return what an elementwise op reads and writes; 0 if a shape is unknown. What a cast writes is unknown."""
     if not inputs or any(i.dtype not in BYTES or 0 in i.shape for i in inputs):
         return 0.0
     read = sum(prod(i.shape) * BYTES[i.dtype] for i in inputs)
     largest = max(inputs, key=lambda i: prod(i.shape))
     if kind.startswith("Random") or not largest.shape:
-        return 0.0  # a shape goes in, and its numbers come out
+        return 0.0  # its input is a shape, its output random numbers
     each = 0 if kind == "Cast" else BYTES["bool" if kind in names.COMPARING_OPS else largest.dtype]
     return float(read + prod(largest.shape) * each)
 
 
 def _operations(inputs: tuple[Operand, ...]) -> float:
-    """Multiplications and additions of a matrix product; 0 where its shapes do not tell."""
+    """Return the multiplications and additions of a matrix product; 0 if its shapes do not fit."""
     if len(inputs) < 2 or any(len(i.shape) < 2 or 0 in i.shape for i in inputs[:2]):
         return 0.0
     a, b = inputs[0].shape, inputs[1].shape
-    # As they stand, the second transposed, the first transposed: the first that fits.
+    # Not transposed, the second transposed, the first transposed: uses the first that fits.
     inner = next((x for x, y in ((a[-1], b[-2]), (a[-1], b[-1]), (a[-2], b[-2])) if x == y), 0)
     if not inner:
         return 0.0
@@ -68,7 +68,7 @@ def _operations(inputs: tuple[Operand, ...]) -> float:
 
 
 def _peak(device: Device, card: tensor_cores.Card | None, dtype: str) -> float | None:
-    """Operations a second that the card does at most in this format; None where that is not known."""
+    """Return the card's peak operations per second in this format; None if unknown."""
     peaks = card.peaks if card is not None else None
     if peaks is None:
         return None

@@ -1,7 +1,7 @@
-"""Steps in which XLA compiled a known function again, for a batch of another size. TensorFlow writes no trace for that.
+"""Steps in which XLA compiled a known function again, for another batch size; TensorFlow records no trace.
 
-The last batch of an epoch is smaller where the data does not divide by the batch size. A function that is compiled by
-XLA has fixed shapes, so that this one step waits for a second compilation, which takes about as long as the first.
+An epoch's last batch is smaller if the batch size does not divide the data. A function compiled by XLA has fixed
+shapes, so that this step waits for a second compilation, which takes about as long as the first.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from slowtrain.trace import Bools, Event, Floats, Ints, Steps, Trace, intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 
-# A compilation against the median step. The shortest seen on a GPU took 925 ms, 550 times the step of 1.7 ms; where a
-# step takes as long as a twentieth of a compilation, the compilation does not change the mean much.
+# Compilation time relative to the median step. The shortest on a GPU took 925 ms, 550 times the step of 1.7 ms. If a
+# step takes a twentieth of a compilation, the compilation does not change the mean much.
 TIMES_A_STEP = 20.0
-LEAST_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for every other one
+LEAST_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for all others
 
 
-KERAS_BATCH_SIZE = 32  # samples: what fit takes of arrays where it is told no number
-UNKNOWN = -2  # TensorFlow's cardinality of a data set whose elements nobody has counted
+KERAS_BATCH_SIZE = 32  # samples; the default of fit for arrays
+UNKNOWN = -2  # TensorFlow's cardinality of a data set of unknown length
 
 
 def find(recorded: Recording | Trace, start_ms: Floats, end_ms: Floats, size: Ints, block: Ints) -> Bools:
-    """Which steps XLA compiled in, after the first one.
+    """Return in which steps XLA compiled, after the first one.
 
-    ``size``: samples of each step, 0 where unknown; ``block``: the number of its epoch.
+    ``size``: samples of each step, 0 if unknown. ``block``: the number of its epoch.
     """
     found = np.zeros(len(start_ms), dtype=bool)
     if len(start_ms) < 3:
@@ -45,7 +45,7 @@ def find(recorded: Recording | Trace, start_ms: Floats, end_ms: Floats, size: In
 
 
 def stretches(recorded: Recording | Trace, steps: Steps) -> intervals.Intervals:
-    """The time of these compilations: of each such step what it took beyond the median step."""
+    """Return the time of these compilations: what each such step took beyond the median step."""
     found = find(recorded, steps.start_ms, steps.end_ms, steps.size, steps.block)
     if not found.any():
         return intervals.EMPTY
@@ -54,7 +54,7 @@ def stretches(recorded: Recording | Trace, steps: Steps) -> intervals.Intervals:
 
 
 def uneven_batches(events: Iterable[Event]) -> Iterator[Mapping[str, Any]]:
-    """Stages of input pipelines that make batches and may make a smaller one at the end."""
+    """Yield pipeline stages that make batches, and whose last batch may be smaller."""
     for nodes in _pipelines(events):
         yield from (node for node in nodes if node.get("batch_size") and _leaves_a_rest(node, nodes))
 
@@ -66,7 +66,7 @@ def _pipelines(events: Iterable[Event]) -> Iterator[Sequence[Mapping[str, Any]]]
 
 
 def _by_xla(recorded: Recording | Trace, start_ms: Floats) -> Bools:
-    """Which steps belong to a function that XLA compiles."""
+    """Return which steps belong to a function that XLA compiles."""
     found = np.zeros(len(start_ms), dtype=bool)
     for event in _fits(recorded.events):
         if event.data.get("jit_compile") is True:
@@ -81,12 +81,15 @@ def _fits(events: Iterable[Event]) -> list[Event]:
 
 
 def _first_of_its_size(size: Ints, at: int) -> bool:
-    """Whether no step before has that many samples."""
+    """Return whether no earlier step has that many samples."""
     return bool(size[at] > 0 and (size[:at] != size[at]).all() and (size[:at] > 0).any())
 
 
 def _only_long_end(events: Sequence[Event], start_ms: Floats, block: Ints, long: Bools, at: int) -> bool:
-    """Whether it ends an epoch of ``fit``, no other epoch of the same model ends so, and a rest may be left."""
+    """Return whether the step ends an epoch of ``fit`` with a possible remainder.
+
+    It must be the only long epoch end of its model.
+    """
     fits = _fits(events)
     fit = next((e for e in fits if e.start_ms <= start_ms[at] <= e.end_ms), None)
     if fit is None or not _rest_possible(events, fit):
@@ -100,7 +103,7 @@ def _only_long_end(events: Sequence[Event], start_ms: Floats, block: Ints, long:
 
 
 def _rest_possible(events: Sequence[Event], fit: Event) -> bool:
-    """Whether the data may not divide by the batch size; False only where it is known to divide."""
+    """Return whether the data may not be a multiple of the batch size; False only if it certainly is."""
     shape = (fit.data.get("data") or {}).get("shape")
     if shape and shape[0] and not fit.data.get("validation_split"):
         return bool(int(shape[0]) % int(fit.data.get("batch_size") or KERAS_BATCH_SIZE))
@@ -109,7 +112,7 @@ def _rest_possible(events: Sequence[Event], fit: Event) -> bool:
 
 
 def _leaves_a_rest(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a stage may make a smaller last batch: its size is open, and the number of its samples no multiple."""
+    """Return whether a stage may make a smaller last batch: its size is open, and the data is no multiple of it."""
     shapes = [element.get("shape") for element in node.get("element") or ()]
     if shapes and all(shape and shape[0] is not None for shape in shapes):
         return False  # drop_remainder=True

@@ -1,7 +1,7 @@
-"""Reads a recording's folder into a :class:`~slowtrain.trace.Trace`.
+"""Reads a recording's folder.
 
-The file may end anywhere (the process was killed) and may be hostile: every table is read
-with bounds, and what does not fit the format raises ``InputError`` with one clear line.
+The file may end anywhere (the process may have been killed) and may be hostile. Every table is read with bounds, and
+content that does not fit the format raises ``InputError`` with one clear line.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, frameworklines, t
 from slowtrain.trace.ordered import halfway
 from slowtrain.values import dataclass
 
-VERSION = 2  # 1: everything is there; 2: parts were thinned (:mod:`slowtrain.trace.thinned`)
+VERSION = 2  # 1: complete; 2: parts were thinned
 TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
 MAX_CHUNK_BYTES = 1 << 26
 MAX_SPANS = 100_000_000
 MOST_LANES = 100
 MOST_HOLES = 100_000
 MOST_TEXT = 1000  # characters of a name
-MOST_SECONDS = 120.0  # of SQLite's work on one file
+MOST_SECONDS = 120.0  # limit of SQLite's work on one file
 
-# What a damaged file can raise on its way through SQLite, JSON and NumPy.
+# Exceptions that a damaged file can raise in SQLite, JSON and NumPy.
 WRONG = (sqlite3.Error, zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What the file holds, on one clock: ms from the start of the run.
+    """The content of a recording, on one clock: ms from the start of the run.
 
-    ``holes``: stretches of which a summary is left, in order. ``pieces`` is a column beside each lane: how many holes
-    lie before the span, -1 for one that is left of a hole. Without holes both are empty.
+    ``holes``: stretches of which only a summary is left, in order. ``pieces`` is a column for each lane with the
+    number of holes before the span, -1 for a span that was kept from a hole. Both are empty if nothing was thinned.
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class Recording:
 
 
 def read(folder: Path) -> Recording:
-    """Raises ``InputError`` when the folder holds no recording, a newer one, or a damaged one."""
+    """Read a recording. Raises ``InputError`` if the folder holds no recording, a newer one, or a damaged one."""
     require(folder)
     try:
         with _opened(folder) as database:
@@ -79,9 +79,9 @@ def damaged(folder: Path, error: Exception) -> InputError:
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The recording's file, read only. What was written last may still stand in a log beside it.
+    """Open the recording's file read-only. The latest changes may still be in a write-ahead log next to it.
 
-    To read that log SQLite has to write beside it; where it cannot (a read-only disk), a copy is read.
+    SQLite has to write next to the log to read it. If it cannot (a read-only disk), a copy is read.
     """
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(contextlib.closing(_connect(folder)))
@@ -108,7 +108,7 @@ def _connect(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
 
 def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     launch = launched(folder)
-    database.execute("BEGIN")  # one moment of a run in progress: it may be thinned while we read
+    database.execute("BEGIN")  # a consistent snapshot: a running script may thin the recording while it is read
     _check(folder, database)
     facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
     if ended(folder):
@@ -140,12 +140,12 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     stack = lanes.get("stack", Spans())
     events = tuple(frameworklines.sampled(event, names, stack) for event in events)
     last = max([(int(raw[2].max()) - start_ns) / 1e6 if raw.size else 0.0, *(s[0] for s in samples[-1:])])
-    end_ns = launch.get("end_ns") if "ended" not in facts else None  # what came after it nobody has seen
+    end_ns = launch.get("end_ns") if "ended" not in facts else None  # nothing after it was recorded
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
     unfinished = facts.pop("unfinished", ())
     events += tuple(
         Event(str(lane), _text(name), (at - start_ns) / 1e6, end_ms, data) for at, lane, name, data in unfinished
-    )  # of a process that died in the midst of them
+    )  # of a process that died during them
     return Recording(
         folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns,
         holes, pieces if holes else {},
@@ -165,7 +165,7 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads {VERSION}); "
             "read it with that one: install it where you read, as the README says"
         )
-    missing = TABLES - tables  # a view of that name, which could compute for ever, is no table
+    missing = TABLES - tables  # a view of that name is not accepted, because it could compute forever
     if missing:
         raise ValueError(f"it has no table {min(missing)}")
 
@@ -175,7 +175,7 @@ def _text(value: object) -> str:
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    """A JSON object. Raises ``ValueError`` for any other JSON."""
+    """Parse a JSON object. Raises ``ValueError`` for any other JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("an entry is no JSON object")
@@ -210,7 +210,7 @@ def _chunks(
 
 
 def _spans(database: sqlite3.Connection) -> tuple[Ints, Ints, tuple[thinned.Hole, ...]]:
-    """All spans as five columns, how many holes lie before each (-1: left of a hole), and the holes."""
+    """Return all spans as five columns, the number of holes before each (-1: kept from a hole), and the holes."""
     holes = _holes(database)
     firsts = [first for first, _ in holes]
     numbers = [number for (number,) in database.execute("SELECT id FROM chunk ORDER BY id")]
@@ -233,7 +233,7 @@ def _holes(database: sqlite3.Connection) -> list[tuple[int, thinned.Hole]]:
 def _lanes(
     raw: Ints, piece: Ints, names: tuple[Name, ...], start_ns: int
 ) -> tuple[dict[str, Spans], dict[str, Ints], int]:
-    """Spans by lane in order of start, longest first, with their pieces; and the number of the main thread."""
+    """Return the spans by lane in order of start, longest first, with their pieces, and the main thread's number."""
     lane_names = sorted({n.lane for n in names})
     if len(lane_names) > MOST_LANES:
         raise ValueError("too many lanes")
@@ -257,7 +257,7 @@ def _lanes(
 
 
 def _order(start: Ints, end: Ints) -> NDArray[np.intp]:
-    """By start, of equal starts the longest first. Spans are written nearly in order, which a merge makes use of."""
+    """Sort by start, for equal starts the longest first. Spans are nearly in order, so that a merge sort is fast."""
     order = np.argsort(start, kind="stable")
     same = np.diff(start[order]) == 0
     if same.any():
@@ -269,21 +269,25 @@ def _order(start: Ints, end: Ints) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Tail:
-    """What came to a recording since the last look; ``since`` for the next one. ``facts`` and ``names`` are all."""
+    """What was added to a recording since the last read; ``since`` is for the next one.
+
+    ``facts`` and ``names`` are complete.
+    """
 
     since: tuple[int, int, int]
     names: tuple[Name, ...]
     rows: Ints  # spans: name, start_ns, end_ns, thread, value; in the order in which they were written
-    events: tuple[Event, ...]  # their times, as those of samples, in ms from the start of the run
+    events: tuple[Event, ...]  # like samples, with times in ms from the start of the run
     samples: tuple[tuple[float, Mapping[str, Any]], ...]
     facts: Mapping[str, Any]
     start_ns: int
 
 
 def tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks: int = 600) -> Tail | None:
-    """What is new in a recording in progress, of its spans the newest chunks; None where nothing can be told.
+    """Return what is new in a running recording, of its spans the newest chunks; None if it cannot be read.
 
-    It takes as long as there is news: what was thinned meanwhile is older than a minute, and told of before.
+    The time depends on the amount of new data. Stretches thinned in the meantime are older than a minute and were
+    read before.
     """
     newest = "SELECT data FROM (SELECT id, data FROM chunk WHERE id > ? ORDER BY id DESC LIMIT ?) ORDER BY id"
     try:
@@ -311,7 +315,7 @@ def tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks: int
 
 
 def pulse(folder: Path) -> tuple[int, float]:
-    """Of a recording in progress: steps so far and the newest median in ms; ``(0, 0.0)`` where nothing can be told."""
+    """Return the number of steps so far and the newest median in ms; ``(0, 0.0)`` if it cannot be read."""
     try:
         with contextlib.closing(_connect(folder, timeout=0.2)) as database:
             told = database.execute("SELECT value FROM fact WHERE key = 'steps_so_far'").fetchone()

@@ -1,4 +1,4 @@
-"""Traces of functions: which function was traced again, and what had changed in its arguments."""
+"""Traces of functions: which function was traced again, and how its arguments had changed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Traced:
-    """One function and its traces in order. ``calls`` are its calls on whatever thread."""
+    """One function and its traces in order. ``calls`` are its calls on any thread."""
 
     text: str
     events: tuple[Event, ...]
     calls: Spans
-    usual_ms: float  # a call that traces nothing
-    measured: bool  # whether such calls were seen
+    usual_ms: float  # a call that does not trace
+    measured: bool  # whether such calls were recorded
 
     @property
     def name(self) -> str:
@@ -32,28 +32,28 @@ class Traced:
 
     @property
     def place(self) -> Place | None:
-        """Where the calls are made."""
+        """Where it is called."""
         return self.events[-1].place
 
     @property
     def written(self) -> Place | None:
-        """Where the function stands."""
+        """Where it is defined."""
         data = self.events[-1].data
         return Place(str(data["file"]), int(data["line"])) if data.get("file") and data.get("line") else None
 
     @property
     def again(self) -> tuple[Event, ...]:
-        """Traces after the function's first, which a profile may begin behind."""
+        """Traces after the function's first one, which may have come before a profile."""
         first = self.events and int(self.events[0].data.get("nth") or 1) == 1
         return self.events[1:] if first else self.events
 
     def extra_ms(self, event: Event) -> float:
-        """What the trace added to its call."""
+        """Return the time that the trace added to its call."""
         return max(event.ms - self.usual_ms, 0.0)
 
 
 def by_function(trace: Trace) -> list[Traced]:
-    """Each function object with all its traces."""
+    """Return each function object with all its traces."""
     groups: dict[Any, list[Event]] = {}
     for owner, event in _owned(trace):
         groups.setdefault(owner, []).append(event)
@@ -61,7 +61,7 @@ def by_function(trace: Trace) -> list[Traced]:
 
 
 def by_definition(trace: Trace) -> list[Traced]:
-    """First traces of all function objects made from one definition and called from one line."""
+    """Return first traces of all function objects from one definition that are called on one line."""
     groups: dict[Any, list[Event]] = {}
     for _, event in _owned(trace):
         if int(event.data.get("nth") or 1) == 1:
@@ -72,9 +72,10 @@ def by_definition(trace: Trace) -> list[Traced]:
 
 
 def _owned(trace: Trace) -> Iterator[tuple[Any, Event]]:
-    """Each trace with the function object that it is of.
+    """Yield each trace with its function object.
 
-    JAX names Keras' functions alone, all models' alike: there it is the model at work, which `compile` gives new ones.
+    JAX gives Keras' functions only a name, equal for all models. Then the owner is the model at work, with new
+    functions after each `compile`.
     """
     compiled = sorted(e.start_ms for e in trace.events_of("compile"))
     loops = [e for e in trace.events_of("loop") if e.data.get("model") is not None]
@@ -118,7 +119,7 @@ Leaves = Mapping[str, Mapping[str, Any]]
 
 
 def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
-    """Leaves that differ between traces: name, in how many traces, the newest change in words; most frequent first."""
+    """Return leaves that differ between traces: name, number of traces, newest change in words; most frequent first."""
     seen: dict[str, tuple[int, str]] = {}
     signatures = [e.data.get("signature") or {} for e in events]
     for i, after in enumerate(signatures[1:], 1):
@@ -130,7 +131,7 @@ def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
         ]
         for name, leaf in after.items():
             if any(name.startswith(f"{g}[") for g in grown) and name not in before:
-                continue  # a longer list has new items: the list's length says it
+                continue  # new items of a longer list are covered by the change of its length
             text = _change(before.get(name), leaf)
             if text:
                 count, _ = seen.get(name, (0, ""))
@@ -139,7 +140,10 @@ def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
 
 
 def axes(events: Sequence[Event]) -> dict[str, tuple[int | None, ...] | None]:
-    """Sizes of each tensor and array that all traces were given, None for one that differs; None for other ranks."""
+    """Return the common size of each axis of tensors and arrays in all traces.
+
+    None for a size that differs; None instead of the sizes if the ranks differ.
+    """
     signatures = [e.data.get("signature") or {} for e in events]
     found: dict[str, tuple[int | None, ...] | None] = {}
     for name in set(signatures[0]).intersection(*signatures) if signatures else ():
@@ -153,7 +157,7 @@ def axes(events: Sequence[Event]) -> dict[str, tuple[int | None, ...] | None]:
 
 
 def _nearest(earlier: Sequence[Leaves], after: Leaves) -> Leaves:
-    """Of the earlier signatures the one that differs least, the newest of equals: what was new about this one."""
+    """Return the earlier signature that differs least, the newest of equals: it shows what was new."""
 
     def difference(before: Leaves) -> int:
         return sum(before.get(name) != leaf and _change(before.get(name), leaf) != "" for name, leaf in after.items())

@@ -1,7 +1,7 @@
 """Checkpoints that a script writes between its steps.
 
-Where the framework writes them each call was timed; of others (``np.savez``, ``pickle.dump``) the samples of the main
-thread tell, by the text of the lines at which they met it.
+Calls of the framework's functions were timed. Others (``np.savez``, ``pickle.dump``) are found from samples of the
+main thread, by the text of the sampled lines.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from slowtrain.trace.host import in_windows, main_thread, outermost, saves, stan
 from slowtrain.trace.ordered import unique
 from slowtrain.values import dataclass
 
-LEAST = 4  # that the script asks for by itself: of fewer hardly one can be left out
-# Of the training between them. A pass over as much data as the epoch trained on costs about a third of it (a forward
-# pass, of a forward and a backward one): what takes more is frequent, or large. Below that, saving makes stalls.
+LEAST = 4  # checkpoints that the script writes itself; of fewer hardly one can be left out
+# Relative to the training between them. A pass over an epoch's data costs about a third of training on it (a forward
+# pass, instead of a forward and a backward one). Checkpoints above that are frequent or large, below that stalls.
 SHARE = 1 / 3
-OFTEN = 0.1  # where so many steps save that none of them is a stall: what is worth a word in a step
+OFTEN = 0.1  # of a step; used if so many steps save that none is a stall
 MOST_PLACES = 3
 
 
 @dataclass(frozen=True)
 class Saving:
-    """``passes``: how often; ``ms`` in all of them, ``training_ms`` in the rest of the training."""
+    """``passes``: how often; ``ms`` in all of them; ``training_ms`` in the rest of the training."""
 
     passes: int
     ms: float
@@ -35,12 +35,12 @@ class Saving:
 
     @property
     def much(self) -> bool:
-        """Whether that is for host/frequent-validation to tell."""
+        """Whether host/frequent-validation reports it."""
         return self.passes >= LEAST and self.ms > SHARE * self.training_ms
 
 
 def checkpoints(trace: Trace) -> Saving | None:
-    """None where no line of the script's own that saves was ever met at work."""
+    """Return the checkpoints; None if no saving line of the script was recorded or sampled."""
     return trace.once(_checkpoints)
 
 
@@ -53,12 +53,12 @@ def _checkpoints(trace: Trace) -> Saving | None:
     met = _at(trace, samples, {p for p in _places(trace, samples) - _places(trace, calls) if saves(trace, p)})
     if not len(calls) and not met.any():
         return None
-    lines: dict[Place | None, float] = {}  # ms at each
+    lines: dict[Place | None, float] = {}  # ms by line
     for spans, ms in ((calls, calls.ms), (samples.where(met), stands_for(trace, samples.where(met)))):
         for number, each in zip(spans.name, ms, strict=True):
             place = trace.names[int(number)].place
             lines[place] = lines.get(place, 0.0) + float(each)
-    # Samples beside each other are of one call. Of calls shorter than the time between two, some are met.
+    # Consecutive samples belong to one call. Calls shorter than the sampling interval are sampled in part.
     passes = len(calls) + (int((np.diff(np.flatnonzero(met)) > 1).sum()) + 1 if met.any() else 0)
     places = tuple(p for p in sorted(lines, key=lambda p: -lines[p]) if p is not None)
     spent, every = sum(lines.values()), float(stands_for(trace, samples).sum())
@@ -66,7 +66,7 @@ def _checkpoints(trace: Trace) -> Saving | None:
 
 
 def share(trace: Trace) -> float:
-    """Of the training, what checkpoints have to take for host/frequent-validation to tell of them."""
+    """Return the share of training above which host/frequent-validation reports checkpoints."""
     return SHARE if any(s.kind == "checkpoint" for s in stalled.find(trace)) else OFTEN
 
 
@@ -81,6 +81,6 @@ def _places(trace: Trace, spans: Spans) -> set[Place]:
 
 
 def _at(trace: Trace, spans: Spans, places: Collection[Place]) -> Bools:
-    """Which spans are of one of these lines."""
+    """Return which spans are of one of these lines."""
     numbers, inverse = np.unique(spans.name, return_inverse=True)
     return np.array([trace.names[int(n)].place in places for n in numbers], dtype=bool)[inverse]

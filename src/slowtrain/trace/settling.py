@@ -1,4 +1,4 @@
-"""One pipeline out of many readings of its counters: TensorFlow forgets nodes whose data have ended."""
+"""Merges many readings of a pipeline's counters, because TensorFlow drops nodes whose data have ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slowtrain.trace.pipeline import Pipeline, Written, family, repeats
 def watched(
     plan: tuple[Written, ...], iterators: Iterable[tuple[Sequence[Counters], float | None]], keras: bool
 ) -> Pipeline:
-    """The pipeline out of all its iterators, one an epoch, each with its readings in order and its gap.
+    """Return the pipeline from all its iterators (one per epoch), each with its readings in order and its gap.
 
-    With a cache in it, the epoch that filled the cache does not speak for the others.
+    If the pipeline has a cache, the epoch that filled it is not used for the others.
     """
     read = [(list(rows), gap) for rows, gap in iterators if rows]
     paces = _paces(rows for rows, _ in read)
@@ -52,7 +52,7 @@ def _mean_gap(several: list[Pipeline]) -> float | None:
 
 
 def _paces(several: Iterable[Sequence[Counters]]) -> dict[tuple[int, str], float]:
-    """By number and name of a node: ns for an element, over all iterators that were read while it worked."""
+    """Return ns per element by number and name of a node, over all iterators that were read while it worked."""
     spent: dict[tuple[int, str], list[float]] = {}
     for readings in several:
         last: dict[tuple[int, str], Mapping[str, Any]] = {}
@@ -68,12 +68,12 @@ def _paces(several: Iterable[Sequence[Counters]]) -> dict[tuple[int, str], float
 def settled(
     readings: Sequence[Counters], plan: tuple[Written, ...] = (), paces: Mapping[tuple[int, str], float] | None = None
 ) -> Counters:
-    """One reading of all nodes out of the readings of one iterator.
+    """Merge the readings of one iterator into one reading of all nodes.
 
-    TensorFlow forgets a node when its data ends, so that the last reading lacks the nodes
-    below; each speaks from where it was last seen, carried on to the end by what its consumer
-    handed out since. One that was only seen before it had begun (all of an epoch's data goes into a
-    shuffle's buffer at once) takes as long for an element as it did in other iterators: ``paces``.
+    TensorFlow drops a node when its data ends, so that the last reading lacks the nodes below. Such a node counts
+    from where it was last read, extrapolated to the end by what its consumer delivered since. A node that was only
+    read before it had started (a whole epoch's data goes into a shuffle's buffer at once) gets the time per element
+    of other iterators: ``paces``.
     """
     last = readings[-1]
     return Counters(_settled(readings, last.output, plan, paces or {}), last.output, last.gaps_us, last.cpu_budget)
@@ -86,9 +86,9 @@ def _settled(
     paces: Mapping[tuple[int, str], float],
     inside: frozenset[int] = frozenset(),
 ) -> dict[int, dict[str, Any]]:
-    """``root`` and what feeds it, as they were when the last of ``readings`` was made.
+    """Return ``root`` and its inputs as of the last of ``readings``.
 
-    ``inside``: repeats that it feeds. What feeds itself, in a damaged recording, ends there.
+    ``inside``: repeats that it feeds. A node that feeds itself, in a damaged recording, ends there.
     """
     seen, inputs, most = dict[int, int](), dict[int, tuple[int, ...]](), dict[int, float]()
     for i, reading in enumerate(readings):
@@ -100,7 +100,7 @@ def _settled(
     shuffled = next((plan[w.inputs[0]] for w in plan if w.family == "Shuffle" and w.inputs), None)
     length = int((shuffled.detail.get("cardinality") if shuffled else 0) or 0)
     nodes: dict[int, dict[str, Any]] = {}
-    below: set[int] = set()  # what feeds a shuffle gives no more in an epoch than there is
+    below: set[int] = set()  # inputs of a shuffle deliver at most one data set per epoch
     todo = [(root, root)]
     while todo:
         number, consumer = todo.pop()
@@ -132,9 +132,9 @@ def _settled(
 def _final(
     elements: float, then: float, consumer: Mapping[str, Any], outlived: bool, plan: tuple[Written, ...]
 ) -> float:
-    """Elements in the end of a node that gave ``elements`` when its consumer had given ``then``, and is gone.
+    """Return the final elements of a dropped node that had given ``elements`` when its consumer had given ``then``.
 
-    ``outlived``: its consumer was seen after it.
+    ``outlived``: its consumer was read after it.
     """
     kind, given = family(consumer["name"]), float(consumer["elements"])
     grown = max(given - then, 0.0)
@@ -147,10 +147,10 @@ def _final(
 
 
 def _whole_pass(readings: Sequence[Counters], repeat: int, plan: tuple[Written, ...]) -> tuple[int, int] | None:
-    """What fed a repeat in the pass that was seen to give most, and its last reading; None where it had one pass.
+    """Return the input of a repeat in its fullest recorded pass, and its last reading; None with only one pass.
 
-    TensorFlow makes a new node, with all that feeds it, for every pass. With a cache in it, the pass that filled the
-    cache does not speak for the others.
+    TensorFlow creates a new node, with all its inputs, for every pass. If there is a cache, the pass that filled it
+    is not used for the others.
     """
     passes: dict[int, tuple[float, int]] = {}
     for i, reading in enumerate(readings):
@@ -165,7 +165,7 @@ def _whole_pass(readings: Sequence[Counters], repeat: int, plan: tuple[Written, 
 
 
 def _carry_on(raw: dict[str, Any], final: float, pace_ns: float) -> None:
-    """To ``final`` elements, as it went until it was last seen; by ``pace_ns`` each, where none was made until then."""
+    """Extrapolate to ``final`` elements at the node's own pace; by ``pace_ns`` each if it made none until then."""
     elements = float(raw["elements"])
     for key in ("processing_ns", "bytes_produced"):
         raw[key] *= final / elements if elements else 1.0

@@ -1,4 +1,4 @@
-"""Early steps held against late ones: what explains that late ones are slower, what a part took on either side."""
+"""Compares early and late steps: what explains that late ones are slower, and the time of a part on each side."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Floats, Ints, Trace
 from slowtrain.values import dataclass
 
-# Of the growth is what one part must have to explain it, and it must have grown twice as much as the rest: where all of
-# a step got slower alike, it was the machine.
+# A part explains the growth if it has this share of it, and grew this many times as much as the rest. If all of
+# a step got slower equally, it was the machine.
 MOST_OF_IT, MORE_THAN_REST = 0.5, 2.0
 
 
@@ -19,10 +19,10 @@ MOST_OF_IT, MORE_THAN_REST = 0.5, 2.0
 class Moved:
     """What explains that late steps are slower than early ones.
 
-    ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
+    ``ms`` is the increase per step by category. ``kind`` is a category, ``line``, ``others``, ``clock``,
     ``processor``, ``disk``, ``allocator``, ``graph``, ``call`` or empty: then nothing that was measured explains it.
-    ``says`` is a clause with its numbers. ``by`` is what makes that category grow, where figures of the machine or of
-    tf.data tell: ``disk``, ``stage`` (one of tf.data's), or empty.
+    ``says`` is a clause with its numbers. ``by`` is what makes that category grow, if the machine's figures or
+    tf.data show it: ``disk``, ``stage`` (of tf.data), or empty.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Sides:
-    """Early and late steps, as indices; what late ones take more by category; the lines met in both, in ms a step."""
+    """Early and late steps, as indices; increase of late ones by category; lines met in both, in ms per step."""
 
     trace: Trace
     early: Ints
@@ -47,22 +47,22 @@ class Sides:
         return tuple(float(self.trace.steps.ms[i].mean()) for i in (self.early, self.late))  # type: ignore[return-value]
 
     def means(self, column: Floats) -> tuple[float, float]:
-        """Of a column of the machine's samples in both stretches."""
+        """Return the means of a column of the machine's samples in both stretches."""
         then, now = (mean(column, self.stretch(i)) for i in (self.early, self.late))
         return then, now
 
     def stretch(self, index: Ints) -> Ints:
-        """Samples of the machine taken from the first of these steps to the last."""
+        """Return the machine samples taken from the first of these steps to the last."""
         return within_ms(self.trace, self.trace.samples["time_ms"], index)
 
     def slowed_by(self, then: float, now: float) -> bool:
-        """Whether what grew from ``then`` to ``now`` times as long makes up most of what steps got slower by."""
+        """Return whether a change from ``then`` to ``now`` times explains most of the slowdown."""
         before, after = self.step_ms
         return then > 0 and now / then - 1 >= MOST_OF_IT * (after / before - 1)
 
 
 def explains(before: float, after: float, all_before: float, all_after: float) -> bool:
-    """Whether one part has most of the growth, and grew more than the rest of the step by far."""
+    """Return whether one part has most of the growth, and grew much more than the rest of the step."""
     grown, whole = after - before, all_after - all_before
     rest = (all_after - after) / max(all_before - before, 1e-9) - 1
     own = after / before - 1 if before > 0 else np.inf
@@ -70,17 +70,17 @@ def explains(before: float, after: float, all_before: float, all_after: float) -
 
 
 def within_ms(trace: Trace, at: Floats, index: Ints) -> Ints:
-    """Which of these moments lie between the first of these steps and the last."""
+    """Return which of these moments lie between the first of these steps and the last."""
     low, high = float(trace.steps.start_ms[index[0]]), float(trace.steps.end_ms[index[-1]])
     return np.flatnonzero((at >= low) & (at <= high))
 
 
 def mean(column: Floats, side: Ints) -> float:
-    """Of what was read of a column there; NaN where nothing was."""
+    """Return the mean of a column's readings there; NaN without readings."""
     told = finite(column[side])
     return float(told.mean()) if len(told) else float("nan")
 
 
 def finite(column: Floats) -> Floats:
-    """What was read of it: not every sample reads everything."""
+    """Return a column's readings; not every sample reads every figure."""
     return column[np.isfinite(column)]

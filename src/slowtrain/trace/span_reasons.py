@@ -1,4 +1,4 @@
-"""The reason that a span of a host thread gives for a device's wait, where its name alone does not tell it."""
+"""Reasons for a device's wait from host spans whose name alone does not give it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from slowtrain.trace.wire import Codes
 
 
 def role(text: str, *, devices: bool = False) -> int:
+    """Return the index of a name's reason, -1 for none."""
     reason = names.host_reason(text)
     if devices and asides.RECEIVED.search(text):
         return -1
@@ -17,7 +18,7 @@ def role(text: str, *, devices: bool = False) -> int:
 
 
 def on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
-    """Ops of a graph that the host itself computed beside a device: long ones in which nothing was launched."""
+    """Return the graph ops that the host itself computed next to a device: long ones in which nothing was launched."""
     ops = [is_op(text) and of_model(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
     rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
     calls = np.sort(launched)
@@ -26,9 +27,9 @@ def on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], lau
 
 
 def begun_before(start: Floats, code: Codes, texts: tuple[str, ...]) -> Ints:
-    """Python's frames of which the tracer saw only the end: it lets them begin when it began itself, all at once.
+    """Return Python frames of which the tracer saw only the end; it gives all of them its own start as start.
 
-    What they were before nobody knows; and a generator that is asked again leaves such an end in every step.
+    Where such frames came from is unknown. A generator that is resumed leaves one in every step.
     """
     rows = np.flatnonzero(np.array([t.startswith(names.PYTHON_CALL) for t in texts], dtype=bool)[code])
     first = rows[start[rows] == start[rows].min(initial=np.inf)]
@@ -36,7 +37,7 @@ def begun_before(start: Floats, code: Codes, texts: tuple[str, ...]) -> Ints:
 
 
 def mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
-    """A call of JAX's in which something is compiled is tracing and lowering from end to end."""
+    """Mark JAX calls in which something is compiled as tracing and lowering from start to end."""
     compiling = names.REASONS.index("compile")
     calls = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in texts], dtype=bool)[code])
     mine = reason == compiling
@@ -46,7 +47,7 @@ def mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...
 
 
 def mark_loop_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
-    """All of Python's call of an op of Keras' own loop is dispatch: nobody asked for the value that it waits for."""
+    """Mark the whole call of an op of Keras' own loop as dispatch, because the user did not ask for its value."""
     wanted = {f"{names.EAGER_LOCAL}{op}" for op in names.LOOP_OPS}
     ops = np.flatnonzero(np.array([t in wanted for t in texts], dtype=bool)[code])
     calls = np.flatnonzero(is_text(texts, code, names.EAGER_FAST_PATH))
@@ -67,12 +68,12 @@ def is_op(text: str) -> bool:
 
 
 def of_model(event: str) -> bool:
-    """Whether an op computes what the model is made of: no summary, no save, no decoding, no waiting for others."""
+    """Return whether an op computes the model: not a summary, a save, decoding, or a wait for other processes."""
     return names.host_reason(event) not in ("callback", names.READING, names.PEERS) and not asides.HLO_PEERS.fullmatch(
         event
     )
 
 
 def waits_for_peers(event: str) -> bool:
-    """Whether the host is in it until other processes of the training have come so far."""
+    """Return whether the op waits on the host for other training processes."""
     return names.host_reason(event) == names.PEERS or asides.HLO_PEERS.fullmatch(event) is not None

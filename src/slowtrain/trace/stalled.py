@@ -1,4 +1,4 @@
-"""Long steps and long pauses between steps: which they are, how often they come, what ran inside them."""
+"""Long steps and long pauses between steps: which they are, how often they occur, what ran during them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, 
 from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.values import dataclass
 
-# Times the median of the steps around. Noise with a logarithmic spread of a half, which is wide for steps, gets there
+# Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.
 LONG = 5.0
-# And times the usual spread beyond the upper quartile: where steps are of two kinds, the longer kind is no stall.
+# Times the interquartile range above the median. If there are two kinds of steps, the longer kind is then no stall.
 SPREADS = 8.0
-LEAST = 3  # one or two long steps are start-up, a window, or chance
-AROUND = 32  # stretches with a median of their own, so that a slower late step is no stall
-REGULAR = 0.1  # of the period is how far the distances of regular stalls lie from it
-THERE = 0.5  # of the stalls that would come with a period: with fewer it is none
+LEAST = 3  # one or two long steps may be start-up, a window, or chance
+AROUND = 32  # stretches with their own median, so that steps that are slower late in the run are no stalls
+REGULAR = 0.1  # of the period; largest deviation of distances of regular stalls
+THERE = 0.5  # of the stalls expected with a period; with fewer there is no period
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A long step, or a long pause after one. ``excess_ms`` is what exceeds the steps around."""
+    """A long step, or a long pause after one. ``excess_ms`` is the time beyond the surrounding steps."""
 
     step: int
     start_ms: float
@@ -39,7 +39,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Stalls:
-    """Stalls of one kind. ``period`` is in steps, None where they come irregularly; ``usual_ms`` a step without."""
+    """Stalls of one kind. ``period`` is in steps, None if irregular; ``usual_ms`` is a step without a stall."""
 
     kind: str
     says: str
@@ -59,8 +59,8 @@ class Stalls:
         return sum(s.excess_ms for s in self.each if s.inside)
 
 
-# What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
-# batches when it begins a pass, which makes an iterator.
+# Kinds that have a more specific cause of their own; validation, which the user wants; and the line that requests
+# batches at the start of a pass, which creates an iterator.
 CLAIMED = ("callback", "logging", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
 WORDS = {
     "checkpoint": "a checkpoint is written",
@@ -78,15 +78,15 @@ WORDS = {
     "validation": "a pass over other data",
     "epoch": "the start of a pass",
 }
-WAITED, TAKEN = 0.1, 0.3  # of all cores' time for a disk; processors that others took: less explains no long step
-FULL = 0.8  # busy share of all cores at which none is left for what else wants one
-TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
-BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
-PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
+WAITED, TAKEN = 0.1, 0.3  # of all cores' time waiting for a disk; processors used by others
+FULL = 0.8  # busy share of all cores at which none is free
+TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that by themselves explain a stall
+BUILT = 0.1  # of a stall spent creating layers; saving weights also creates one, in a thousandth of its time
+PASS = 2  # function calls in one stall besides the step's own; more are a pass over other data
 
 
 def find(trace: Trace) -> list[Stalls]:
-    """The stalls of a run by kind, those of the largest kind first."""
+    """Return the stalls of a run by kind, the largest kind first."""
     return trace.once(_find)
 
 
@@ -104,7 +104,7 @@ def _find(trace: Trace) -> list[Stalls]:
 
 
 def _usual(trace: Trace) -> tuple[Floats, Floats]:
-    """The usual time of the steps around each step, and the limit beyond which one is long."""
+    """Return the usual time of the steps around each step, and the limit above which a step is long."""
     ms, steps = trace.steps.ms, trace.steps
     plain = np.flatnonzero(steps.steady & ~steps.windowed)
     if len(plain) < trend.LEAST_STEPS:
@@ -126,12 +126,15 @@ def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
 
 
 def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
-    """Of a loop of the user's own: within fit, all that lies between steps has its phase and its causes."""
+    """Return long pauses in a user's loop.
+
+    In fit, time between steps has its own phase and causes.
+    """
     steps = trace.steps
     if steps.source in ("fit", "fit()"):
         return []
     gap = steps.start_ms[1:] - steps.end_ms[:-1]
-    # A pause may end a stretch of steps, whose last one is its edge.
+    # A pause may end a stretch of steps, of which the last one is an edge.
     usual = (steps.steady if steps.edge is None else steps.steady | steps.edge) & ~steps.windowed
     steady = usual[:-1] & usual[1:]
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
@@ -142,7 +145,7 @@ def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
 
 
 class _Seen:
-    """What is asked of each stall, made for all at once: of a long run there are thousands."""
+    """Facts about each stall, computed for all at once, because a long run has thousands."""
 
     def __init__(self, trace: Trace, stalls: Sequence[Stall]) -> None:
         self._trace = trace
@@ -166,27 +169,27 @@ class _Seen:
 
     @functools.cached_property
     def calls(self) -> int:
-        """Functions that a step calls, usually."""
+        """The usual number of functions that a step calls."""
         steps, at = self._trace.steps, self._trace.lane("function").start_ms
         each = np.searchsorted(at, steps.end_ms) - np.searchsorted(at, steps.start_ms)
         return int(halfway(each)) if len(each) else 0
 
     @functools.cached_property
     def lengthens(self) -> bool:
-        """Whether each epoch's data set holds the one before."""
+        """Whether each epoch's data set contains the previous one."""
         return lengthening.stages(self._trace) is not None
 
     def begun(self, lane: str, stall: Stall) -> bool:
-        """Whether an event of that lane began in the stall."""
+        """Return whether an event of that lane began during the stall."""
         return bool(self._begun[lane][self._number[id(stall)]])
 
     def covered_ms(self, lane: str, stall: Stall) -> float:
-        """Of a lane's spans of the training thread within a stall; of spans in each other the outer one."""
+        """Return the time that a lane's spans of the training thread cover in a stall; nested spans count once."""
         return float(self._covered[lane][self._number[id(stall)]])
 
 
 def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
-    """What most of a stall was, and the category that its time is counted in."""
+    """Return what most of a stall was, and the category that counts its time."""
     if seen.begun("trace", stall):
         return "trace", Category.COMPILE
     if seen.begun("loop", stall):
@@ -213,7 +216,7 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
 
 
 def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
-    """Why a step waited so long for its batch."""
+    """Return why a step waited so long for its batch."""
     if seen.fills:
         return "shuffle"
     first = stall.step == 0 or trace.steps.block[stall.step] != trace.steps.block[stall.step - 1]
@@ -221,7 +224,7 @@ def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
-    """What the script did where no span tells: a pass over data, building, what lies between two epochs, its own."""
+    """Return what the script did if no span shows it: a pass over data, building, between epochs, or its own code."""
     if _pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
         return "validation"
     if seen.covered_ms("build", stall) > BUILT * stall.excess_ms:
@@ -230,7 +233,7 @@ def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 
 def _asked(trace: Trace, each: Sequence[Stall]) -> bool:
-    """Whether the script was mostly met at the line that asks for batches. Of one short stall alone none may tell."""
+    """Return whether most samples were at the line that requests batches. A single short stall may have no samples."""
     lane, heads = trace.lane("stack"), loop.places(trace, "next")
     met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)
@@ -242,7 +245,7 @@ def _beyond(trace: Trace, category: Category, step: int) -> float:
 
 
 def _pass_ms(trace: Trace, stall: Stall, seen: _Seen) -> float:
-    """From the first to the last call of a function in a stall, its own step's apart; 0 for fewer than a pass has."""
+    """Return ms from the first to the last function call in a stall, without its own step; 0 if there are too few."""
     calls = trace.lane("function")
     low, high = np.searchsorted(calls.start_ms, (stall.start_ms, stall.end_ms))
     low += seen.calls if stall.inside else 0
@@ -254,7 +257,7 @@ def _pass_ms(trace: Trace, stall: Stall, seen: _Seen) -> float:
 def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: Floats) -> Stalls:
     kind, category = key
     each = sorted(each, key=lambda s: s.start_ms)
-    if kind == "between":  # two epochs; what the script itself does there is its own
+    if kind == "between":  # between two epochs; other code there is the script's own
         kind = "epoch" if _asked(trace, each) else "python"
     starts, ends = np.array([s.start_ms for s in each]), np.array([s.end_ms for s in each])
     where = sampled_places(trace, Spans(starts, ends), 0.0) if kind not in ("input", "shuffle") else ()
@@ -270,9 +273,10 @@ def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: F
 
 
 def _period(numbers: Floats) -> float | None:
-    """Steps from one stall to the next, where that is always about the same or a multiple of it, and half are there.
+    """Return the usual number of steps between stalls; None if they are not regular.
 
-    Of a few steps only the same number again will do: within one step of a multiple of two lies any number.
+    Distances must be about multiples of it, and at least half of the expected stalls must have occurred. A period
+    below two steps does not count, because any distance is a multiple of it.
     """
     apart = np.diff(np.sort(numbers))
     apart = apart[apart > 0]
@@ -286,13 +290,13 @@ def _period(numbers: Floats) -> float | None:
 
 
 def _says(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
-    """What ran in these stalls, by their spans; and what the machine did meanwhile, by its samples."""
+    """Return what ran in these stalls, from their spans, and what the machine did, from its samples."""
     said, machine = WORDS.get(kind, ""), _meanwhile(trace, starts, ends)
     return "; meanwhile ".join(filter(None, (said, machine)))
 
 
 def _meanwhile(trace: Trace, starts: Floats, ends: Floats) -> str:
-    """What the machine did in stalls far more than apart from them."""
+    """Return what the machine did much more in stalls than at other times; empty if nothing."""
     waits = _during(trace, trace.samples.get("iowait_share"), starts, ends)
     if waits is not None and waits[0] > max(2 * waits[1], WAITED):
         return f"the cores waited for a disk {waits[0]:.0%} of the time"
@@ -303,12 +307,12 @@ def _meanwhile(trace: Trace, starts: Floats, ends: Floats) -> str:
 
 
 def machine_cores(trace: Trace) -> float:
-    """Processors of the machine, of which this process may be given a part."""
+    """Return the processors of the machine, of which this process may have a part."""
     return float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
 
 
 def others(trace: Trace) -> Floats | None:
-    """Processors that other processes took, at each sample of the machine; None where it was not measured."""
+    """Return the processors that other processes used at each sample of the machine; None if not measured."""
     if any(k not in trace.samples for k in ("cpu_mean_share", "process_cpu_seconds", "time_ms")):
         return None
     cores, at = machine_cores(trace), trace.samples["time_ms"]
@@ -317,9 +321,9 @@ def others(trace: Trace) -> Floats | None:
 
 
 def crowd(trace: Trace) -> float:
-    """Processors that other processes took from the first step to the last, where these left next to none idle; or 0.
+    """Return the processors that other processes used during the steps, if almost none were idle; else 0.
 
-    Worker processes of the script's own count as others.
+    The script's own worker processes count as others.
     """
     return trace.once(_crowd)
 
@@ -336,19 +340,19 @@ def _crowd(trace: Trace) -> float:
 
 
 def stretch(trace: Trace) -> float:
-    """How many times as long as alone what needs a core takes, with the part that other processes leave; 1 or more."""
+    """Return how many times longer CPU work takes on the processors that other processes leave free; 1 or more."""
     cores = machine_cores(trace)
     return cores / max(cores - crowd(trace), 1.0)
 
 
 def _inside(at: Floats, starts: Floats, ends: Floats) -> Bools:
-    """Samples in a stall or just behind one: each tells of the time since the one before it."""
+    """Return which samples are in a stall or just after one; each covers the time since the previous one."""
     i: Ints = np.searchsorted(starts, at, side="right") - 1
     return np.asarray((i >= 0) & (at <= ends[np.maximum(i, 0)] + 250.0))
 
 
 def _during(trace: Trace, column: Floats | None, starts: Floats, ends: Floats) -> tuple[float, float] | None:
-    """The mean of the machine's figure in the stalls and apart from them; None where one was not read."""
+    """Return the mean of a machine figure in the stalls and outside; None if either has no reading."""
     if column is None:
         return None
     at, told = trace.samples["time_ms"], np.isfinite(column)

@@ -1,4 +1,4 @@
-"""What of a run's start could have been spared: models that are built again, functions that are traced again."""
+"""Parts of a run's start that could have been avoided: models built repeatedly, functions traced repeatedly."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from slowtrain.trace.lines import called, loops_around
 from slowtrain.trace.retraces import by_function
 from slowtrain.values import dataclass
 
-LEAST_TRACES = 3  # of one function, before it is called
+LEAST_TRACES = 3  # traces of one function before it is called
 
 
 class Kind(Enum):
-    """Why a part of the start could have been spared: each has its own cure."""
+    """Why a part of the start could have been avoided; each has its own cure."""
 
     XLA = auto()  # compiled for a short run
-    LAST_BATCH = auto()  # compiled again, for the smaller last batch
-    LAYER = auto()  # written out in the graph, a part for each turn of a loop
-    STEPS = auto()  # whole training steps, so written out
-    MODELS = auto()  # built again and again
-    SHAPES = auto()  # one function traced for each
+    LAST_BATCH = auto()  # compiled again for the smaller last batch
+    LAYER = auto()  # unrolled in the graph, a part for each iteration of a loop
+    STEPS = auto()  # whole training steps, unrolled
+    MODELS = auto()  # built repeatedly
+    SHAPES = auto()  # one function traced for each shape
 
 
 @dataclass(frozen=True)
 class Avoidable:
-    """A part of the start: what it took and what of it could have been spared."""
+    """A part of the start: its time, and how much of it could have been avoided."""
 
     kind: Kind
     says: str
     ms: float
     avoidable_ms: float
     places: tuple[Place, ...]
-    spread: tuple[float, float] = (0.7, 1.1)  # of ``avoidable_ms``: models traced and built again took as much
+    spread: tuple[float, float] = (0.7, 1.1)  # relative to ``avoidable_ms``, measured on models built again
     when: str = "before the first step"
-    also: str = ""  # more of the sentence
+    also: str = ""  # continues the sentence
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def least_ms(self) -> float:
-        """What is saved at the least."""
+        """The lower bound of the saving."""
         return self.avoidable_ms * self.spread[0]
 
 
 def building(trace: Trace) -> Avoidable | None:
-    """Models built again and again before the first step, as far as samples fell into Keras."""
+    """Return models built repeatedly before the first step, as far as samples were in Keras."""
     begins = training_begins(trace)
     stack = trace.lane("stack").between(0.0, begins)
     apart = [e for e in trace.events_of("trace") if e.data.get("training")]
@@ -65,14 +65,17 @@ def building(trace: Trace) -> Avoidable | None:
         return None
     places = distinct(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
     copies = _copies(trace, begins, places)
-    if copies <= 2:  # a model with as many layers without weights as with them counts for two
+    if copies <= 2:  # a model with equally many layers with and without weights counts as two
         return None
     ms = float(stands_for(trace, inside).sum())
     return Avoidable(Kind.MODELS, f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
 
 
 def for_each_shape(trace: Trace) -> Avoidable | None:
-    """A function that trains, traced for one shape after the other before it is called: one open trace would do."""
+    """Return a training function that was traced for several shapes before it was called.
+
+    One trace with open shapes would be enough.
+    """
     begins = float(trace.steps.start_ms[0]) if len(trace.steps) else trace.run_ms
     for one in by_function(trace):
         early = [e for e in one.events if e.data.get("training") and e.end_ms <= begins]
@@ -85,10 +88,10 @@ def for_each_shape(trace: Trace) -> Avoidable | None:
 
 
 def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
-    """How many models of the trained one's size were built: by layers made, else by the loop's count in the source."""
+    """Return how many models of the trained one's size were built, from the layers made, else from the loop's count."""
     layers = len({w.get("layer") for e in trace.events_of("loop") for w in e.data.get("weights") or ()})
     if layers:
-        # Layers without weights are not listed with the model, so that half of those made are taken for such.
+        # The model's list has no layers without weights; assumes that they are half of the layers made.
         return float((trace.lane("build").start_ms < begins).sum()) / (2 * layers)
     for place in places[:3]:
         tree = parsed(trace, place.file)

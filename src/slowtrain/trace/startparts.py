@@ -1,4 +1,4 @@
-"""The start of a run by part: imports, the first operation on a GPU, tracing, compilation with the first execution."""
+"""The start of a run in parts: imports, first operation on a GPU, tracing, compilation with first execution."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slowtrain.trace.compiled import by_xla
 from slowtrain.trace.host import main_thread, stands_for
 from slowtrain.values import dataclass
 
-# Functions of tensorflow/python/eager/context.py in which TensorFlow finds its devices; the first op follows them.
+# Functions of tensorflow/python/eager/context.py that find the devices; the first op comes after them.
 FINDS_DEVICES = frozenset({"_initialize_physical_devices", "ensure_initialized"})
-# Of one op before training. An op that waits for nothing takes less than a millisecond; the first one on a GPU took
+# Of one op before training. An op without waits takes less than a millisecond; the first one on a GPU took
 # 0.9 to 1.3 s in eleven recordings, since it loads CUDA's modules and sets up the context.
 LEAST_FIRST_OP_MS = 200.0
-LEAST_TOLD = 0.02  # of the start: smaller parts stand in the JSON only
+LEAST_TOLD = 0.02  # of the start; smaller parts are in the JSON only
 KEY_MS = "{}_ms"
 
 
@@ -32,7 +32,10 @@ class StartPart:
 
 
 def parts(trace: Trace) -> tuple[StartPart, ...]:
-    """What the framework did before the first step was done, largest first. The script's own preparation is no part."""
+    """Return what the framework did until the first step was done, largest first.
+
+    The script's own preparation is not included.
+    """
     return trace.once(_parts)
 
 
@@ -56,18 +59,18 @@ def _parts(trace: Trace) -> tuple[StartPart, ...]:
 
 
 def began(trace: Trace) -> bool:
-    """Whether the run came so far that something is known of its work: a trace, a call of Keras' loops, a step."""
+    """Return whether something of the run's work is known: a trace, a call of Keras' loops, or a step."""
     seen = any(trace.events_of("trace")) or any(trace.events_of("loop")) or len(trace.steps) > 0
     return seen or unfinished_ms(trace) is not None
 
 
 def share(trace: Trace) -> float:
-    """The part of the run that these parts are together."""
+    """Return the total of these parts relative to the run."""
     return min(sum(part.ms for part in parts(trace)) / trace.run_ms, 1.0) if trace.run_ms else 0.0
 
 
 def says(trace: Trace) -> str:
-    """How much of the run its start is, and of what parts; empty where nothing of it is known."""
+    """Return a sentence about the start's share of the run and its parts; empty if nothing is known."""
     found = parts(trace)
     if not found:
         return ""
@@ -77,12 +80,12 @@ def says(trace: Trace) -> str:
 
 
 def numbers(trace: Trace) -> dict[str, float]:
-    """The parts for evidence, in ms by name."""
+    """Return the parts for evidence, in ms by name."""
     return {KEY_MS.format(part.key): part.ms for part in parts(trace)}
 
 
 def waits_for_xla(trace: Trace) -> bool:
-    """Whether XLA compiled a function that was called for the first time, also one whose call never returned."""
+    """Return whether XLA compiled a function at its first call, which may never have returned."""
     events = first_traces(trace)
     if events and unfinished_ms(trace) is None:
         return any(by_xla(trace, event) for event in events)
@@ -90,13 +93,13 @@ def waits_for_xla(trace: Trace) -> bool:
 
 
 def first_traces(trace: Trace) -> list[Event]:
-    """Calls that traced their function for the first time, up to the first step."""
+    """Return calls that traced their function for the first time, up to the first step."""
     ends = float(trace.steps.end_ms[0]) if len(trace.steps) else trace.run_ms
     return [e for e in trace.events_of("trace") if int(e.data.get("nth") or 1) == 1 and e.start_ms <= ends]
 
 
 def first_calls_ms(trace: Trace) -> tuple[float, float]:
-    """Tracing, and what these first calls took beyond it, together with a call that the end of the run cut off."""
+    """Return ms of tracing, and of the rest of these first calls, including a call that the run's end cut off."""
     events = first_traces(trace)
     start, end = (np.array([getattr(e, at) for e in events]) for at in ("start_ms", "end_ms"))
     calls = intervals.union(start, end)
@@ -108,19 +111,19 @@ def first_calls_ms(trace: Trace) -> tuple[float, float]:
         first = float(cut_off.start_ms.min()) if len(cut_off) else begun[0]
         calls = intervals.union(np.append(calls[0], first), np.append(calls[1], begun[1]))
     traced = intervals.intersect(calls, intervals.union(spans.start_ms, spans.end_ms))
-    told_ms = sum(float(e.data.get("trace_ns") or 0) for e in events) / 1e6  # of older recordings without such spans
+    told_ms = sum(float(e.data.get("trace_ns") or 0) for e in events) / 1e6  # from older recordings without such spans
     tracing = max(intervals.total(traced), min(told_ms, intervals.total(calls)))
     return tracing, intervals.total(calls) - tracing
 
 
 def unfinished_ms(trace: Trace) -> tuple[float, float] | None:
-    """From when to when a first call was compiled that never returned; None where none was cut off."""
+    """Return start and end of a first call that never returned; None if there is none."""
     given: Sequence[float] | None = trace.fact("unfinished_call_ms")
     return (float(given[0]), float(given[1])) if given else None
 
 
 def first_op_on_gpu_ms(trace: Trace) -> float:
-    """How long the first op after TensorFlow found a GPU took, by samples of the main thread; 0 where nothing tells."""
+    """Return the time of the first op after TensorFlow found a GPU, from samples of the main thread; 0 if unknown."""
     if not trace.on_accelerator:
         return 0.0
     samples = trace.lane("stack")
@@ -132,7 +135,10 @@ def first_op_on_gpu_ms(trace: Trace) -> float:
 
 
 def _first_long_op(trace: Trace, samples: Spans, first: int) -> float:
-    """The first run of samples in one generated op function that is long enough for a context to be set up in it."""
+    """Return the ms of the first long run of samples in one generated op function.
+
+    It must be long enough to set up a context.
+    """
     each_ms = stands_for(trace, samples)
     at = first
     while at < len(samples):

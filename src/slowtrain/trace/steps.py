@@ -1,9 +1,9 @@
-"""What a step is in this run, found without any marker of the user's.
+"""Finds what a step is in a recording, without any marker by the user.
 
-A step is one turn of what the run repeats: a Keras training step, a call of the function in
-which a gradient was traced, a gradient taken eagerly, else a repeated call of fit or predict, or of any
-function; in a script that trains nothing also an element of a data set. The candidate whose turns cover most of the
-run wins; training wins over inference unless it covers much less.
+A step is one iteration of what the run repeats: a Keras training step, a call of the function in which a gradient was
+traced, a gradient taken eagerly, else a repeated call of fit or predict, or of any function. In a script that trains
+nothing it can also be an element of a data set. The candidate whose steps cover most of the run is chosen. Training
+is preferred over inference unless it covers much less.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
 from slowtrain.values import dataclass
 
-BREAK = 10.0  # a gap this many times the median ends a block of steps
+BREAK = 10.0  # times the median gap; a longer gap ends a block of steps
 LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
 LEAST_STEADY = 2
-CUT_OFF = 0.01  # of the steady steps: fewer that are no whole turns do not show in a mean
-FIRST_SEEN = 2  # steps after warm-up that trace
-BY_HAND = ("on_batch", "function", "gradient")  # lanes whose spans a loop of the user's own calls
-LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
+CUT_OFF = 0.01  # of the steady steps; a smaller share of incomplete steps does not change the mean
+FIRST_SEEN = 2  # steps after warm-up that trace a new shape
+BY_HAND = ("on_batch", "function", "gradient")  # lanes of calls in the user's own loop
+LEAST_TRAINING = 0.1  # of what the widest candidate covers; below it training is not the run's purpose
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Anchors: one span a step, with samples in each.
+    """One span per step, with the samples in each.
 
-    ``marked``: the moments at which an epoch ends are known, so that a long gap within one is
-    part of its step (a slow callback) and ends nothing.
+    ``marked``: the epoch ends are known, so that a long gap within an epoch is part of its step (a slow callback) and
+    does not end a block.
     """
 
     source: str
@@ -47,16 +47,16 @@ class Candidate:
     marked: bool = False
     lane: str = ""
     names: tuple[int, ...] = ()
-    piece: Ints | None = None  # of a thinned run: holes before each
-    following_ms: Floats | None = None  # and when the next one began, which need not be here
+    piece: Ints | None = None  # for a thinned run: holes before each step
+    following_ms: Floats | None = None  # and the start of the next step, which may have been thinned
 
     def blocks(self, breaks: Floats) -> tuple[Floats, Ints]:
-        """End of each step, and the number of its unbroken stretch. ``breaks`` are moments that no step crosses."""
+        """Return the end of each step, and the number of its unbroken stretch. No step crosses ``breaks``."""
         start, end = self.start_ms, self.end_ms
         if len(start) < 2:
             return end.copy(), np.zeros(len(start), dtype=np.int64)
         following = start[1:] if self.following_ms is None else self.following_ms
-        across = following != start[1:]  # a thinned stretch lies between
+        across = following != start[1:]  # a thinned stretch is between them
         limit = np.inf if self.marked else max(BREAK * float(halfway(following - start[:-1])), LEAST_BREAK_MS)
         before = np.searchsorted(breaks, end[:-1])
         apart = (following - end[:-1] > limit) | (np.searchsorted(breaks, following) > before)
@@ -69,7 +69,7 @@ class Candidate:
 
 
 def find(recording: Recording) -> Steps:
-    """The steps of a recording; without any, an empty ``Steps``."""
+    """Return the steps of a recording; an empty ``Steps`` without any."""
     found = [c for c in _candidates(recording) if len(c.start_ms) >= LEAST_STEPS]
     if not found:
         return Steps()
@@ -88,7 +88,7 @@ def find(recording: Recording) -> Steps:
 
 
 def _kept(recording: Recording, lane: str) -> Spans | None:
-    """A lane's spans without those that are left of holes."""
+    """Return a lane's spans without those that were kept from holes."""
     spans = recording.lanes.get(lane)
     if spans is None or not recording.holes:
         return spans
@@ -96,7 +96,7 @@ def _kept(recording: Recording, lane: str) -> Spans | None:
 
 
 def _with_holes(recording: Recording, one: Candidate) -> Candidate:
-    """A candidate that knows where stretches are missing between its turns."""
+    """Return the candidate with the holes between its steps."""
     piece, following = _pieces(recording, one), one.start_ms[1:].copy()
     for i in np.flatnonzero(np.diff(piece)):
         turns = recording.holes[int(piece[i])].turns
@@ -107,7 +107,7 @@ def _with_holes(recording: Recording, one: Candidate) -> Candidate:
 
 
 def _pieces(recording: Recording, one: Candidate) -> Ints:
-    """How many holes lie before each turn of a candidate; of one made of events by the clock alone."""
+    """Return how many holes come before each step; for a candidate made of events by the clock alone."""
     spans = recording.lanes.get(one.lane)
     if spans is None:
         ends = np.array([h.end_ns for h in recording.holes], dtype=np.float64)
@@ -118,7 +118,7 @@ def _pieces(recording: Recording, one: Candidate) -> Ints:
 
 
 def _best(found: list[Candidate], breaks: Mapping[int, Floats]) -> Candidate:
-    """The candidate whose turns cover most; training before inference, unless it is next to nothing beside it."""
+    """Return the candidate that covers most; training is preferred unless it covers next to nothing."""
     covered = {id(c): c.covered_ms(breaks[id(c)]) for c in found}
     most = max(covered.values())
     trains = [c for c in found if c.training and covered[id(c)] >= LEAST_TRAINING * most]
@@ -126,7 +126,7 @@ def _best(found: list[Candidate], breaks: Mapping[int, Floats]) -> Candidate:
 
 
 def _breaks(recording: Recording, one: Candidate) -> Floats:
-    """Moments at which an epoch begins or ends, or a validation begins."""
+    """Return moments at which an epoch begins or ends, or a validation begins."""
     lanes = ("epoch", "iterator") if one.source == ELEMENTS else ("epoch",)
     moments = [e.start_ms for e in recording.events if e.lane in lanes]
     loops: dict[tuple[str, str], list[Event]] = {}
@@ -140,7 +140,7 @@ def _breaks(recording: Recording, one: Candidate) -> Floats:
 
 
 def _in_turns(one: Candidate, events: list[Event]) -> bool:
-    """Whether most turns of a loop of the user's own call this `predict`: a part of the turn, which it does not end."""
+    """Return whether most iterations of the user's loop call this `predict`, which is then a part of the step."""
     if one.lane not in BY_HAND or len(one.start_ms) < 2:
         return False
     begun = np.searchsorted(one.start_ms, [e.start_ms for e in events])
@@ -158,13 +158,13 @@ def _candidates(recording: Recording) -> list[Candidate]:
     ]
 
 
-ELEMENTS = "elements of a data set"  # the source of steps in a script that goes through data sets and trains nothing
+ELEMENTS = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
 
 
 def _elements(recording: Recording) -> list[Candidate]:
-    """Elements that the script itself takes from a data set, by the line that asks for them.
+    """Candidates from elements that the script takes from a data set, by the requesting line.
 
-    Where anything trains, be it for two steps, these are not what the script is for.
+    Empty if anything trains, even for two steps, because elements are then not the run's purpose.
     """
     spans = _kept(recording, "next")
     if spans is None or _trains(recording):
@@ -174,7 +174,7 @@ def _elements(recording: Recording) -> list[Candidate]:
     for number in unique(spans.name):
         place = recording.names[int(number)].place
         mine = spans.where(spans.name == number)
-        if place is not None:  # else Keras asks
+        if place is not None:  # else Keras requests them
             zero = np.zeros(len(mine), dtype=np.int64)
             start, end, names = mine.start_ms, mine.end_ms, _names(mine)
             found.append(Candidate(ELEMENTS, start, end, zero, False, place, 0.5, lane="next", names=names))
@@ -182,7 +182,7 @@ def _elements(recording: Recording) -> list[Candidate]:
 
 
 def _trains(recording: Recording) -> bool:
-    """Whether anything trained, if only for a step or two."""
+    """Return whether anything trained, even for a step or two."""
     named = {lane: {recording.names[int(n)].text for n in unique(s.name)} for lane, s in recording.lanes.items()}
     traced = any(e.lane == "trace" and e.data.get("training") for e in recording.events)
     return traced or "gradient" in named or any("train" in named.get(lane, ()) for lane in ("step", "on_batch"))
@@ -207,7 +207,7 @@ def _keras(recording: Recording) -> list[Candidate]:
             continue
         training = phase == "train"
         place = inside[0].place if inside else None
-        # Without a fit of its own the training step was called by train_on_batch: see there.
+        # Without a fit the training step was called by train_on_batch, which is another candidate.
         if inside and len(mine):
             size = np.full(len(mine), _fit_size(inside[0]) * executions(inside[0]), dtype=np.int64)
             weight = 3.0 if training else 0.9
@@ -223,7 +223,7 @@ def _names(spans: Spans) -> tuple[int, ...]:
 
 
 def _fit_size(fit: Event) -> int:
-    """Samples a step as far as the arguments of ``fit`` tell; Keras' default is 32 for arrays."""
+    """Return the samples per step from the arguments of ``fit``; Keras' default for arrays is 32. 0 if unknown."""
     given = fit.data.get("batch_size")
     shape = (fit.data.get("data") or {}).get("shape")
     if given:
@@ -232,7 +232,7 @@ def _fit_size(fit: Event) -> int:
 
 
 def executions(fit: Event) -> int:
-    """Batches that one step of ``fit`` trains on: ``steps_per_execution``, where it is a number."""
+    """Return the batches that one step of ``fit`` trains on: ``steps_per_execution`` if it is a number, else 1."""
     given = fit.data.get("steps_per_execution")
     return max(int(given), 1) if isinstance(given, (int, float)) else 1
 
@@ -265,7 +265,10 @@ def _on_batch(recording: Recording) -> list[Candidate]:
 
 
 def _functions(recording: Recording) -> list[Candidate]:
-    """Calls of each tf.function outside Keras' loops; functions made again from one line count as one."""
+    """Candidates from calls of each tf.function outside Keras' loops.
+
+    Functions created repeatedly on one line count as one.
+    """
     spans = _kept(recording, "function")
     if spans is None:
         return []
@@ -275,7 +278,7 @@ def _functions(recording: Recording) -> list[Candidate]:
         for e in recording.events
         if e.lane == "trace" and e.data.get("training")
     }
-    # Of functions that were traced before the recording began, their names tell.
+    # For functions that were traced before the recording began, the name's detail says so.
     training |= {
         (n.detail.get("file"), n.detail.get("line"))
         for n in recording.names
@@ -307,7 +310,7 @@ def _gradients(recording: Recording) -> list[Candidate]:
     spans = spans.where(spans.thread == recording.main)
     if not len(spans):
         return []
-    # Several gradients a step (a GAN's two) come from several lines: the first line to appear is the anchor.
+    # Several gradients per step (as in a GAN) come from several lines: the first line counts the steps.
     mine = spans.where(spans.name == spans.name[0])
     place = recording.names[int(mine.name[0])].place
     zero = np.zeros(len(mine), dtype=np.int64)
@@ -316,7 +319,7 @@ def _gradients(recording: Recording) -> list[Candidate]:
 
 
 def _loops(recording: Recording) -> list[Candidate]:
-    """Repeated calls of fit, evaluate or predict from one line: then a call is the step."""
+    """Candidates from repeated calls of fit, evaluate or predict on one line: then a call is the step."""
     groups: dict[tuple[str, str], list[Event]] = {}
     for event in recording.events:
         if event.lane == "loop" and not event.data.get("nested") and event.data.get("site"):
@@ -337,7 +340,7 @@ def _rows(event: Event) -> int:
 
 
 def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
-    """Which of these stretches a window of the recorder's touches, or the process was stopped in."""
+    """Return which stretches overlap a recorder window or a stop of the process."""
     inside = intervals.covered(stopped.stretches(recording.events), start, end) > 0
     for event in recording.events:
         if event.lane == "window":
@@ -346,9 +349,9 @@ def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
 
 
 def _whole_turns(steps: Steps) -> Steps:
-    """Without the last step of each unbroken stretch among the steady ones, where these show in the mean.
+    """Make the last step of each unbroken stretch not steady, if these steps change the mean.
 
-    It ends with its call: what would follow, the next batch first of all, is not in it, and it is no whole turn.
+    It ends with its call, without the following wait for a batch, so that it is incomplete.
     """
     whole = np.append(steps.block[1:] == steps.block[:-1], False)
     kept = steps.steady & whole
@@ -358,15 +361,16 @@ def _whole_turns(steps: Steps) -> Steps:
 
 
 def _usual(steady: Bools, compiled: Bools) -> Bools:
-    """The steady steps in which XLA compiled nothing, where enough of them are left."""
+    """Return the steady steps in which XLA compiled nothing, if enough remain."""
     rest = steady & ~compiled
     return rest if rest.sum() >= LEAST_STEADY else steady
 
 
 def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:
-    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up.
+    """Return which steps are after warm-up and outside windows.
 
-    One or two later steps that trace see a shape for the first time, as an epoch's last batch has; more are retracing.
+    Warm-up ends two steps after the first traces. One or two later steps that trace have a new shape, such as an
+    epoch's last batch. More than that is retracing.
     """
     n = len(end)
     once = np.zeros(n, dtype=bool)

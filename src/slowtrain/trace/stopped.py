@@ -1,4 +1,4 @@
-"""When nothing of the process ran: it was stopped, or the machine slept. No step became longer by what it does."""
+"""Times when the process did not run: it was stopped, or the machine slept. Steps did not get longer by it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LANE, STOPPED = "suspend", "process stopped"
 
 
 def stretches(events: Iterable[Event]) -> Intervals:
-    """When the process was stopped, as far as the recorder noted it."""
+    """Return when the process was stopped, as far as the recorder noted it."""
     found = [(e.start_ms, e.end_ms) for e in events if e.lane == LANE and e.name == STOPPED]
     return intervals.union(*np.array(found, dtype=float).reshape(-1, 2).T)
 
 
 def notes(events: Iterable[Event]) -> Iterator[str]:
-    """What a reader of the report should know of it."""
+    """Yield what a reader of the report should know about stops."""
     events = list(events)
     start, end = stretches(events)
     if len(start):

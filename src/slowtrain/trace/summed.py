@@ -1,4 +1,4 @@
-"""What a device did in its steps, summed: kernels by name and op, number formats, copies, launches."""
+"""Totals of what a device did in its steps: kernels by name and op, number formats, copies, launches."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Timeline
 
-BUFFERED_CALL_MS = 1e-3  # a call that begins inside a command buffer's span: shorter than any launch
-MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
+BUFFERED_CALL_MS = 1e-3  # assumed length of a call; shorter than any launch
+MOST_NAMES = 2000  # rows in a table; models with some hundred layers have as many ops
 
 
 def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idle.Idle) -> Device:
+    """Summarize the device's work in the steps, in ms per step."""
     inside = _inside(device.activities, found)
     steps = max(len(found), 1)
     kernels = inside.of(KERNEL, COLLECTIVE)
@@ -41,7 +42,7 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
     precision, matrix, cores = _formats(kernels, steps)
     delay, queued, buffered = _launches(whole, device, kernels)
     origin = float(found.start_ms[0]) if len(found) else whole.start_ms
-    computing = device.activities.busy(KERNEL, COLLECTIVE, MEMSET)  # behind the last step too, which a copy may outlast
+    computing = device.activities.busy(KERNEL, COLLECTIVE, MEMSET)  # also after the last step, which a copy may outlast
     return Device(
         device.name, device.kind, device.facts, len(found),
         float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
@@ -56,10 +57,10 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
 
 
 def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[str, float], float]:
-    """Ms a step by number format, the same of matrix work, and how much of that ran on tensor cores.
+    """Return ms per step by number format, the same for matrix work, and the part of it on tensor cores.
 
-    Kernels' own names tell it, else the operands of their ops. All that a convolution's op runs is matrix work: a
-    library that takes it through Fourier's or Winograd's transforms does so for want of a quicker unit.
+    The format comes from the kernel's name, else from the operands of its op. All kernels of a convolution's op are
+    matrix work, because a library that uses Fourier or Winograd transforms does so for lack of a faster unit.
     """
     precision: dict[str, float] = {}
     matrix: dict[str, float] = {}
@@ -72,7 +73,7 @@ def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[st
             if format_ is not None:
                 precision[format_] = precision.get(format_, 0.0) + ms
             if names.GRAPH_RUN.match(text):
-                matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
+                matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # may hide any kernels
             elif names.MATRIX_KERNEL.search(text) or told is not None:
                 matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
                 by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
@@ -81,7 +82,7 @@ def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[st
 
 
 def _by_product(kernels: Activities) -> Iterator[tuple[str | None, Activities]]:
-    """Kernels by the number format of the product that their op is; None where it is none, or not told."""
+    """Yield kernels by the number format of their op's product; None if it is no product or the format is unknown."""
     if not len(kernels) or kernels.op is kernels.name:
         yield None, kernels
         return
@@ -93,7 +94,7 @@ def _by_product(kernels: Activities) -> Iterator[tuple[str | None, Activities]]:
 
 
 def _inside(acts: Activities, found: Cadence) -> Activities:
-    """Activities that start in a step."""
+    """Return the activities that start in a step."""
     if not len(found):
         return acts
     at = intervals.before(found.start_ms, acts.start_ms, "right") - 1
@@ -101,7 +102,7 @@ def _inside(acts: Activities, found: Cadence) -> Activities:
 
 
 def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, float]]:
-    """Ms and count a step by text, costliest first."""
+    """Return ms and count per step by text, costliest first."""
     code, ms_each = key, acts.ms
     if not (known := key >= 0).all():
         code, ms_each = code[known], ms_each[known]
@@ -119,7 +120,7 @@ def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, 
 
 
 def _copies(mine: Activities, others: Intervals, steps: int) -> Copies:
-    """Of one direction; exposed is what lies beside all ``others``."""
+    """Return the totals of one direction; ``exposed`` is the part not overlapped by ``others``."""
     spans = intervals.union(mine.start_ms, mine.end_ms)
     exposed = intervals.total(intervals.subtract(spans, others)) / steps
     found = Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps, exposed)
@@ -132,9 +133,9 @@ def _copies(mine: Activities, others: Intervals, steps: int) -> Copies:
 
 
 def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None, int]:
-    """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue.
+    """Return the median delay from call to kernel in µs, the share of kernels that waited in the queue, and a count.
 
-    Kernels of command buffers, which a run without the profiler launches at once, are counted apart.
+    The count is the number of kernels in command buffers, which a run without the profiler launches together.
     """
     threads = [t for t in whole.threads if t.host == device.host]
     if not any(len(t.launches[0]) for t in threads):
@@ -153,7 +154,7 @@ def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> 
 
 
 def ops(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:
-    """Ops in the words that causes of recordings know; of an accelerator's with what its host adds to them."""
+    """Return the ops in the form that recordings have; for an accelerator with what its host adds."""
     if not len(found):
         return None
     host = kernels.of(space, 0.0, some.on_host.start_ms, some.on_host.end_ms)
@@ -162,13 +163,13 @@ def ops(space: xplane.Space, device: timeline.Device | None, found: Cadence, som
     own = by_op(device.activities, found)
     if host is None:
         return own
-    # What ops started from Python compute is among the device's kernels: no time of their own.
+    # Ops started from Python compute in the device's kernels, so that they have no time of their own.
     return replace(own, wait_ms=host.wait_ms, eager_ops=host.eager_ops, function_ms=host.function_ms,
                    by_input=host.by_input)  # fmt: skip
 
 
 def by_op(acts: Activities, found: Cadence) -> Kernels:
-    """An accelerator's kernels by type and name of their ops."""
+    """Return an accelerator's kernels by type and name of their ops."""
     inside = _inside(acts, found)
     mine = inside.of(KERNEL, COLLECTIVE)
     steps = len(found)

@@ -1,4 +1,4 @@
-"""What a GPU's matrix units could do: its peaks by number format, the formats of its matrix work, shapes of ops."""
+"""A GPU's matrix units: peaks by number format, the formats of its matrix work, shapes of ops."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SIXTEEN_BIT = ("float16", "bfloat16")
 class Peaks:
     """Dense peaks of the card ``name`` in TFLOP/s.
 
-    ``matrix``: float32, TF32 (None: the card has none), 16 bits with sums in float32. ``double``: float64. Matrix units
-    are in it where they compute in that format. ``read``: where these numbers stood.
+    ``matrix``: float32, TF32 (None: not supported), 16 bits with float32 accumulation. ``double``: float64. Matrix
+    units are included if they support the format. ``read``: the source of these numbers.
     """
 
     name: str
@@ -26,9 +26,9 @@ class Peaks:
     read: str
 
 
-# By compute capability; where cards of one differ in their ratios, the one that gains least. AMD's own paper was read,
+# By compute capability; if its cards differ in their ratios, the one with the smallest gain. AMD's paper was read
 # in a copy. NVIDIA's sheets could not be read: what ``read`` names repeats them, and was itself read on ``PEAKS_READ``.
-# "Quoted" is said of programs and notes that cite the paper's table, and of which was not told where they lie.
+# "Quoted" marks programs and notes that cite the paper's table, without a known address.
 PEAKS_READ = "2026-11-26"
 _COMPARED = "hmc-tech.com/gpu/nvidia-geforce-rtx-4090-d-vs-nvidia-geforce-rtx-3090-ti"
 NVIDIA = {
@@ -50,7 +50,7 @@ NVIDIA = {
         "hmc-tech.com/gpus/nvidia-geforce-rtx-4090-vs-nvidia-rtx-pro-5000-blackwell",
     ),
     (9, 0): Peaks("H100 SXM", (66.9, 494.7, 989.4), 66.9, "glennklockwood.com/garden/processors/h100"),
-    # There matrix units' peaks are those with sparsity, twice the dense ones.
+    # The source gives the matrix units' peaks with sparsity, twice the dense ones.
     (10, 0): Peaks(
         "B200 of an HGX", (75.0, 1100.0, 2250.0), 37.0,
         "zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html",
@@ -65,10 +65,10 @@ _CDNA_3 = "AMD CDNA 3 white paper, copy of 2025-04-09, table 1"
 # Versions of CDNA: gfx90a gives 9.0, gfx942 gives 9.4. AMD's matrix units also compute in float32, at that rate.
 AMD = {
     (9, 0): Peaks("MI250X", (95.7, None, 383.0), 95.7, _CDNA_3),
-    # Of TF32 the paper has half of 16 bits' operations a clock, and yet 490.3, which is what an MI300A's units give.
+    # For TF32 the paper has half of the 16-bit operations per clock, but lists 490.3, the value of an MI300A.
     (9, 4): Peaks("MI300X", (163.4, 653.7, 1307.4), 163.4, f"{_CDNA_3}; TF32: ROCm's page on the MI300, quoted"),
 }
-# Of the ratio of two peaks what products gain, by how long each takes in the slower format (clinic/gpu/products.py). On
+# Share of the ratio of two peaks that products gain, by their time in the slower format (clinic/gpu/products.py). On
 # an H100 squares of 4,096 and 8,192 gained 0.95 to 1.07 of it from float32 to TF32 and bfloat16 (7.4, 7.8, 13.8 and
 # 15.3 times), from float64 to TF32 0.83 and 0.89, those of 2,048 (0.3 ms each) 0.89 and 0.73; those of 1,024 and less
 # gained nothing: launching bounds them.
@@ -86,14 +86,17 @@ _MOST_SHAPES, _MOST_DIMS = 16, 8
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU's maker and compute capability."""
+    """A GPU's vendor and compute capability."""
 
     vendor: str
     capability: tuple[int, int]
 
     @property
     def peaks(self) -> tuple[float, float | None, float] | None:
-        """Float32, TF32 and 16 bits in TFLOP/s; None for a card without tensor cores. Of one not listed, its kin's."""
+        """Float32, TF32 and 16-bit peaks in TFLOP/s; None without tensor cores.
+
+        For unlisted cards those of a related one.
+        """
         if (own := self._listed.get(self.capability)) is not None:
             return own.matrix
         kin = [row.matrix for (major, _), row in self._listed.items() if major == self.capability[0]]
@@ -101,18 +104,18 @@ class Card:
 
     @property
     def double(self) -> float | None:
-        """Float64 in TFLOP/s; None for a card that is not listed."""
+        """Float64 peak in TFLOP/s; None for an unlisted card."""
         own = self._listed.get(self.capability)
         return own.double if own is not None else None
 
     @property
     def _listed(self) -> dict[tuple[int, int], Peaks]:
-        """NVIDIA's and AMD's capabilities are not each other's."""
+        """The vendor's table, because NVIDIA and AMD number capabilities differently."""
         return NVIDIA if self.vendor == "nvidia" else AMD
 
 
 def reached(device: Device, format_: str) -> float:
-    """The part of the ratio of two peaks that products in ``format_`` can be expected to gain."""
+    """Return the part of the ratio of two peaks that products in ``format_`` can be expected to gain."""
     rows = [
         (ms, ms / count) for name, (ms, count) in device.by_kernel.items()
         if names.MATRIX_KERNEL.search(name) and names.kernel_precision(name) == format_ and count
@@ -123,7 +126,7 @@ def reached(device: Device, format_: str) -> float:
 
 
 def card(trace: Trace) -> Card | None:
-    """The GPU that computed, as its profile or the driver told; None where neither did."""
+    """Return the GPU that computed, from its profile or the driver; None if neither identifies it."""
     device = trace.device
     if device is None or device.kind != "GPU":
         return None
@@ -132,37 +135,37 @@ def card(trace: Trace) -> Card | None:
     if isinstance(major, int):
         return Card(vendor, (major, minor if isinstance(minor, int) else 0))
     gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
-    said = {str(g.get("compute_capability") or "") for g in gpus}  # of NVML, so NVIDIA's
+    said = {str(g.get("compute_capability") or "") for g in gpus}  # from NVML, so NVIDIA
     parts = said.pop().split(".") if len(said) == 1 else []
     return Card("nvidia", (int(parts[0]), int(parts[1]))) if len(parts) == 2 and all(map(str.isdigit, parts)) else None
 
 
 def without_products(trace: Trace) -> frozenset[Signal] | None:
-    """What is wanted to judge matrix work where the device shows none of it; None where it shows some."""
+    """Return the signals needed to judge a device without matrix work; None if it has some."""
     device = trace.device
     if device is None or device.kind == "CPU":
         return frozenset()
     if device.kind != "GPU" or sum(device.matrix_ms.values()) > 0:
         return None
-    return frozenset({Signal.MODEL}) if len(trace.steps) < 2 else frozenset()  # of one step the end may be missing
+    return frozenset({Signal.MODEL}) if len(trace.steps) < 2 else frozenset()  # the end of a single step may be missing
 
 
 def told(device: Device) -> bool:
-    """Whether the number format of most of the matrix work is known; without any there is nothing to know."""
+    """Return whether the number format of most matrix work is known; True without matrix work."""
     total = sum(device.matrix_ms.values())
     return device.matrix_ms.get(UNKNOWN, 0.0) <= 0.5 * total
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One input of an op; a dimension that is not known is 0."""
+    """One input of an op; an unknown dimension is 0."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 def operands(text: str) -> tuple[Operand, ...]:
-    """``scope/MatMul:MatMul#shape=(half[32,100];half[100,10])#`` -> its inputs; empty where there are no shapes."""
+    """Parse ``scope/MatMul:MatMul#shape=(half[32,100];half[100,10])#`` to its inputs; empty without shapes."""
     found = names.SHAPES.search(text)
     result = []
     for part in found[1].split(";")[:_MOST_SHAPES] if found else ():
@@ -174,7 +177,7 @@ def operands(text: str) -> tuple[Operand, ...]:
 
 
 def product_format(text: str) -> str | None:
-    """The number format of a matrix product or convolution by its operands; None for other ops, or where none stand."""
+    """Return the number format of a matrix product or convolution from its operands; None for other ops."""
     parsed = names.graph_op(text.partition("#")[0])
     if parsed is None or not (names.MATMUL_OP.match(parsed[1]) or names.CONV_OP.match(parsed[1])):
         return None
@@ -183,13 +186,16 @@ def product_format(text: str) -> str | None:
 
 
 def lines(device: Device, wanted: Callable[[str], bool]) -> tuple[Place, ...]:
-    """The user's lines of those ops, costliest first, as far as XLA's programs tell; three at most."""
+    """Return the user's lines of the wanted ops, costliest first, as far as XLA's programs contain them.
+
+    Three at most.
+    """
     found = (place for text in device.by_op if wanted(text) for place in device.places.get(text, ()))
     return tuple(dict.fromkeys(found))[:MOST_LINES]
 
 
 def ops(device: Device) -> list[tuple[work.Op, tuple[Operand, ...]]]:
-    """TensorFlow's ops by the time of their kernels, with their inputs as far as the profile tells."""
+    """Return TensorFlow's ops by the time of their kernels, with their inputs as far as the profile contains them."""
     found = []
     for text, (ms, count) in device.by_op.items():
         parsed = names.graph_op(text.partition("#")[0])

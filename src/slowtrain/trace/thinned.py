@@ -1,9 +1,9 @@
-"""Stretches of a long run of which only a summary is left: made by the recorder's thread, read with the recording.
+"""Summaries of stretches of a long run: made by the recorder's thread, read with the recording.
 
-A **hole** lies between two stretches that were kept whole. It says of every name how often and how long, with the
-durations counted in buckets 2.2 % wide; of whatever can be a step also the **turns**, from one start to the next; and
-it keeps the longest turns with all spans in them, and the longest spans of each name, as they were. Holes join: the
-summary of two neighbours is the sum of both.
+A **hole** lies between two stretches that were kept completely. It gives for every name the count and durations of
+its spans, in histogram buckets 2.2 % wide. For every name that can be a step it also gives the **turns**: the times
+from one start to the next. It keeps the longest turns with all spans in them, and the longest spans of each name. Two
+neighbouring holes can be joined; their summary is the sum of both.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.totals import BUCKETS
 from slowtrain.values import dataclass
 
-ANCHORS = frozenset({"step", "on_batch", "function", "gradient", "next"})  # lanes whose spans can be a run's steps
-MARKED = "step"  # of these the moments are known at which an epoch ends: a gap within one belongs to the step
-LONG = 3.0  # times the median turn: longer ones are kept as they were
-LONGEST = 8  # spans of a name kept as they were, in each hole
+ANCHORS = frozenset({"step", "on_batch", "function", "gradient", "next"})  # lanes whose spans can be the run's steps
+MARKED = "step"  # lane with known epoch ends: a gap within an epoch belongs to the step
+LONG = 3.0  # times the median turn; longer turns are kept
+LONGEST = 8  # longest spans of a name kept in each hole
 MOST_TURNS = 64  # long turns of a name kept in a hole
 MOST_KEPT = 1024  # spans kept in a hole
-MOST_ANCHORS = 64  # names with turns in a hole; scripts that make functions without end have more
-MOST_NAMES = 256  # told of one by one in a hole
+MOST_ANCHORS = 64  # names with turns in a hole; scripts that keep creating functions have more
+MOST_NAMES = 256  # names listed one by one in a hole
 OTHERS = "?"
-FEW = 8  # spans of a name in a stretch: told of as a part of their lane alone
-BREAK, LEAST_BREAK_NS = 10.0, 20_000_000  # a gap so many times the median ends a stretch of steps
+FEW = 8  # names with at most this many spans are only counted in their lane
+BREAK, LEAST_BREAK_NS = 10.0, 20_000_000  # a gap of this many times the median ends a stretch of steps
 MOST_BYTES = 1 << 26  # of one summary
 NAME, START, END, THREAD = range(4)
 
@@ -42,7 +42,7 @@ NO_ROWS: Ints = np.zeros((0, 5), dtype=np.int64)
 
 @dataclass(frozen=True)
 class Durations:
-    """How often, how long together, and how they are spread: bucket -> count."""
+    """Count, total, minimum, maximum and histogram (bucket to count) of durations."""
 
     count: int = 0
     total_ns: int = 0
@@ -68,7 +68,7 @@ class Durations:
         return cls(len(ns), int(ns.sum()), int(ns.min()), int(ns.max()), spread)
 
     def ms(self) -> tuple[Floats, Ints]:
-        """The middle of each bucket in ms, in order, and how many lie in it."""
+        """Return the middle of each bucket in ms, ascending, and the counts."""
         order = sorted(self.buckets)
         middle = 2.0 ** ((np.array(order, dtype=float) + 0.5) / BUCKETS)
         middle = np.clip(middle, self.least_ns, max(self.most_ns, self.least_ns)) / 1e6
@@ -82,7 +82,7 @@ def _bucket(ns: Ints) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Turns:
-    """Of one name: its turns, and the longest of which nothing else is left (``unkept_ns``)."""
+    """The turns of one name, and the longest one of which no spans were kept (``unkept_ns``)."""
 
     spread: Durations
     unkept_ns: int
@@ -100,13 +100,13 @@ class Turns:
 
 @dataclass(frozen=True)
 class Hole:
-    """``long``: rows of name, start, end of the turn, and how many turns of that name the hole has before it."""
+    """A thinned stretch. ``long`` has rows of name, start, end, and number of turns of that name before it."""
 
     start_ns: int
     end_ns: int
     spans: Mapping[int, Durations] = field(default_factory=dict)
     turns: Mapping[int, Turns] = field(default_factory=dict)
-    lanes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # rare names: count and ns of each lane
+    lanes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # rare names together: count and ns by lane
     events: Mapping[str, int] = field(default_factory=dict)  # dropped, by lane
     long: Ints = field(default_factory=lambda: np.zeros((0, 4), dtype=np.int64))
     kept: Ints = field(default_factory=lambda: NO_ROWS)
@@ -120,7 +120,7 @@ class Hole:
 
 
 def rows(chunks: Iterable[bytes]) -> Ints:
-    """Spans of several chunks: name, start, end, thread, value."""
+    """Return the spans of several chunks: name, start, end, thread, value."""
     return np.frombuffer(b"".join(chunks), dtype="<i8").reshape(-1, 5).astype(np.int64)
 
 
@@ -129,7 +129,7 @@ def sorted_ns(moments: Iterable[int]) -> Ints:
 
 
 def starts(spans_of: Ints) -> dict[int, int]:
-    """When each name first began."""
+    """Return when each name first began."""
     order = np.argsort(spans_of[:, START], kind="stable")
     names, first = np.unique(spans_of[order, NAME], return_index=True)
     return dict(zip(names.tolist(), spans_of[order[first], START].tolist(), strict=True))
@@ -143,9 +143,9 @@ def summary(
     end_ns: int,
     following: Mapping[int, int] | None = None,
 ) -> Hole:
-    """The hole that ``rows`` (name, start, end, thread, value) leave. No turn crosses a break.
+    """Return the hole that replaces these spans (name, start, end, thread, value). No turn crosses a break.
 
-    ``following``: when each name began anew after it, where that is known.
+    ``following``: when each name began again after the stretch, if known.
     """
     rows = spans_of[np.lexsort((spans_of[:, START], spans_of[:, THREAD], spans_of[:, NAME]))]
     names, first, count = np.unique(rows[:, NAME], return_index=True, return_counts=True)
@@ -173,7 +173,7 @@ def summary(
 
 
 def _turns(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | None) -> tuple[Turns, Ints]:
-    """Turns of one name (rows in order of thread and start), and those to keep."""
+    """Return the turns of one name (rows ordered by thread and start), and those to keep."""
     start, end = rows[:, START], rows[:, END]
     following = np.append(start[1:], end[-1] if after_ns is None else after_ns)
     limit: float = np.inf
@@ -184,7 +184,7 @@ def _turns(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | None) -> t
     apart |= np.searchsorted(breaks_ns, following) > np.searchsorted(breaks_ns, end)
     stop = np.where(apart, end, following)
     ns = stop - start
-    # Few turns are all long: they are told one by one as far as there is room.
+    # A few turns all count as long: they are kept as far as there is room.
     threshold = LONG * float(halfway(ns)) if len(ns) > FEW else 0.0
     rare = np.flatnonzero(ns > threshold)
     unkept = int(np.delete(ns, rare).max()) if len(rare) < len(ns) else 0
@@ -194,7 +194,7 @@ def _turns(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | None) -> t
 
 
 def _trimmed(hole: Hole) -> Hole:
-    """The longest turns as far as there is room, the spans in them, and the longest spans of each name."""
+    """Keep the longest turns as far as there is room, the spans in them, and the longest spans of each name."""
     rows = hole.kept
     long, turns = _longest(hole.long, dict(hole.turns), rows)
     spent = rows[:, END] - rows[:, START]
@@ -209,7 +209,7 @@ def _trimmed(hole: Hole) -> Hole:
 
 
 def _longest(long: Ints, turns: dict[int, Turns], rows: Ints) -> tuple[Ints, dict[int, Turns]]:
-    """The longest turns whose spans have room, and what that leaves out."""
+    """Return the longest turns whose spans fit, and the turn summaries updated for those left out."""
     if not len(long):
         return long, turns
     ns = long[:, 2] - long[:, 1]
@@ -231,7 +231,7 @@ def _longest(long: Ints, turns: dict[int, Turns], rows: Ints) -> tuple[Ints, dic
 
 
 def _covered(chosen: Ints, one: Ints) -> bool:
-    """Whether a longer turn of another name already brings the spans in this one along."""
+    """Return whether a longer turn of another name already includes the spans in this one."""
     return bool(((chosen[:, 1] <= one[1]) & (chosen[:, 2] >= one[2])).sum() > 1)
 
 
@@ -244,7 +244,7 @@ def _inside(rows: Ints, long: Ints) -> Bools:
 
 
 def joined(one: Hole, two: Hole) -> Hole:
-    """Two neighbours as one; ``two`` comes later."""
+    """Join two neighbouring holes; ``two`` comes later."""
     spans, turns, lanes, events = dict(one.spans), dict(one.turns), dict(one.lanes), dict(one.events)
     for name, durations in two.spans.items():
         spans[name] = spans.get(name, Durations()) + durations
@@ -275,7 +275,7 @@ def joined(one: Hole, two: Hole) -> Hole:
 
 
 def _forget(spans: dict[int, Durations], turns: dict[int, Turns], lanes: dict[str, tuple[int, int]]) -> None:
-    """Beyond ``MOST_NAMES`` the rarest names are counted together: a script may make names without end."""
+    """Count the rarest names together if there are too many, because a script may create any number of names."""
     for name in sorted(spans, key=lambda n: -spans[n].count)[MOST_NAMES:]:
         gone = spans.pop(name)
         turns.pop(name, None)
@@ -287,7 +287,7 @@ def _forget(spans: dict[int, Durations], turns: dict[int, Turns], lanes: dict[st
 
 
 def packed(hole: Hole) -> bytes:
-    """JSON, then the kept spans as they are in chunks; compressed together."""
+    """Encode a hole: JSON, then the kept spans in the form of chunks, compressed together."""
     about = {
         "start_ns": hole.start_ns,
         "end_ns": hole.end_ns,
@@ -306,7 +306,7 @@ def _plain(one: Durations) -> list[Any]:
 
 
 def unpacked(data: bytes) -> Hole:
-    """Raises ``ValueError`` and its kin for what :func:`packed` did not make."""
+    """Decode a hole. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for invalid data."""
     inflate = zlib.decompressobj()
     plain = inflate.decompress(data, MOST_BYTES)
     size = int.from_bytes(plain[:8], "little")

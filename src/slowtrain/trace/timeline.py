@@ -1,8 +1,7 @@
-"""What devices and host threads did in a profile, as columns: the common ground of every question asked of one.
+"""What devices and host threads did in a profile, as columns; all later analyses of a profile use it.
 
-Read from an :class:`~slowtrain.trace.xplane.Space` line by line; of the host only spans that can say why a
-device waits are kept (``names.HOST_REASONS``), the calls that started device work, and executions of ops where the host
-itself computes. All times are ms from the profile's first line.
+Read line by line. Of the host only these are kept: spans that can explain a device's wait, calls that started device
+work, and op executions if the host itself computes. All times are ms from the profile's first line.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Device:
-    """One accelerator of one host, or the host's own processors where ops ran on them (``kind`` CPU)."""
+    """One accelerator of one host, or the host's own processors if ops ran on them (``kind`` CPU)."""
 
     name: str
     kind: str
     host: str
     facts: dict[str, Any]
     activities: Activities
-    marked: tuple[Floats, Floats] | None = None  # steps as a line of the device gives them
-    programs: tuple[Floats, Floats, Ints, tuple[str, ...]] | None = None  # runs of XLA: start, end, name, names
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)  # the user's lines by the op
+    marked: tuple[Floats, Floats] | None = None  # steps from the device's own line of steps
+    programs: tuple[Floats, Floats, Ints, tuple[str, ...]] | None = None  # XLA runs: start, end, name, names
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)  # the user's lines by op
 
 
 @dataclass(frozen=True)
 class Thread:
-    """Spans of one host thread in order of their start. ``reason`` and ``name`` index ``reasons`` and ``texts``."""
+    """Spans of one host thread in order of their start. ``reason`` and ``name`` index ``REASONS`` and ``texts``."""
 
     label: str
     host: str
     start_ms: Floats
     end_ms: Floats
-    reason: Codes  # into names.REASONS, -1: a call that belongs to no reason
+    reason: Codes  # into names.REASONS, -1: no reason
     name: Codes
     texts: tuple[str, ...]
     launches: tuple[Floats, Floats, Ints, Ints]  # start, end, correlation, name of calls that started device work
@@ -68,27 +67,27 @@ class Thread:
 
     @property
     def makes_input(self) -> bool:
-        """Whether it makes input ahead: what it is in is no wait of the step's."""
+        """Whether the thread makes input ahead of time; its spans are not waits of the step."""
         return self.label.startswith(names.INPUT_THREADS) and not self.label.startswith(names.GET_NEXT_THREADS)
 
     @property
     def in_python(self) -> intervals.Intervals:
-        """When the thread ran Python's own code, as the frames of the Python tracer tell; not when it waited in it."""
+        """When the thread ran Python code, from the Python tracer's frames, without the time that it waited in them."""
         return intervals.subtract(self.of("python"), self.named(names.WAITING_FRAME))
 
     @property
     def awaiting_arguments(self) -> intervals.Intervals:
-        """When it was in the call of a program, before the first launch."""
+        """When the thread was in the call of a program, before the first kernel launch."""
         return intervals.subtract(self.named(names.PJRT_CALL), self.named(names.PJRT_LAUNCHING))
 
     def named(self, pattern: re.Pattern[str]) -> intervals.Intervals:
-        """When the thread was inside spans whose names match."""
+        """Return when the thread was inside spans whose names match."""
         mine = np.array([pattern.match(t) is not None for t in self.texts], dtype=bool)
         rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
         return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
     def told(self, reason: str, name: str, spans: intervals.Intervals) -> Thread:
-        """The thread with spans that somebody else noted down."""
+        """Return the thread with additional spans, which the recorder noted."""
         count = len(spans[0])
         start, end = (np.concatenate(pair) for pair in ((self.start_ms, spans[0]), (self.end_ms, spans[1])))
         why = np.concatenate((self.reason, np.full(count, names.REASONS.index(reason))))
@@ -99,7 +98,7 @@ class Thread:
                        texts=(*self.texts, name), step_num=None if step is None else step[order])  # fmt: skip
 
     def of(self, *reasons: str) -> intervals.Intervals:
-        """When the thread was inside spans of these reasons."""
+        """Return when the thread was inside spans of these reasons."""
         mine = np.zeros(len(self.reason), dtype=bool)
         for reason in reasons:
             mine |= self.reason == names.REASONS.index(reason)
@@ -109,7 +108,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A profile of one or several hosts. ``notes`` say what was not read of it."""
+    """A profile of one or several hosts. ``notes`` say what of it was not read."""
 
     devices: tuple[Device, ...]
     threads: tuple[Thread, ...]
@@ -119,13 +118,13 @@ class Timeline:
 
     @cached_property
     def active(self) -> tuple[Device, ...]:
-        """Devices on which anything but copies ran, the busiest first."""
+        """Devices that did more than copies, the busiest first."""
         found = [d for d in self.devices if intervals.total(d.activities.busy(KERNEL, COLLECTIVE)) > 0]
         return tuple(sorted(found, key=lambda d: -_busy_ms(d)))
 
 
 def _busy_ms(device: Device) -> float:
-    """Ms at work; of a processor less those in which it only waits for other processes: another decides the step."""
+    """Return a device's busy ms, for a CPU without the waits for other processes, which do not determine its step."""
     acts = device.activities
     if device.kind != "CPU":
         return intervals.total(acts.busy(KERNEL, COLLECTIVE))
@@ -134,15 +133,15 @@ def _busy_ms(device: Device) -> float:
 
 
 def lines(space: xplane.Space) -> list[xplane.Line]:
-    """Those of devices and hosts."""
+    """Return the lines of devices and hosts."""
     told = (*names.DEVICE_PLANES, names.HOST_PLANE)
     return [line for plane in space.planes if plane.name.startswith(told) for line in plane.lines]
 
 
 def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Timeline:
-    """The timeline of a profile; several hosts keep their own clocks. Raises ``InputError`` for broken events.
+    """Read the timeline of a profile; each host keeps its own clock. Raises ``InputError`` for broken events.
 
-    Of a profile of more than ``most_events`` (else ``horizon.MOST_EVENTS``) the first part.
+    Of a profile with more than ``most_events`` events only the first part is read.
     """
     devices: list[Device] = []
     threads: list[Thread] = []
@@ -167,7 +166,7 @@ def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Time
 
 
 def calls(threads: Sequence[Thread], correlation: Ints) -> tuple[Ints, Floats, Floats]:
-    """For each correlation id the thread that made its call (-1: none did), and when the call began and returned."""
+    """Return for each correlation id the thread that made its call (-1: none), and the call's start and end."""
     owner = np.concatenate([NO_INTS, *(np.full(len(t.launches[0]), i) for i, t in enumerate(threads))])
     start, stop, known = (np.concatenate([NO_INTS, *(t.launches[i] for t in threads)]) for i in range(3))
     if not len(known):
@@ -180,7 +179,7 @@ def calls(threads: Sequence[Thread], correlation: Ints) -> tuple[Ints, Floats, F
 
 
 def host_of(spaces: Sequence[xplane.Space], number: int) -> str:
-    """What the host of one of the profiles is called; of several processes of one host which of them it is."""
+    """Return the host name of one profile; for several processes on one host also which of them it is."""
     known = [space.hostnames[:1] for space in spaces]
     if not known[number]:
         return f"host {number}" if len(spaces) > 1 else ""
@@ -204,7 +203,7 @@ def _device(plane: xplane.Plane, host: str, until_ps: int | None, told: Programs
     facts = {k: v for k, v in plane.stats.items() if k in names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in names.DERIVED_LINES]
     streams = [line for line in lines if names.STREAM_LINE.match(line.name) or line.name == names.OVERHEAD_LINE]
-    if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
+    if not streams:  # without streams, the compiled program's ops are in a line of their own
         streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
     parts = [part for line in streams if (part := of_line(plane, line, until_ps, told)) is not None]
     marked, programs = None, None
@@ -227,7 +226,7 @@ def _device(plane: xplane.Plane, host: str, until_ps: int | None, told: Programs
 
 
 def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
-    """AMD's copies have one kernel name for all directions: the host's call tells which."""
+    """AMD's copies have the same kernel name for all directions: take the direction from the host's call."""
     unclear = np.flatnonzero((found.kind == D2D) & (found.correlation > 0))
     if not len(unclear):
         return found
@@ -249,7 +248,7 @@ def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
 
 
 def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: bool) -> tuple[list[Thread], Activities]:
-    """Threads of the host; and, where no device worked, the op executions on it as a device's."""
+    """Return the host's threads; and, if no device worked, the op executions on the host as device activities."""
     found: list[Thread] = []
     ops: list[Activities] = []
     for plane in space.planes:
@@ -259,10 +258,10 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
         roles = {i: span_reasons.role(text, devices=devices) for i, text in plane.event_names.items()}
         stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
         wanted = [s for s in stats if s in known]
-        # By name alone the events of the framework's own threads that say nothing can be left out undecoded.
+        # Events of the framework's own threads without a reason can be skipped by name, before they are decoded.
         named = _telling(plane) if not known & {names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP} else None
         for line in plane.lines:
-            # Python calls functions from threads of its own.
+            # Python calls functions from its own threads only.
             own = line.name.startswith("tf_")
             mine = [s for s in wanted if not own or s not in (names.FUNCTION_CALL, names.TRACING_COUNT)]
             events = line.events(mine, named if own else None, until_ps)
@@ -277,7 +276,7 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
 
 
 def _telling(plane: xplane.Plane) -> Bools | None:
-    """By metadata id whether a span's name has a reason or an op in it; None where the numbers are too large."""
+    """Return by metadata id whether a name gives a reason or an op; None if the ids are too large for a table."""
     most = max(plane.event_names, default=0)
     if most > 4 * len(plane.event_names) + 1024 or min(plane.event_names, default=0) < 0:
         return None
@@ -327,7 +326,7 @@ def _thread(
 def _ops(
     line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]
 ) -> Activities | None:
-    """Op executions of graphs and of XLA programs."""
+    """Return the op executions of graphs and of XLA programs."""
     op = np.array([span_reasons.is_op(t) or t == names.XLA_CPU_REST for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(names.HLO_OP)) is not None:
         op[hlo.rows] = True
@@ -336,7 +335,7 @@ def _ops(
 
 
 def _rest_without_peers(ops: Activities) -> Activities:
-    """While an op waits for other processes, the wait for the rest of an XLA program is the same wait."""
+    """Remove waits for the rest of an XLA program during which an op waits for other processes: it is the same wait."""
     rest = np.array([t == names.XLA_CPU_REST for t in ops.texts], dtype=bool)[ops.name]
     peers = ops.busy(COLLECTIVE)
     if not rest.any() or not len(peers[0]):
@@ -348,7 +347,7 @@ def _rest_without_peers(ops: Activities) -> Activities:
 
 
 def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities | None:
-    """Ops that Python started one by one: the runs of their kernels, named by the calls around them."""
+    """Return the ops that Python started one by one: the runs of their kernels, named by the enclosing calls."""
     kinds = [names.eager_op(t) for t in texts]
     call = np.flatnonzero(np.array([t.startswith(names.EAGER_LOCAL) for t in texts], dtype=bool)[code])
     run = np.flatnonzero(span_reasons.is_text(texts, code, names.EAGER_RUN))
@@ -362,9 +361,9 @@ def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tu
 
 
 def _computing(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities:
-    """Executions of ops on processors; of those that wait for other processes, as collectives.
+    """Return op executions on processors; ops that wait for other processes become collectives.
 
-    What an op writes down, saves or decodes is not the model's computing: such ops are left out.
+    Ops that log, save or decode are left out, because they do not compute the model.
     """
     peers = np.array([span_reasons.waits_for_peers(t) for t in texts], dtype=bool)[code]
     model = np.array([span_reasons.of_model(t) for t in texts], dtype=bool)[code] | peers

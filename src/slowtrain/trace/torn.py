@@ -1,6 +1,6 @@
-"""What beside a recording's own file is damaged or gone: its windows' profiles and ``launch.json``.
+"""Damaged or missing files of a recording besides its main file: profiles of windows, and ``launch.json``.
 
-A recording is read without them, and says so: what they would have told is not known, which is no finding.
+The recording is read without them, and a note says so. What they contain is then unknown, which is not a finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slowtrain.trace.wire import File
 
 
 def noted(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """``facts`` with notes of what cannot be read; ``unread`` names the windows whose profile is among that."""
+    """Return ``facts`` with notes of unreadable files; ``unread`` names the windows whose profile is one of them."""
     unread = tuple(_profiles(folder, events))
     notes = [f"the profile of {one}: what ran inside its steps is not known" for one in unread]
     if (folder / LAUNCH).exists() and not launched(folder):
@@ -27,16 +27,16 @@ def noted(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> di
 
 
 def windows(folder: Path, events: Iterable[Event]) -> Iterator[tuple[Event, Path, Path | None]]:
-    """Each deep window with its folder and its profile; None where that is gone."""
+    """Yield each deep window with its folder and its profile; None if the profile is missing."""
     for event in events:
         if event.lane == "window" and event.name == "profile" and "begun_ns" in event.data:
-            # Only the name: a recording is read from where it lies, whatever it says of itself.
+            # Only the folder's name is used, because the recording may have been moved.
             own = folder / Path(str(event.data.get("folder", "?"))).name
             yield event, own, min(own.glob("**/*.xplane.pb"), default=None)
 
 
 def _profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
-    """Of each deep window whose profile cannot be read: its folder's name and what is wrong."""
+    """Yield for each deep window with an unreadable profile its folder's name and what is wrong."""
     for _, own, file in windows(folder, events):
         wrong = _wrong(file) if file is not None else "is gone"
         if wrong:
@@ -44,7 +44,7 @@ def _profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
 
 
 def _wrong(path: Path) -> str:
-    """By the fields of the outermost message alone: of a file that was cut off one reaches beyond its end."""
+    """Return what is wrong with a profile, from the outermost fields only: in a truncated file one exceeds the end."""
     try:
         if not path.stat().st_size:
             return "is empty"

@@ -1,4 +1,4 @@
-"""What all steps of a long run sum to, those included of which only summaries are left."""
+"""Totals over all steps of a long run, including those of which only summaries are kept."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from slowtrain.values import dataclass
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BUCKETS = 32  # of durations, to a doubling: 2.2 % wide
+BUCKETS = 32  # histogram buckets per doubling of the duration; each is 2.2 % wide
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Neighbouring steps of which a summary is left: the first one's number, and all their times in fine buckets."""
+    """Summary of consecutive steps: number of the first one, and a histogram of their durations."""
 
     number: int
     count: int
@@ -32,10 +32,10 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Whole:
-    """All steady steps of a thinned run: how many, their time, how it is spread (``bucket_ms`` in order).
+    """All steady steps of a thinned run: count, total time and duration histogram (``bucket_ms`` ascending).
 
-    ``weight`` is the share that each step which is here has in the means of the run: of their times it makes
-    exactly ``total_ms / count``.
+    ``weight`` is the share of each kept step in the means of the run: the weighted sum of their times is exactly
+    ``total_ms / count``.
     """
 
     count: int
@@ -44,10 +44,10 @@ class Whole:
     buckets: Ints
     weight: Floats
     stretches: tuple[Stretch, ...] = ()
-    long_ms: float = 0.0  # every longer step of the run is here
+    long_ms: float = 0.0  # every step of the run that is longer was kept
 
     def quantile_ms(self, share: float) -> float:
-        """The middle of its bucket, moved as far as the share reaches into it."""
+        """Return a quantile of the step time, interpolated inside its bucket; NaN without steps."""
         if not len(self.buckets):
             return float("nan")
         reached = np.cumsum(self.buckets)

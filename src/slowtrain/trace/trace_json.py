@@ -1,9 +1,10 @@
-"""A trace viewer's JSON (``*.trace.json.gz``), read as a profile as far as it goes.
+"""Reads a trace viewer's JSON (``*.trace.json.gz``) as a profile, as far as its content allows.
 
-TensorBoard and JAX write it beside the profile, and often it is the only file that people still have. It holds names of
-processes and threads, and events with their begin and length; of the profile's statistics those that the viewer shows.
-What is read is written anew in the profile's own form and read by :mod:`slowtrain.trace.xplane`, so that there is one
-reader of planes. Size, nesting and times are bounded: whatever a file holds, the answer is a profile or ``InputError``.
+TensorBoard and JAX write it next to the profile, and often it is the only file that was kept. It holds names of
+processes and threads, events with start and length, and the statistics that the viewer shows.
+
+The events are written in the profile's own format and read by the xplane module, so that there is one reader of
+planes. Size, nesting and times are bounded. The result is a profile or ``InputError``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from slowtrain.trace import names, xplane
 MOST_BYTES = 256 << 20  # unzipped; the viewer's own limit of a million events is about 200 MB
 HEAD_BYTES = 1 << 16
 MOST_EVENTS = 2_000_000
-LONGEST_US = 1e12  # eleven days from the first event to the last; beyond it times are broken
+LONGEST_US = 1e12  # eleven days from the first event to the last; longer ones have broken times
 MOST_TEXT = 2000  # characters of a name or of a statistic
 _GZIP = b"\x1f\x8b"
 _NAME = late(r"(?:^|\.)trace\.json(?:\.gz)?$")
@@ -35,7 +36,7 @@ _STATS = (*_NUMBERS, *_TEXTS)
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a file is a trace viewer's JSON, by its first bytes; what cannot be read is none."""
+    """Return whether a file is a trace viewer's JSON, by its first bytes; False if it cannot be read."""
     try:
         head = _head(path)
     except (OSError, EOFError, zlib.error):
@@ -45,7 +46,7 @@ def is_trace(path: Path) -> bool:
 
 
 def read(path: Path) -> tuple[xplane.Space, str]:
-    """The profile, and what it lacks. Raises ``InputError``."""
+    """Return the profile, and a note of what it lacks. Raises ``InputError``."""
     data = _contents(path)
     if any(word in data[:HEAD_BYTES] for word in _ANOTHER):
         raise _declined(path, "it is a trace of PyTorch's profiler; give a *.xplane.pb of TensorFlow or JAX")
@@ -127,7 +128,7 @@ class _Read:
             raise _declined(self.path, "its events lie more than eleven days apart")
 
     def lacks(self) -> str:
-        """What the viewer's form does not hold of this profile."""
+        """Return a note of what the viewer's format does not contain."""
         absent = []
         if names.CORRELATION_ID not in self.stats:
             absent.append("which call started which kernel")
@@ -138,7 +139,7 @@ class _Read:
         return f"{self.path.name} is a trace viewer's JSON, which lacks {said}: the *.xplane.pb tells more{more}"
 
     def encoded(self) -> bytes:
-        """An XSpace (tsl/profiler/protobuf/xplane.proto)."""
+        """Return an XSpace (tsl/profiler/protobuf/xplane.proto)."""
         origin = min((event[0] for events in self.events.values() for event in events), default=0.0)
         planes: dict[str, list[tuple[str, str]]] = {}
         for process, thread in self.events:
@@ -171,7 +172,7 @@ class _Read:
 
 
 def _times(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Begin and length in us; None where they are no times."""
+    """Return start and length in µs; None if they are not valid times."""
     try:
         start, length = float(row["ts"]), float(row.get("dur", 0.0))
     except (KeyError, TypeError, ValueError, OverflowError):

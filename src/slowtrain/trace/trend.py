@@ -1,8 +1,8 @@
-"""Whether a series of step times grows with the step's number, with an interval that holds under autocorrelation.
+"""Whether a series of step times grows with the step number, with an interval that holds under autocorrelation.
 
-The series is cut into a few equal stretches, whose medians no stall moves. The slope is that of Theil and Sen over
-these medians; its interval is the widest that several numbers of stretches give, each widened by how much neighbouring
-stretches still hang together: noise that comes and goes slowly makes long stretches differ more than short ones.
+The series is cut into a few equal stretches, whose medians no stall changes. The slope is the Theil-Sen slope of
+these medians. Its interval is the widest of several numbers of stretches, each widened by the autocorrelation of
+neighbouring stretches: slow noise makes long stretches differ more than short ones.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from slowtrain.trace import Bools, Floats, Ints, Steps, Trace
 from slowtrain.trace.ordered import halfway, quantile, unique
 from slowtrain.values import dataclass
 
-LEAST_STEPS = 100  # plain steps: fewer make no stretches whose medians say something
+LEAST_STEPS = 100  # plain steps; fewer give no stretches with meaningful medians
 STRETCHES = (8, 12, 16, 24, 32)
 LEAST_IN_STRETCH = 10
-# Student's t by degrees of freedom (stretches less two): of a 95 % interval, and of one that a slope may leave in one
-# run of two thousand only.
+# Student's t by degrees of freedom (stretches less two): for a 95 % interval, and for one that a slope exceeds in one
+# of two thousand runs only.
 T_95 = {6: 2.447, 10: 2.228, 14: 2.145, 22: 2.074, 30: 2.042}
 T_SURE = {6: 5.959, 10: 4.587, 14: 4.140, 22: 3.792, 30: 3.646}
-HANGING = 0.9  # the most that neighbouring stretches are taken to hang together
-LEAST_GROWTH = 0.1  # of the first steps' time, over the run: of a step a tenth is what can be told from its errors
-LATE = 0.25  # of the whole slope is what the second half must have: what settles grows no more
-# Of the line's error: where one jump leaves less than this, the series jumped and does not grow; two have to leave less
-# again by as much, for they follow noise as well.
+HANGING = 0.9  # upper bound of the autocorrelation of neighbouring stretches
+LEAST_GROWTH = 0.1  # of the first steps' time, over the run; smaller growth is within the errors
+LATE = 0.25  # of the whole slope; the second half must have this much, or the growth has ended
+# Relative to the line's error. If one jump leaves less than this, the series jumped and does not grow; two must leave
+# less again by the same factor, because they also fit noise.
 JUMPED = 0.6
-EDGE_FIRST, EDGE_LAST = 2, 1  # steps of an epoch that fill buffers, or hold fewer samples
-LEAST_EPOCH = 8  # steps: of shorter epochs each place in the epoch is compared with itself only
-PLACES = 10  # parts of an epoch that are compared with themselves
-LEAST_EPOCHS = 3  # for telling what a place in the epoch costs from what the epoch's number does
-FASTEST = 2.0  # times its usual speed, and as much below: the most that a shared machine is taken to change by
+EDGE_FIRST, EDGE_LAST = 2, 1  # steps of an epoch that fill buffers, or have fewer samples
+LEAST_EPOCH = 8  # steps; in shorter epochs edges are kept, and each place is compared with itself only
+PLACES = 10  # parts of an epoch, each compared with itself
+LEAST_EPOCHS = 3  # needed to separate the cost of a place in the epoch from that of the epoch's number
+FASTEST = 2.0  # factor above and below its usual speed within which a shared machine is assumed to vary
 BEYOND = FASTEST**2
-RISING = 2.0  # standard errors by which later epochs are the slower ones
-COMMON = 30  # steps of a size: fewer do not tell what a step of that size takes
+RISING = 2.0  # standard errors by which later epochs are slower
+COMMON = 30  # steps of one size; fewer do not show the time of a step of that size
 
 
 @dataclass(frozen=True)
 class Series:
-    """Steps that can be compared with each other: their number in the run, their index, time, epoch."""
+    """Steps that can be compared with each other: number in the run, index, time, epoch."""
 
     number: Floats
     index: Ints
@@ -50,7 +50,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Growth:
-    """``slope_ms`` a step with its 95 % interval; ``first_ms`` and ``last_ms`` are the line at both ends of the run."""
+    """``slope_ms`` per step with its 95 % interval; ``first_ms`` and ``last_ms`` are the line's ends."""
 
     slope_ms: float
     low_ms: float
@@ -67,12 +67,12 @@ class Growth:
 
     @property
     def per_thousand_share(self) -> float:
-        """How much slower a thousand steps make a step, of the first steps' time."""
+        """How much slower a step gets in a thousand steps, relative to the first steps."""
         return 1000 * self.slope_ms / self.first_ms if self.first_ms > 0 else 0.0
 
 
 def numbers(steps: Steps) -> Floats:
-    """Each step's number in the run; of a thinned recording not all are there."""
+    """Return each step's number in the run; a thinned recording does not contain all steps."""
     told = getattr(steps, "number", None)
     if told is not None and len(told) == len(steps):
         return np.asarray(told, dtype=float)
@@ -80,9 +80,9 @@ def numbers(steps: Steps) -> Floats:
 
 
 def comparable(trace: Trace, ms: Floats | None = None) -> Series:
-    """The plain steps of one loop: of several calls of ``fit`` those of the line that most steps come from.
+    """Return the plain steps of one loop; of several calls of ``fit`` those of the line with the most steps.
 
-    ``ms`` is a part of each step's time, for all of the trace's steps; without it, the whole.
+    ``ms`` is a part of each step's time, for all of the trace's steps; the whole time without it.
     """
     return trace.once(_comparable) if ms is None else _comparable(trace, ms)
 
@@ -103,9 +103,9 @@ def _comparable(trace: Trace, ms: Floats | None = None) -> Series:
 
 
 def plain(steps: Steps, ms: Floats | None = None) -> Series:
-    """Steady steps as they can be compared: without the ends of epochs, for one number of samples.
+    """Return comparable steady steps: without the ends of epochs, and for one number of samples.
 
-    What a place in the epoch costs is taken out where there are epochs enough to tell.
+    The cost of each place in the epoch is removed if there are enough epochs to know it.
     """
     keep = steps.steady & ~steps.windowed & ~_edges(steps.block)
     index = np.flatnonzero(keep)
@@ -117,7 +117,7 @@ def plain(steps: Steps, ms: Floats | None = None) -> Series:
 
 
 def _edges(block: Ints) -> Bools:
-    """The first and last steps of epochs, where epochs are long enough to do without."""
+    """Return the first and last steps of epochs that are long enough to do without them."""
     if not len(block):
         return np.zeros(0, dtype=bool)
     begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
@@ -129,7 +129,7 @@ def _edges(block: Ints) -> Bools:
 
 
 def _place(block: Ints) -> Ints:
-    """Each step's place in its epoch: from 0, in tenths of a usual epoch where it is long."""
+    """Return each step's place in its epoch: from 0, in tenths of a usual epoch if it is long."""
     if not len(block):
         return np.zeros(0, dtype=np.int64)
     begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
@@ -140,7 +140,7 @@ def _place(block: Ints) -> Ints:
 
 
 def _of_one_size(ms: Floats, size: Ints) -> tuple[Floats, Bools]:
-    """Times as steps of the usual number of samples would take them; sizes that are too rare are left out."""
+    """Scale times to the usual number of samples, and drop sizes that are too rare."""
     sizes, inverse, count = np.unique(size, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         return ms, np.ones(len(ms), dtype=bool)
@@ -150,7 +150,7 @@ def _of_one_size(ms: Floats, size: Ints) -> tuple[Floats, Bools]:
 
 
 def _without_places(found: Series, place: Ints) -> Series:
-    """Without what each place in the epoch usually costs, beyond what the epochs' own growth makes."""
+    """Remove the usual cost of each place in the epoch, beyond the epochs' own growth."""
     epochs, inverse = np.unique(found.block, return_inverse=True)
     if len(epochs) < LEAST_EPOCHS:
         return found
@@ -166,7 +166,7 @@ def _without_places(found: Series, place: Ints) -> Series:
 
 
 def _medians_of(values: Floats, inverse: Ints, count: int) -> Floats:
-    """The median of each of ``count`` groups, none of them empty."""
+    """Return the median of each of ``count`` groups, none of them empty."""
     ordered = values[np.lexsort((values, inverse))]
     ends = np.cumsum(np.bincount(inverse, minlength=count))
     begins = np.append(0, ends[:-1])
@@ -174,14 +174,14 @@ def _medians_of(values: Floats, inverse: Ints, count: int) -> Floats:
 
 
 def _few(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:
-    """At most so many points: medians of equal stretches."""
+    """Reduce to at most ``most`` points: medians of equal stretches."""
     if len(x) <= most:
         return x, y
     return medians(x, most), medians(y, most)
 
 
 def medians(values: Floats, stretches: int) -> Floats:
-    """The median of each of so many equal stretches."""
+    """Return the medians of this many equal stretches."""
     return np.array([halfway(part) for part in np.array_split(values, stretches)])
 
 
@@ -192,10 +192,10 @@ def _theil_sen(x: Floats, y: Floats) -> float:
 
 
 def by_epoch(steps: Steps) -> Growth | None:
-    """The line through the mean steps of epochs, all of each counted, without the first, which traces.
+    """Return the line through the mean steps of epochs without the first one, which traces.
 
-    For what shows at the beginning of epochs only. ``sure`` is told by the order of the epochs (Mann and Kendall), for
-    somebody who knows a reason: what else might have slowed the machine meanwhile is not asked.
+    For effects at the beginning of epochs only. ``sure`` comes from the order of the epochs (Mann-Kendall test), for
+    callers that know a reason. It does not exclude that something else slowed the machine.
     """
     told = ~steps.windowed
     block, place = np.unique(steps.block[told], return_inverse=True)
@@ -209,7 +209,7 @@ def by_epoch(steps: Steps) -> Growth | None:
     first, last = float(at[0]), float(at[-1])
     middle = float(halfway(mean - slope * at))
     n = len(mean)
-    ordered = float(np.sign(slopes).sum()) / np.sqrt(n * (n - 1) * (2 * n + 5) / 18)  # Mann and Kendall's, by its error
+    ordered = float(np.sign(slopes).sum()) / np.sqrt(n * (n - 1) * (2 * n + 5) / 18)  # Mann-Kendall
     sure = ordered >= RISING
     return Growth(slope, low, high, middle + slope * first, middle + slope * last, first, last, sure)
 
@@ -222,7 +222,7 @@ class _Fit:
 
 
 def part_growth(trace: Trace, column: Floats) -> Growth | None:
-    """How the step grows by one part of it alone, whose noise is much less than the whole step's; None where not."""
+    """Return how the step grows by one part alone, which has much less noise than the whole; None if not surely."""
     whole, part = comparable(trace), comparable(trace, column)
     if len(whole.ms) < LEAST_STEPS:
         return None
@@ -235,7 +235,7 @@ def part_growth(trace: Trace, column: Floats) -> Growth | None:
 
 
 def at_even_speed(part: Series, rest: Series) -> Series:
-    """A part of the step as if the rest had always taken the same: a machine that is shared slows both for seconds."""
+    """Return a part of the step as if the rest had constant time, because a shared machine slows both for seconds."""
     stretches = max(s for s in STRETCHES if len(part.ms) // s >= LEAST_IN_STRETCH)
     level = medians(rest.ms, stretches)
     usual = float(halfway(level))
@@ -245,9 +245,9 @@ def at_even_speed(part: Series, rest: Series) -> Series:
 
 
 def growth(series: Series, least_ms: float | None = None) -> Growth | None:
-    """How the step time grows over the series; None where it is too short to say.
+    """Return how the step time grows over the series; None if it is too short.
 
-    ``least_ms`` of growth are asked for; without it, a share of the first steps' time.
+    At least ``least_ms`` of growth are required; without it, a share of the first steps' time.
     """
     n = len(series.ms)
     counts = [s for s in STRETCHES if n // s >= LEAST_IN_STRETCH]
@@ -270,24 +270,24 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
 
 
 def _beyond(y: Floats) -> bool:
-    """Whether the last stretches differ from the first by more than a shared machine's slowest from its fastest.
+    """Return whether the last stretches differ from the first by more than a shared machine's speed varies.
 
-    What grows along a bend leaves a line errors that hang together, as slow noise does, and its interval gets wide.
+    Curved growth leaves autocorrelated residuals around a line, like slow noise, and a wide interval.
     """
     some = max(len(y) // 8, 1)
     return float(halfway(y[-some:])) > BEYOND * float(halfway(y[:some]))
 
 
 def _rising(ms: Floats) -> bool:
-    """Whether each of a few long stretches takes longer than the one before.
+    """Return whether each of a few long stretches takes longer than the one before.
 
-    Asked of parts, which may be next to none at first, so that a multiple of that says little.
+    Required for parts of a step, which may be close to zero at first, so that a multiple says little.
     """
     return bool((np.diff(medians(ms, STRETCHES[0])) > 0).all())
 
 
 def _fit(x: Floats, y: Floats) -> _Fit:
-    """Slope and its standard error, widened for what neighbours have in common."""
+    """Return the slope and its standard error, widened for autocorrelation."""
     slope = _theil_sen(x, y)
     rest = y - slope * x
     rest = rest - float(np.mean(rest))
@@ -297,21 +297,21 @@ def _fit(x: Floats, y: Floats) -> _Fit:
 
 
 def hanging(rest: Floats) -> float:
-    """How much neighbours have in common, of what a line or two levels leave: 0 nothing, 1 all."""
+    """Return the autocorrelation of residuals at lag 1, from 0 to an upper bound below 1."""
     spread = float((rest**2).sum())
     common = float((rest[1:] * rest[:-1]).sum()) / spread if spread > 0 else 0.0
-    # Estimated from few points after a fit was taken out, it comes out too low by about (1 + 4 r) / n.
+    # From few points after a fit, the estimate is too low by about (1 + 4 r) / n.
     return min(max(common + (1 + 4 * max(common, 0.0)) / len(rest), 0.0), HANGING)
 
 
 def jumped(x: Floats, y: Floats, jumps: int) -> bool:
-    """Whether that many jumps tell the series better than a line."""
+    """Return whether that many jumps explain the series better than a line."""
     line = y - np.polyval(np.polyfit(x, y, 1), x)
     return _around_levels(y, jumps) < JUMPED**jumps * float((line**2).sum())
 
 
 def _around_levels(y: Floats, jumps: int) -> float:
-    """The least sum of squares that is left around so many levels and one more."""
+    """Return the least sum of squares around ``jumps + 1`` levels."""
     n = len(y)
     once, squares = (np.concatenate(([0.0], np.cumsum(values))) for values in (y, y**2))
     low, high = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")

@@ -1,4 +1,4 @@
-"""The steps of a thinned run: those that were kept, the long ones of the rest, and what all of them sum to."""
+"""The steps of a thinned run: the kept ones, the long ones of the rest, and the totals of all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from slowtrain.trace.totals import Stretch, Whole
 
 
 def steps(kept: Steps, piece: Ints, names: Collection[int], holes: Sequence[Hole], start_ns: int) -> Steps:
-    """``kept`` with what the holes know of their steps. ``piece``: how many holes lie before each kept one."""
+    """Return ``kept`` with the long steps and totals of the holes. ``piece``: holes before each kept step."""
     counts = [h.count(names) for h in holes]
     before = np.concatenate(([0], np.cumsum(counts)))
     number = np.arange(len(kept)) + before[np.clip(piece, 0, len(holes))]
-    first = np.searchsorted(piece, np.arange(len(holes)), side="right") + before[:-1]  # of each hole
+    first = np.searchsorted(piece, np.arange(len(holes)), side="right") + before[:-1]  # of each hole's first step
     edge = _edges(piece)
     settled = kept.start_ms[kept.steady][0] if kept.steady.any() else np.inf
     told = [i for i, h in enumerate(holes) if counts[i] and (h.start_ns - start_ns) / 1e6 >= settled]
@@ -51,10 +51,10 @@ def claim(
     claims: Sequence[tuple[Phase, intervals.Intervals]],
     found: Steps,
 ) -> intervals.Intervals:
-    """Adds the time of the holes to ``spent``, and returns what is left of ``left``: all but the holes.
+    """Add the time of the holes to ``spent``, and return ``left`` without the holes.
 
-    Of a hole it is known how long its steps took together. The rest of its time goes to the phases that the time
-    beside the steps goes to where everything is kept.
+    The total time of a hole's steps is known. The rest of its time is assigned to phases in the same proportion as
+    the time between steps where everything was kept.
     """
     if found.whole is None:
         return left
@@ -79,7 +79,7 @@ def claim(
 
 
 def _edges(piece: Ints) -> Bools:
-    """Beside a hole a step lacks its end, or what was written before its own span."""
+    """Return which steps are next to a hole: they lack their end, or what was recorded before their own span."""
     across = np.diff(piece) != 0
     return np.asarray(np.append(across, False) | np.append(False, across))
 
@@ -87,13 +87,13 @@ def _edges(piece: Ints) -> Bools:
 def _long(
     holes: Sequence[Hole], first: Ints, told: Sequence[int], names: Collection[int], start_ns: int
 ) -> tuple[Floats, Floats, Ints]:
-    """Start, end and number of the long steps of holes."""
+    """Return start, end and number of the holes' long steps."""
     rows = [np.zeros((0, 3))]
     for i in told:
         hole = holes[i]
         mine = hole.long[np.isin(hole.long[:, 0], list(names))]
         inside = mine[:, 3].astype(np.float64)
-        if len(names) > 1:  # counted by name: where several share the steps, by the clock
+        if len(names) > 1:  # counts are by name; if several names share the steps, uses the clock
             inside = np.floor(hole.count(names) * (mine[:, 1] - hole.start_ns) / max(hole.end_ns - hole.start_ns, 1))
         rows.append(np.stack(((mine[:, 1] - start_ns) / 1e6, (mine[:, 2] - start_ns) / 1e6, first[i] + inside), axis=1))
     start, end, number = np.concatenate(rows).T
@@ -106,7 +106,7 @@ def _unkept_ms(holes: Sequence[Hole], told: Sequence[int], names: Collection[int
 
 def _stretch(hole: Hole, number: int, count: int, names: Collection[int], start_ns: int) -> Stretch:
     spread = sum((hole.turns[n].spread for n in names if n in hole.turns), Durations())
-    # Names beyond those that a summary tells of have no turns: the others speak for them.
+    # Names that a summary does not list have no turns: extrapolates from the others.
     total = spread.total_ns / 1e6 * (count / spread.count if spread.count else 0.0)
     middle, buckets = spread.ms()
     return Stretch(
@@ -128,7 +128,7 @@ def _whole(found: Steps, stretches: list[Stretch], long_ms: float) -> Whole:
 
 
 def _weights(found: Steps, count: int, long_ms: float) -> Floats:
-    """Every long step is here and stands for itself; the kept ones that are not long stand for all others."""
+    """Return the steps' weights: a long step stands for itself, the other kept ones for all remaining steps."""
     long = (found.ms > long_ms) & found.told
     usual = found.steady & ~long
     weight = long.astype(np.float64)
@@ -138,7 +138,7 @@ def _weights(found: Steps, count: int, long_ms: float) -> Floats:
 
 
 def _joined(several: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
-    """Buckets of several, in order; those of one middle become one."""
+    """Merge several histograms, in order; buckets with the same middle become one."""
     middle = np.concatenate([m for m, _ in several])
     counts = np.concatenate([c for _, c in several])
     known, at = np.unique(np.round(middle, 9), return_inverse=True)

@@ -1,7 +1,7 @@
-"""Protobuf's wire format: one message at a time for a file's skeleton, a million at a time for its events.
+"""Protobuf's wire format: single messages for a file's skeleton, a million messages at a time for its events.
 
-Lengths make the wire a chain: where a message begins depends on all before it. ``Window.run`` finds the beginnings
-(:mod:`slowtrain.trace.chain`); ``rounds`` then decodes field k of all messages at once. Errors are ``InputError``.
+The beginning of a message depends on the lengths of all messages before it. Therefore all beginnings are found first;
+then field k of all messages is decoded at once. Errors are ``InputError``.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from slowtrain.trace import chain
 from slowtrain.values import dataclass
 
 Ints: TypeAlias = NDArray[np.int64]
-Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # places in a table, as narrow as it allows
+Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # rows of a table, in the narrowest type that fits
 Bools: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
-WINDOW_BYTES = 1 << 22  # looked through at a time for where events begin
-LANES_BYTES = 1 << 19  # a window from which on the lanes of the chain, some hundred steps in any, cost less than _run
-MESSAGES = 1 << 15  # decoded at a time: enough to vectorise, few enough for the cache
-MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real ones hold below a million
-MAX_MESSAGE_FIELDS = 1_000  # of one event or one stat; real ones hold below fifty
+WINDOW_BYTES = 1 << 22  # searched at a time for the beginnings of events
+LANES_BYTES = 1 << 19  # windows of this size and more are searched by chain.starts, which is then cheaper than _run
+MESSAGES = 1 << 15  # decoded at a time: many enough to vectorise, few enough for the cache
+MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real files hold less than a million
+MAX_MESSAGE_FIELDS = 1_000  # of one event or stat; real ones hold less than fifty
 USUAL_MESSAGE_FIELDS = 64
-MAX_UNUSUAL_ROUNDS = 20_000  # beyond the usual fields, in one file: a second of work
-MAX_EVENTS_HELD = 100_000_000  # of one file; of real ones less, see horizon.py
+MAX_UNUSUAL_ROUNDS = 20_000  # rounds beyond the usual fields, in one file: a second of work
+MAX_EVENTS_HELD = 100_000_000  # of one file; the reading horizon keeps real files below it
 TIME_LIMIT_PS = 1 << 62  # sums of two such times still fit 64 bits: 53 days
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) do not occur in XSpace
 
 
 def field_tag(number: int, wire: int = LEN) -> int:
+    """Return the tag of a field: its number and wire type."""
     return number << 3 | wire
 
 
 class File:
-    """The bytes of a profile, its name for messages, and a scalar walk over the fields of a message."""
+    """The bytes of a profile with its name for messages, and a scalar walk over a message's fields."""
 
     def __init__(self, data: bytes | mmap.mmap, label: str, most_fields: int = MAX_SKELETON_FIELDS) -> None:
         self.data, self.label = data, label
@@ -53,6 +54,7 @@ class File:
         self._events_left = MAX_EVENTS_HELD
 
     def bad(self, what: str) -> InputError:
+        """Return the ``InputError`` for an unreadable profile."""
         return InputError(f"{self.label}: not a readable profile: {what}")
 
     def _varint(self, pos: int, end: int) -> tuple[int, int]:
@@ -68,9 +70,9 @@ class File:
         raise self.bad(f"a number is longer than 64 bits before byte {pos}")
 
     def field(self, pos: int, end: int) -> tuple[int, int, int]:
-        """(tag, value, next position); the value of a length-delimited field is where its payload begins."""
+        """Return (tag, value, next position); for a length-delimited field the value is the start of its payload."""
         data = self.data
-        tag, payload = data[pos], pos + 1  # most tags and numbers are of one byte, and a call costs more than the rest
+        tag, payload = data[pos], pos + 1  # most tags and numbers have one byte; a call would cost more
         if tag >= 0x80:
             tag, payload = self._varint(pos, end)
         wire = tag & 7
@@ -93,6 +95,7 @@ class File:
         return tag, value, stop
 
     def fields(self, pos: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (tag, value, next position) for each field. Raises ``InputError`` if there are too many."""
         while pos < end:
             self._fields_left -= 1
             if self._fields_left < 0:
@@ -102,19 +105,22 @@ class File:
             pos = found[2]
 
     def bear(self, round_: int) -> None:
-        """Counts the rounds of messages with many fields: few messages take as long as a million do."""
+        """Count the decoding rounds for unusually long messages.
+
+        A few such messages take as long as a million others.
+        """
         self._unusual_rounds_left -= round_ >= USUAL_MESSAGE_FIELDS
         if self._unusual_rounds_left < 0:
             raise self.bad(f"too many events of more than {USUAL_MESSAGE_FIELDS} fields")
 
     def hold(self, events: int) -> None:
-        """Counts the events that are kept as columns, again each time that they are read."""
+        """Count the events that are kept as columns, each time they are read."""
         self._events_left -= events
         if self._events_left < 0:
             raise self.bad(f"more than {MAX_EVENTS_HELD} events")
 
     def packed(self, pos: int, end: int) -> Iterator[int]:
-        """The numbers of a packed repeated field."""
+        """Yield the numbers of a packed repeated field."""
         while pos < end:
             value, pos = self._varint(pos, end)
             yield value
@@ -123,7 +129,7 @@ class File:
         return self.data[start:stop].decode("utf-8", "replace")
 
     def let_go(self, start: int, stop: int) -> None:
-        """Tells the kernel that these pages of a mapped file need not stay in memory."""
+        """Tell the kernel that these pages of a mapped file need not stay in memory."""
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             start -= start % mmap.PAGESIZE
             self.data.madvise(mmap.MADV_DONTNEED, start, stop - start)
@@ -137,16 +143,16 @@ def signed(value: int) -> int:
 
 
 class Window:
-    """A stretch of bytes in which many numbers are decoded at a time."""
+    """A range of bytes in which many numbers are decoded at a time."""
 
     def __init__(self, stretch: Bytes) -> None:
         self.size = len(stretch)
-        self.bytes: Bytes = np.concatenate((stretch, np.zeros(64, np.uint8)))  # so that the last numbers can be loaded
-        # The eight bytes from every position on, as one overlapping view: nothing is copied.
+        self.bytes: Bytes = np.concatenate((stretch, np.zeros(64, np.uint8)))  # padding to load the last numbers
+        # The eight bytes from every position on, as one overlapping view without a copy.
         self.words: Words = np.ndarray((self.size + 56,), np.dtype("<u8"), self.bytes, strides=(1,))
 
     def varints(self, at: Ints) -> tuple[Words, Ints]:
-        """Values and lengths of the varints at these positions; length 11 says: malformed."""
+        """Return values and lengths of the varints at these positions; length 11 means malformed."""
         first = self.bytes[at]
         if not len(first) or first.max() < 0x80:
             return first.astype(np.uint64), np.ones(len(first), np.int64)
@@ -157,12 +163,12 @@ class Window:
         word = self.words[at]
         stop = ~word
         stop &= np.uint64(0x8080808080808080)
-        stop &= np.negative(stop)  # the lowest: the top bit of the varint's last byte
+        stop &= np.negative(stop)  # the lowest set bit: the top bit of the varint's last byte
         keep = stop - np.uint64(1)
         keep &= np.uint64(0x7F7F7F7F7F7F7F7F)
         word &= keep
         longest = keep.max()
-        # Groups of 7 bits closed up to 14, 28, then 56, as far as there are any.
+        # Joins groups of 7 bits to 14, 28, then 56 bits, as far as needed.
         for least, low, high, shift in (
             (0x00, 0x007F007F007F007F, 0x7F007F007F007F00, 1),
             (0x7FFF, 0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
@@ -187,62 +193,63 @@ class Window:
         return word, size
 
     def run(self, tag: int, first: int) -> tuple[Ints, int]:
-        """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
+        """Return where each field of the unbroken run of ``tag`` fields from byte 0 begins, and where the run ends.
 
-        A field that the window cuts off is not in it. ``first`` is the byte that most payloads begin with.
+        A field that is cut off by the window's end is not included. ``first`` is the byte with which most payloads
+        begin.
         """
         found = chain.starts(self.bytes, self.size, tag, first) if self.size >= LANES_BYTES else None
         if found is None:
             found = self._run(tag, first)
             if (stop := found[1]) < self.size and self.bytes[stop] == tag and not self._reaches_out(stop):
-                found = self._run(tag, None)  # the run goes on with a payload that begins otherwise
+                found = self._run(tag, None)  # the run continues with a payload that begins with another byte
         return found
 
     def _reaches_out(self, at: int) -> bool:
-        """Whether the field that begins there ends behind the window."""
+        """Return whether the field that begins at ``at`` ends outside the window."""
         value, used = self.varints(np.array([at + 1]))
         return bool(used[0] > 10 or at + 1 + int(used[0]) + int(value[0]) > self.size)
 
     def _run(self, tag: int, first: int | None) -> tuple[Ints, int]:
-        """As :meth:`run`, from all bytes that could begin a field: a few percent of all equal the tag."""
+        """Same as :meth:`run`, from all bytes that can begin a field; a few percent of all bytes equal the tag."""
         likely = self.bytes[: self.size] == tag
-        if first is not None:  # behind a length of one byte or two
+        if first is not None:  # after a length of one or two bytes
             likely &= (self.bytes[2 : self.size + 2] == first) | (self.bytes[3 : self.size + 3] == first)
         candidates = np.flatnonzero(likely)
         if not len(candidates) or candidates[0]:
             return np.zeros(0, np.int64), 0
         after = chain.after(self.bytes, self.size, candidates)
         found = chain.follow(candidates, after, self.size)
-        found = found[after[found] <= self.size]  # the last one may be cut off by the window
+        found = found[after[found] <= self.size]  # the window may cut off the last one
         return candidates[found], int(after[found[-1]]) if len(found) else 0
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Messages that stand one behind the other, as fields of one tag."""
+    """Consecutive messages that are fields with the same tag."""
 
     window: Window  # holds them
     start: Ints  # of each message's payload, in the window
     stop: Ints
-    edges: Ints  # in the file: where each field with its tag begins, and where the last one ends
+    edges: Ints  # positions in the file: the start of each field (with its tag), and the end of the last one
 
 
 def stretches(file: File, pos: int, end: int, tag: int, first: int) -> Iterator[Stretch]:
-    """The unbroken run of ``tag`` fields from ``pos`` on, a window at a time; most of them begin with ``first``."""
+    """Yield the unbroken run of ``tag`` fields from ``pos`` on, a window at a time; most begin with ``first``."""
     while pos < end:
         found, payload, stop = file.field(pos, end)
         if found != tag:
             return
         window = Window(file.array[pos : min(end, pos + WINDOW_BYTES)])
         starts, used = window.run(tag, first)
-        file.let_go(pos, pos + window.size)  # the window is a copy
+        file.let_go(pos, pos + window.size)  # possible because the window is a copy
         if used:
             edges = np.append(starts, used)
             for some in range(0, len(starts), MESSAGES):
                 yield stretch_of(window, edges[some : some + MESSAGES + 1], pos)
         else:  # a single message larger than a window
             used = stop - pos
-            if used <= WINDOW_BYTES:  # or a tag in more bytes than it needs, each of which would cost a window
+            if used <= WINDOW_BYTES:  # or a tag encoded in more bytes than needed, each of which would cost a window
                 raise file.bad(f"an odd tag at byte {pos}")
             whole = Window(file.array[payload:stop])
             yield Stretch(whole, np.zeros(1, np.int64), np.array([stop - payload]), np.array([pos, stop]))
@@ -251,7 +258,7 @@ def stretches(file: File, pos: int, end: int, tag: int, first: int) -> Iterator[
 
 
 def stretch_of(window: Window, edges: Ints, pos: int) -> Stretch:
-    """Fields that begin at all the edges but the last, in a window that begins at ``pos``."""
+    """Return the fields that begin at all edges but the last, in a window that begins at ``pos``."""
     longer = window.bytes[edges[:-1] + 1] >> 7
     lengths = longer + np.int64(1)
     if longer.any() and (window.bytes[edges[:-1] + lengths] & (longer << 7)).any():
@@ -261,16 +268,17 @@ def stretch_of(window: Window, edges: Ints, pos: int) -> Stretch:
 
 @dataclass(frozen=True)
 class Round:
-    """The k-th field of every message that has one."""
+    """The k-th field of every message that has at least k fields."""
 
     rows: Ints  # which message
-    tag: Ints  # of a field number above 7, which the schemas of events and stats lack: only its wire type
+    tag: Ints  # only the wire type for field numbers above 7, which events and stats do not have
     value: Words  # of a length-delimited field: the payload's length
     start: Ints  # of the payload
     stop: Ints
-    tags: int  # the different tags as a set of bits
+    tags: int  # the distinct tags as a bit set
 
     def only(self, tag: int) -> Round | None:
+        """Return the fields with this tag, None if there are none."""
         if self.tags == 1 << tag:
             return self
         if not self.tags >> tag & 1:
@@ -282,7 +290,7 @@ class Round:
 
 
 def tags_of(file: File, window: Window, at: Ints) -> tuple[Ints, Ints, int]:
-    """Tags, where their fields' contents start, and the different ones as a set of bits."""
+    """Return the tags, the start of each field's content, and the distinct tags as a bit set."""
     tag: Ints = window.bytes[at].astype(np.int64)
     start = at + 1
     if tag.max() >= 64:
@@ -300,7 +308,7 @@ def has_wire(tags: int, wire: int) -> bool:
 
 
 def rounds(file: File, window: Window, start: Ints, stop: Ints, until: int | None = None) -> Iterator[Round]:
-    """Walks many messages in step; a message that has come to a field ``until`` is left there."""
+    """Decode many messages in step, one field of each per round; stops a message at a field ``until``."""
     rows: Ints = np.arange(len(start))
     for k in range(MAX_MESSAGE_FIELDS):
         more = start < stop

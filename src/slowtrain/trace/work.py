@@ -1,4 +1,4 @@
-"""What the ops of a deep window work on: matrices, the optimizer's variables, whole tables; and in which layer."""
+"""What the ops of a deep window work on: matrices, optimizer variables, whole tables; and in which layer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Device, Kernels, Trace, names
 from slowtrain.values import dataclass
 
-MOST_ALIKE = 1_000  # tables of one size
+MOST_ALIKE = 1_000  # tables of equal size
 
 
 @dataclass(frozen=True)
 class Op:
-    """An op of the window: ``scope/name`` and its type, with ms and executions a step."""
+    """An op of the window: ``scope/name`` and its type, with ms and executions per step."""
 
     name: str
     kind: str
@@ -33,22 +33,22 @@ class Op:
 
     @property
     def update(self) -> bool:
-        """Whether it belongs to the optimizer: its work follows the variables, not the batch."""
+        """Whether it belongs to the optimizer, so that its work depends on the variables and not on the batch."""
         return names.UPDATE_OP.match(self.kind) is not None or names.OPTIMIZER_SCOPE.search(self.name) is not None
 
     @property
     def scope(self) -> str:
-        """The scope without the parts that functions and gradients put before it."""
+        """The scope without the prefixes that functions and gradients add."""
         return names.SCOPE_PREFIX.sub("", self.name).rpartition("/")[0]
 
     @property
     def root(self) -> str:
-        """The outermost part of its name: a layer, a model, or the op itself."""
+        """The first part of the name: a layer, a model, or the op itself."""
         return names.SCOPE_PREFIX.sub("", self.name).partition("/")[0]
 
     @property
     def layer(self) -> str:
-        """The layer as the user knows it: the scope's second part under a model's, else its first."""
+        """The layer as the user knows it: the scope's second part under a model's, else its first part."""
         if self.update:
             return "optimizer"
         parts = names.SCOPE_PREFIX.sub("", self.name).split("/")[:-1]
@@ -56,7 +56,7 @@ class Op:
 
 
 def ops(kernels: Kernels) -> list[Op]:
-    """Ops of the window, costliest first."""
+    """Return the window's ops, costliest first."""
     found = []
     for text, (ms, count) in kernels.by_name.items():
         name, _, kind = text.rpartition(":")
@@ -65,14 +65,14 @@ def ops(kernels: Kernels) -> list[Op]:
 
 
 def share(kernels: Kernels, wanted: Callable[[Op], bool]) -> float:
-    """The part of all op time that wanted ops take."""
+    """Return the part of all op time that the wanted ops take."""
     every = ops(kernels)
     total = sum(o.ms for o in every)
     return sum(o.ms for o in every if wanted(o)) / total if total else 0.0
 
 
 def by_layer(kernels: Kernels) -> list[tuple[str, float]]:
-    """``(layer, share of op time)``, costliest first."""
+    """Return ``(layer, share of op time)``, costliest first."""
     found: dict[str, float] = {}
     every = ops(kernels)
     for op in every:
@@ -82,16 +82,16 @@ def by_layer(kernels: Kernels) -> list[tuple[str, float]]:
 
 
 def copy_wait_share(device: Device | None) -> float:
-    """Of an accelerator's busy time, what its program waits for copies that it started itself."""
+    """Return the part of an accelerator's busy time that its program waits for copies it started itself."""
     if device is None or not device.kernel_ms:
         return 0.0
     return sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name)) / device.kernel_ms
 
 
 def within(op: Op, scopes: Collection[str], *, unnumbered: bool = False) -> bool:
-    """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function.
+    """Return whether an op, or the op that it is a gradient of, is in one of the scopes, also inside a function.
 
-    ``unnumbered``: whatever numbers tell scopes and ops of one name apart.
+    ``unnumbered``: ignore the numbers that distinguish scopes and ops of the same name.
     """
     own = _unnumbered(op.scope) if unnumbered else op.scope
     wanted = {_unnumbered(s) for s in scopes} if unnumbered else scopes
@@ -103,12 +103,15 @@ def _unnumbered(scope: str) -> str:
 
 
 def sums(op: Op) -> bool:
-    """Whether it adds up gradients of what is used many times: that stands in no layer, and few ops are as long."""
+    """Return whether it adds up gradients of something used several times.
+
+    It is in no layer, and few ops take as long.
+    """
     return "AddN" in (op.kind, op.name) and op.scope in ("", "ArithmeticOptimizer")
 
 
 def executor_ms(trace: Trace) -> float:
-    """Ms of a steady step inside function calls in which no op of weight ran: starting ops, waiting for them."""
+    """Return ms of a steady step in function calls without a running op of weight: starting ops, waiting for them."""
     kernels = trace.kernels
     if kernels is None or not kernels.step_ms:
         return 0.0
@@ -116,11 +119,11 @@ def executor_ms(trace: Trace) -> float:
     return min(inside * trace.step_ms / kernels.step_ms, trace.mean(Category.DISPATCH))
 
 
-LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing by it
+LEAST_OP_MS = 0.05  # shorter ops are not split over threads, or gain nothing by it
 
 
 def split_ms(trace: Trace) -> float:
-    """Ms a step in ops long enough to be split over several threads."""
+    """Return ms per step in ops long enough to be split over several threads."""
     deep, device = trace.kernels, trace.mean(Category.DEVICE)
     if deep is None or deep.ms <= 0:
         return 0.0
@@ -128,27 +131,27 @@ def split_ms(trace: Trace) -> float:
     return device * min(long / deep.ms, 1.0)
 
 
-# What finds its caches cold, behind ops that stream through wide rows, tracing or collecting, takes longer by what
-# filling them takes, which is no part of its own length: in clinic/'s pairs of such causes what stays of one to three
-# milliseconds came to about half, what stays of nine to fifty became shorter by 0 to 2 ms.
+# After ops that stream through wide rows, tracing or garbage collection, caches are cold. The extra time is that of
+# filling them, and does not depend on the length of the rest. In clinic/'s pairs of such causes a rest of one to three
+# milliseconds fell to about half, and a rest of nine to fifty became shorter by 0 to 2 ms.
 COLD_MS = 1.0
 MOST_COLD = 0.5
-# Behind the script's own Python (its loops, conversions, reading back, callbacks) a long step is slower throughout, and
-# not in its beginning alone. Of what stays, over the part of the step that goes: a median of 0.38 in twenty-one pairs
+# After the script's own Python (loops, conversions, reading back, callbacks) a long step is slower throughout, and
+# not only at its beginning. Relative to the rest and the removed part of the step: a median of 0.38 in twenty-one pairs
 # of nine such causes, two thirds of them from 0.23 to 0.53.
 BETWEEN_COLD = 0.38
 
 
 def cold_ms(rest_ms: float, share: float = 0.0) -> float:
-    """What of ``rest_ms`` in a step goes with cold caches, where something else fills them before it."""
+    """Return the part of ``rest_ms`` in a step that is due to cold caches, if something else fills them before."""
     return max(min(COLD_MS, MOST_COLD * rest_ms), share * rest_ms)
 
 
 def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
-    """Ms a step that go with ops that stream through memory for ``part`` of the op time, ``gone_ms`` of them computing.
+    """Return ms per step that disappear with ops that stream through memory.
 
-    Between large ops the executor waits for their threads, which goes with them; what remains finds its caches warm.
-    On an accelerator neither is the host's.
+    They take ``part`` of the op time and compute for ``gone_ms``. Between large ops the executor waits for their
+    threads, which disappears too, and the rest finds its caches warm. On an accelerator neither is the host's.
     """
     if trace.on_accelerator:
         return {Category.DEVICE: gone_ms}
@@ -156,7 +159,7 @@ def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
 
 
 def warmed(trace: Trace, gone: Mapping[Category, float], part: float) -> dict[Category, float]:
-    """Ms a step that go, with what the rest gains by caches that ``part`` of a step's time no longer fills."""
+    """Return ms per step that disappear, including the gain of the rest from caches that ``part`` no longer fills."""
     parts = (Category.DEVICE, Category.DISPATCH, Category.INPUT, Category.PYTHON)
     rest = {c: max(trace.mean(c) - gone.get(c, 0.0), 0.0) for c in parts}
     shorter = part * cold_ms(sum(rest.values())) / max(sum(rest.values()), 1e-9)
@@ -167,7 +170,7 @@ def warmed(trace: Trace, gone: Mapping[Category, float], part: float) -> dict[Ca
 
 
 def graphs(trace: Trace) -> Iterator[Mapping[str, Any]]:
-    """The recorder's summaries of the graphs that training ran, the newest of each function."""
+    """Yield the recorder's summaries of the training graphs, the newest of each function."""
     newest: dict[object, Mapping[str, Any]] = {}
     for event in trace.events_of("trace"):
         if event.data.get("graph") and event.data.get("training"):
@@ -176,16 +179,17 @@ def graphs(trace: Trace) -> Iterator[Mapping[str, Any]]:
 
 
 def weights(trace: Trace) -> list[Mapping[str, Any]]:
-    """The weights of the largest model that was fitted, largest weight first."""
+    """Return the weights of the largest model that was fitted, largest first."""
     found = [e.data["weights"] for e in trace.events_of("loop") if e.data.get("weights")]
     return max(found, key=lambda w: sum(int(one["size"]) for one in w), default=[])
 
 
 def tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | None:
-    """Tables of which training looks rows up: rows, columns, rows of a batch (0: not told), largest first; all weights.
+    """Return tables from which training looks up rows, and the number of all weights.
 
-    Numbers in them, not bytes. Those whose gradients become whole ones, or where there is none, those that are gathered
-    from. None where the graphs do not tell, or an older recorder did not look.
+    A table is (rows, columns, rows per batch; 0 if unknown), largest first; sizes are elements, not bytes. Tables
+    with dense gradients come first; if there are none, tables that are gathered from. None if the graphs do not
+    contain it, or an older recorder did not look.
     """
     every = list(graphs(trace))
     if not every or any(graph.get("tables") is None for graph in every):
@@ -195,13 +199,16 @@ def tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | None:
 
 
 def over_tables(trace: Trace) -> dict[str, Place | None]:
-    """The user's own ops that work on all rows of such tables, by name, with their lines."""
+    """Return the user's own ops that work on all rows of such tables, by name, with their lines."""
     made = [one for graph in graphs(trace) for one in graph.get("over") or ()]
     return {str(name): Place(str(file), int(line)) if file else None for name, file, line in made}
 
 
 def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:
-    """With the most rows that any trace looks up: the last one may be of a short batch. Each as often as there are."""
+    """Return tables with the most rows that any trace looks up, because the last trace may have a short batch.
+
+    Each occurs as often as it exists.
+    """
     rows: dict[tuple[int, int], int] = {}
     alike: dict[tuple[int, int], int] = {}
     for event in trace.events_of("trace"):
@@ -215,7 +222,7 @@ def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:
 
 
 def samples(trace: Trace) -> int | None:
-    """Rows of the data that the longest ``fit`` was given, where its arrays told."""
+    """Return the rows of the data of the longest ``fit``, if its arrays gave them."""
     found = []
     for event in trace.events_of("loop"):
         shape = (event.data.get("data") or {}).get("shape")
@@ -225,16 +232,19 @@ def samples(trace: Trace) -> int | None:
 
 
 def epoch(trace: Trace, size: float) -> int | None:
-    """Samples of the longest epoch that was seen, of steps of ``size``; the only one may have gone on."""
+    """Return the samples of the longest recorded epoch, with ``size`` per step.
+
+    A single epoch may have been cut off.
+    """
     block = trace.steps.block[trace.steps.block >= 0]
     return int(np.bincount(block).max() * size) if len(block) else None
 
 
-# Of a core, over all ops of small models at batches of 32 to 400: 10 to 20 GFLOP/s, measured on AVX-512 cores of one
+# Per core, over all ops of small models at batches of 32 to 400: 10 to 20 GFLOP/s, measured on AVX-512 cores of one
 # machine, and 18 to 40 on those of another.
 FLOPS_PER_MS = 2e7
 
 
 def arithmetic_ms(trace: Trace, multiply_adds: float) -> float:
-    """What so many products of a forward pass take on this processor, with both gradients."""
+    """Return the time of this number of multiply-adds of a forward pass on this processor, with both gradients."""
     return 6 * multiply_adds / (FLOPS_PER_MS * trace.cores)

@@ -1,7 +1,7 @@
-"""The events of a line (``XEvent``) as columns: what nearly all have, in a few gathers over all events at once.
+"""The events of a line (``XEvent``) as columns, decoded in a few gathers over all events at once.
 
-Writers give an event's fields in the order of their numbers: the name's number, the offset, the duration if it has
-any, then the statistics. An event that is otherwise goes through ``wire.rounds``, field by field.
+Writers put an event's fields in the order of their numbers: metadata id, offset, duration (if any), statistics.
+Events in another order go through ``wire.rounds``, field by field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLUMNS = (EVENT_ID, OFFSET, _DURATION, _OCCURRENCES)
 
 
 def named(stretch: Stretch, names: Bools) -> Stretch:
-    """Those of the events whose name is wanted, where each begins with its name's number, as all writers have it."""
+    """Return the events with a wanted name; all events unless each begins with its metadata id, as all writers do."""
     if not len(names) or not (stretch.window.bytes[stretch.start] == EVENT_ID).all():
         return stretch
     number, _ = stretch.window.varints(stretch.start + 1)
@@ -31,7 +31,7 @@ def named(stretch: Stretch, names: Bools) -> Stretch:
 
 
 def decode(file: File, stretch: Stretch, first_row: int, wanted: Collection[StatColumn]) -> list[Ints]:
-    """The columns metadata_id, offset, duration and occurrences of the events; statistics go to ``wanted``."""
+    """Return the columns metadata_id, offset, duration and occurrences; statistics are added to ``wanted``."""
     window, stop = stretch.window, stretch.stop
     columns, rest_at, placed = _usual(stretch)
     until = None if wanted else EVENT_STATS
@@ -48,7 +48,7 @@ def decode(file: File, stretch: Stretch, first_row: int, wanted: Collection[Stat
                     placed[rest[these.rows]] = True
         if wanted and (these := found.only(EVENT_STATS)) is not None:
             with_stats.append(replace(these, rows=rest[these.rows]))
-    # An event has an offset or a number of occurrences, and this one stands behind the statistics.
+    # An event has either an offset or a number of occurrences; the latter comes after the statistics.
     if not wanted and not placed.all():
         rest = np.flatnonzero(~placed)
         for found in rounds(file, window, stretch.start[rest], stop[rest]):
@@ -60,9 +60,9 @@ def decode(file: File, stretch: Stretch, first_row: int, wanted: Collection[Stat
 
 
 def _usual(stretch: Stretch) -> tuple[list[Ints], Ints, Bools]:
-    """The columns of the events that begin as usual, where in each the rest begins, and which have an offset.
+    """Return the columns of events in the usual order, where the rest of each begins, and which have an offset.
 
-    Of the others the columns are 0, and the rest is all.
+    For the other events the columns are 0 and the rest is the whole event.
     """
     window, start, stop = stretch.window, stretch.start, stretch.stop
     id_, used = window.varints(start + 1)

@@ -1,11 +1,11 @@
-"""Profiles (``*.xplane.pb``, TensorFlow's and JAX's XSpace) as columns, without TensorFlow and without protobuf.
+"""Profiles (``*.xplane.pb``, the XSpace of TensorFlow and JAX) as columns, without TensorFlow and protobuf.
 
-``read`` walks only the skeleton: planes, tables of names, headers of lines. A line's events are decoded when
-``Line.events`` asks for them, field k of all events at a time, into NumPy columns; no Python object stands for an
-event. So memory follows what is kept, not the file, which is mapped and let go of again page by page.
+Reading decodes only the skeleton: planes, tables of names, headers of lines. A line's events are decoded on request,
+field k of all events at a time, into NumPy columns, without a Python object per event. Memory therefore depends on
+what is kept, not on the file, which is mapped and released page by page.
 
-Whatever the bytes say, time and memory are bounded and the answer is columns or one ``InputError``.
-The schema is tsl/profiler/protobuf/xplane.proto; a field it lacks is skipped.
+Time and memory are bounded for any input. The result is columns or one ``InputError``. The schema is
+tsl/profiler/protobuf/xplane.proto; unknown fields are skipped.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from slowtrain.values import dataclass
 
 Value: TypeAlias = "int | float | str | bytes"
 
-_GZIP = b"\x1f\x8b"  # no XSpace begins so
-MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real ones hold below a thousand
+_GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
+MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real files have less than a thousand
 SAMPLE_BYTES = 1 << 14
 MAX_UNZIPPED_BYTES = 4 << 30
-MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold; a bomb a thousandfold
+MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class Events:
     metadata_id: Ints  # into Plane.event_names
     start_ps: Ints  # since Space.origin_ns
     duration_ps: Ints
-    occurrences: Ints | None  # where a profile holds sums instead of single events; those start at their line's start
-    stats: Mapping[str, Stat]  # the ones asked for
+    occurrences: Ints | None  # set if these are sums, not single events; they start at their line's start
+    stats: Mapping[str, Stat]  # the requested ones
 
     def __len__(self) -> int:
         return len(self.metadata_id)
 
     def before(self, ps: int) -> Events:
-        """Those that start before then."""
+        """Return the events that start before ``ps``."""
         keep = self.start_ps < ps
         if keep.all():
             return self
@@ -102,10 +102,11 @@ class Line:
     _stat_names: StatNames = field(repr=False, compare=False)
 
     def events(self, stats: Collection[str] = (), names: Bools | None = None, before_ps: int | None = None) -> Events:
-        """Decodes the events, with those of the named statistics.
+        """Decode the events, with the named statistics.
 
-        ``names`` says for each metadata id whether its events are wanted; those of ids beyond it are not. Events that
-        start at ``before_ps`` or later are left out: writers keep the order of time, so that decoding ends there.
+        ``names`` says for each metadata id whether its events are wanted; events with ids beyond it are not. Events
+        that start at ``before_ps`` or later are left out. Writers put events in order of time, so that decoding stops
+        there.
         """
         wanted = {stat: StatColumn(stat, self._stat_names) for stat in stats}
         gathered: list[list[Ints]] = [[] for _ in range(4)]
@@ -121,7 +122,7 @@ class Line:
             count += len(stretch.start)
             if late:
                 break
-        # One column at a time, so that the parts of only one are held twice.
+        # Joins one column at a time, so that only one is in memory twice.
         id_, start_ps, duration_ps, occurrences = (
             np.concatenate((np.empty(0, np.int64), *gathered.pop(0))) for _ in range(4)
         )
@@ -134,7 +135,7 @@ class Line:
         return self._span[1] - self._span[0]
 
     def sampled(self, places: int) -> list[tuple[int, int, float]]:
-        """Some events: bytes of the line before each, its start, and about how many bytes each event takes there."""
+        """Return some events as (bytes of the line before it, start in ps, mean bytes per event there)."""
         file, (pos, end) = self._file, self._span
         found = []
         for part in range(places):
@@ -148,7 +149,7 @@ class Line:
         return found
 
     def _columns(self, window: Window, at: int) -> list[Ints] | None:
-        """Of the event there, which may be none."""
+        """Return the columns of the event at ``at``; None if there is no event."""
         try:
             edges = np.append(at, chain.after(window.bytes, window.size, np.array([at])))
             return self.decode(stretch_of(window, edges, 0))
@@ -156,7 +157,7 @@ class Line:
             return None
 
     def decode(self, stretch: Stretch, first_row: int = 0, wanted: Collection[StatColumn] = ()) -> list[Ints]:
-        """The columns metadata_id, start_ps, duration_ps and occurrences of these events; stats go to ``wanted``."""
+        """Return the columns metadata_id, start_ps, duration_ps and occurrences; statistics are added to ``wanted``."""
         columns = xevents.decode(self._file, stretch, first_row, wanted)
         base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
         if abs(base_ps) >= TIME_LIMIT_PS or any(_beyond(time) for time in columns[1:3]):
@@ -165,13 +166,13 @@ class Line:
         return columns
 
     def stretches(self) -> Iterator[Stretch]:
-        """The events as they stand in the file, some thousands at a time."""
+        """Yield the events in the file's order, some thousands at a time."""
         file, (pos, end) = self._file, self._span
         for stretch in stretches(file, pos, end, xevents.EVENT, xevents.EVENT_ID):
             yield stretch
             pos = int(stretch.edges[-1])
         for tag, _, _ in file.fields(pos, end):
-            # Every writer keeps the order of the schema, in which only descriptive fields follow the events.
+            # Every writer follows the schema's order, in which only descriptive fields come after the events.
             if tag in (xevents.EVENT, _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP):
                 raise file.bad(f"the fields of line {self.name!r} are out of order")
 
@@ -184,14 +185,14 @@ class Plane:
     name: str
     lines: tuple[Line, ...]
     event_names: Mapping[int, str]
-    display_names: Mapping[int, str]  # of the events that have one: an op's type, an HLO instruction
+    display_names: Mapping[int, str]  # for events that have one: an op's type, an HLO instruction
     stat_names: Mapping[int, str]
     stats: Mapping[str, Value]
     _file: File = field(repr=False, compare=False)
     _metadata_spans: Mapping[int, tuple[int, int]] = field(repr=False, compare=False)
 
     def metadata_stats(self, wanted: Collection[str]) -> dict[int, dict[str, Value]]:
-        """The named statistics that stand with the events' names and hold for every event of that name."""
+        """Return the named statistics of each event name; they hold for every event of that name."""
         found = {}
         for key, span in self._metadata_spans.items():
             spans = ((start, stop) for tag, start, stop in self._file.fields(*span) if tag == METADATA_STATS)
@@ -243,7 +244,7 @@ def _line(file: File, start: int, end: int, stat_names: StatNames) -> Line:
 def _stats(
     file: File, spans: Iterator[tuple[int, int]], names: Mapping[int, str], wanted: Collection[str] | None = None
 ) -> dict[str, Value]:
-    """Stats outside the events, one by one."""
+    """Return the statistics outside the events, decoded one by one."""
     found: dict[str, Value] = {}
     for span in spans:
         name, value = "", None
@@ -266,7 +267,7 @@ def _stats(
 
 
 def entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | None]:
-    """Key and the value's place of a protobuf map's entry."""
+    """Return the key and the value's position of an entry of a protobuf map."""
     key, place = 0, None
     for tag, value, stop in file.fields(start, end):
         if tag == _KEY:
@@ -278,7 +279,7 @@ def entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | None
 
 @dataclass(frozen=True)
 class _Tables:
-    """A plane's names. Of two entries with one key the later one holds, as in every protobuf runtime."""
+    """A plane's names. For equal keys the later entry counts, as in every protobuf runtime."""
 
     events: dict[int, str] = field(default_factory=dict)
     displays: dict[int, str] = field(default_factory=dict)
@@ -329,7 +330,7 @@ def _plane(file: File, start: int, end: int) -> Plane:
 
 
 def parse(data: bytes | mmap.mmap, label: str = "profile") -> Space:
-    """A profile from bytes at hand; ``label`` names it in messages."""
+    """Parse a profile from bytes; ``label`` names it in messages. Raises ``InputError``."""
     file = File(data, label)
     planes: list[Plane] = []
     notes: dict[str, list[str]] = {"errors": [], "warnings": [], "hostnames": []}
@@ -347,7 +348,7 @@ def parse(data: bytes | mmap.mmap, label: str = "profile") -> Space:
 
 
 def contents(path: str | Path) -> mmap.mmap:
-    """The bytes of a file that may be a profile, unzipped if need be."""
+    """Return the bytes of a file that may be a profile, unzipped if needed. Raises ``InputError``."""
     try:
         with Path(path).open("rb") as stored:
             head = stored.read(kinds.HEAD_BYTES)
@@ -384,7 +385,7 @@ def _decline_other_kinds(path: str | Path, head: bytes) -> None:
 
 
 def read(path: str | Path) -> Space:
-    """A profile from a file, plain or gzipped."""
+    """Read a profile from a file, plain or gzipped. Raises ``InputError``."""
     data = contents(path)
     try:
         return parse(data, str(path))

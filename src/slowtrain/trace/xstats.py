@@ -1,4 +1,4 @@
-"""Statistics of a profile's events (``XStat``) as columns, decoded for the names that are asked for."""
+"""Statistics of a profile's events (``XStat``) as columns, decoded for the requested names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Stat:
-    """One named statistic of a line's events: a row for each event that carries it, in order.
+    """One named statistic of a line's events, with a row for each event that has it, in order.
 
-    A row is a number (``codes`` is -1) or a text (``texts[code]``). Integers are 64-bit patterns: an unsigned one
-    above 2**63 comes out negative, and so equals its signed twin, as flow ids (``_p``, ``_c``) need.
+    A row is a number (``codes`` is -1) or a text (``texts[code]``). Integers are 64-bit patterns: an unsigned value
+    above 2**63 becomes negative and so equals its signed counterpart, as link ids (``_p``, ``_c``) need.
     """
 
     events: int  # of the line, with or without this statistic
@@ -29,31 +29,31 @@ class Stat:
     texts: tuple[str, ...]
 
     def filled(self, missing: int | float) -> Ints | NDArray[np.float64]:
-        """A number for every event."""
+        """Return a number for every event; ``missing`` for events without the statistic."""
         column = np.full(self.events, missing, np.result_type(self.numbers.dtype, np.asarray(missing).dtype))
         numeric = self.codes < 0
         column[self.rows[numeric]] = self.numbers[numeric]
         return column
 
     def where(self, keep: NDArray[np.bool_]) -> Stat:
-        """Of some of the events."""
+        """Return the statistic of the kept events."""
         mine = keep[self.rows]
         rows = (np.cumsum(keep) - 1)[self.rows[mine]]
         return Stat(int(keep.sum()), rows, self.numbers[mine], self.codes[mine], self.texts)
 
     def labels(self) -> NDArray[np.int32]:
-        """A code into ``texts`` for every event, -1 where there is none."""
+        """Return a code into ``texts`` for every event, -1 for events without a text."""
         column = np.full(self.events, -1, np.int32)
         column[self.rows] = self.codes
         return column
 
 
 class StatNames(dict[int, str]):
-    """A plane's names of statistics; complete once the whole plane was read, lines stand before them."""
+    """A plane's names of statistics. Complete only after the whole plane was read, because lines come first."""
 
     @cached_property
     def ids(self) -> dict[str, set[int]]:
-        """The way back: nothing forbids a name to have several ids."""
+        """The ids of each name; one name may have several."""
         found: dict[str, set[int]] = {}
         for id_, name in self.items():
             found.setdefault(name, set()).add(id_)
@@ -70,7 +70,7 @@ STAT_TEXT, STAT_BYTES, STAT_REF = field_tag(5), field_tag(6), field_tag(7, VARIN
 
 
 class StatColumn:
-    """Gathers one wanted statistic over the windows of a line."""
+    """Collects one wanted statistic over the windows of a line."""
 
     def __init__(self, name: str, names: StatNames) -> None:
         self.ids, self._names = names.ids.get(name, set()), names
@@ -111,7 +111,7 @@ class StatColumn:
 def gather_stats(
     file: File, window: Window, found_in: list[Round], first_row: int, columns: Collection[StatColumn]
 ) -> None:
-    """Decodes the stats that ``found_in`` of events point at and hands each column its own."""
+    """Decode the stats that ``found_in`` points to, and add each to its column."""
     rows = np.concatenate([found.rows for found in found_in])
     order = np.argsort(rows, kind="stable")
     start = np.concatenate([found.start for found in found_in])[order]
@@ -131,7 +131,7 @@ def gather_stats(
             elif tag & 7 == LEN:
                 value = these.start.view(np.uint64)
             kind[these.rows], bits[these.rows], end[these.rows] = tag, value, these.stop
-    present = unique(name).tolist()  # of many columns few are present, and searching costs for each
+    present = unique(name).tolist()  # only a few of many columns are present, and each search costs time
     for column in columns:
         mine = [id_ for id_ in present if id_ in column.ids]
         if not mine:
