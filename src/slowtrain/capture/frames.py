@@ -24,7 +24,7 @@ _LIBRARY = tuple(
         for path in (
             *sysconfig.get_paths().values(),
             *_site.getsitepackages(),
-            os.path.dirname(os.path.dirname(__file__)),
+            os.path.dirname(str(sys.modules["slowtrain"].__file__)),
         )
         if path and os.path.isabs(path) and not path.endswith(("/bin", "/Scripts"))
         if path not in (sys.prefix, sys.base_prefix)

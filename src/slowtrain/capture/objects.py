@@ -47,7 +47,7 @@ MOST_LINES = 8
 WAIT_NS = 60_000_000_000  # for the boundary of a step, until we give up
 OPEN_NS = 5_000_000_000  # the same while allocations are recorded
 
-_NOBODYS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), MARK, "<unknown>")
+_NOBODYS = (os.path.join(os.path.dirname(str(sys.modules["slowtrain"].__file__)), ""), MARK, "<unknown>")
 At = tuple[str, int, bool]  # a line, and whether it is the user's
 Sum = tuple[int, int]  # bytes and number of what was allocated there and is alive
 Line = tuple[str, int, bool, int, int]

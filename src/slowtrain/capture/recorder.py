@@ -23,8 +23,8 @@ from typing import Any
 
 from slowtrain.capture import frames
 from slowtrain.capture.rows import Row, rows
-from slowtrain.capture.stops import LANE, STOPPED, Stops
-from slowtrain.capture.store import Store
+from slowtrain.capture.stops import Stops
+from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE, Store
 from slowtrain.capture.thinning import MAX_BYTES, Thinning
 from slowtrain.capture.turns import Turns
 
@@ -250,7 +250,7 @@ class Recorder:
                     break
                 stopped = stops.waited(wait_s)
                 if stopped is not None:
-                    self.event(LANE, STOPPED, *stopped)
+                    self.event(SUSPEND_LANE, STOPPED_EVENT, *stopped)
                 ticks += 1
                 self._tick(ticks)
         finally:
@@ -277,7 +277,7 @@ class Recorder:
         asleep, known = _asleep_ns(), self._asleep_ns
         self._asleep_ns = asleep
         if asleep - known > SLEPT_NS:
-            self.event(LANE, "machine asleep", now(), slept_s=(asleep - known) / 1e9)
+            self.event(SUSPEND_LANE, "machine asleep", now(), slept_s=(asleep - known) / 1e9)
 
     def cost(self) -> dict[str, float]:
         """The thread's own processor time so far, in seconds, over the wall time that it has run."""

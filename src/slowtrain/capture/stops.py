@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 
-LANE, STOPPED = "suspend", "process stopped"
 LEAST_NS = 500_000_000  # beyond the wait that was asked for: a crowded machine wakes nobody up on time
 MOST_STOPS = 20  # noted in one recording; what else is kept of each is kept for ever
 WORKED = 0.1  # of the time: a process that used so much of a processor was not stopped

@@ -20,6 +20,7 @@ WHOLE = 1  # the format of a recording that holds everything
 VERSION = 2  # and of one from which something was thinned: an older reader would take the holes for long steps
 LOG_BYTES = 4 << 20  # of SQLite's log: it is moved into the file when it has grown so far
 SPAN_FIELDS = 5
+SUSPEND_LANE, STOPPED_EVENT = "suspend", "process stopped"
 
 SCHEMA = """
 CREATE TABLE name(id INTEGER PRIMARY KEY, lane TEXT NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.capture.samplethinning import SampleThinning
-from slowtrain.capture.stops import STOPPED
-from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, VERSION, Store
+from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, STOPPED_EVENT, VERSION, Store
 
 MAX_BYTES = 200_000_000  # of a recording, unless told otherwise
 LEAST_BYTES = 16_000_000  # a log of SQLite's, a report, and something to tell of
@@ -110,7 +109,7 @@ class Thinning:
     def wrote(self, chunk: int, spans: array[int], events: Sequence[Any]) -> None:
         """After each commit."""
         self._noted += len(events)
-        self._windowed |= any(e[2] == "window" or e[3] == STOPPED for e in events)
+        self._windowed |= any(e[2] == "window" or e[3] == STOPPED_EVENT for e in events)
         if not chunk:
             return
         self._open.append(chunk)

@@ -13,7 +13,7 @@ import wrapt
 
 from slowtrain.capture.patching import MARK
 
-_OURS = (os.path.dirname(__file__), MARK)
+_OURS = (os.path.dirname(str(sys.modules["slowtrain.capture"].__file__)), MARK)
 _HOOKS = os.path.dirname(wrapt.__file__)
 _IMPORTING = "<frozen importlib"
 
