@@ -157,8 +157,7 @@ def site(depth: int = 1) -> tuple[str, int] | None:
 
 
 def describe(function: object) -> dict[str, object]:
-    """Returns where a Python function is defined: ``file``, ``line``, ``qualname``, and ``user`` if it is the user's.
-    """
+    """Returns where a Python function is defined: ``file``, ``line``, ``qualname``, and whether it is the user's."""
     function = _unwrapped(getattr(function, "func", function))  # functools.partial
     code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
     if code is None and not isinstance(function, type):  # a model, say

@@ -67,8 +67,7 @@ class Gaining:
         self._due_bytes = 0
 
     def rate(self, at: int, used: int) -> float:
-        """Returns the growth in bytes a nanosecond over the second half of the time; 0 unless it is steady and large.
-        """
+        """Returns the growth in bytes a ns over the second half of the time; 0 unless it is steady and large."""
         self._begun_ns = self._begun_ns or at
         samples, half = self._samples, (at - self._begun_ns) / 2
         samples.append((at, used))

@@ -32,7 +32,7 @@ class Turns:
         self._usual_s: float | None = None  # set while the interval is ours
 
     def wait(self, seconds: float, *, trains: bool) -> bool:
-        """Waits for ``seconds`` at most; whether it is time to stop. ``trains``: whether training has begun."""
+        """Waits for at most ``seconds``; returns whether to stop. ``trains`` says whether training has begun."""
         if (self._asking or not trains) and len(sys._current_frames()) <= ALONE:
             self._ask()
         else:
