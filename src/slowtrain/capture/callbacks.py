@@ -1,4 +1,4 @@
-"""Patches of Keras' callbacks: the time of each class and hook, the user's own included; the edges of epochs."""
+"""Patches of Keras' callbacks: the time of each class and hook, including the user's own, and the ends of epochs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ HOOKS = (
 
 
 class CallbackPatches:
-    """Installs itself through import hooks. Classes are patched when a list of callbacks is made with one of theirs."""
+    """Installs itself through import hooks. A class is patched when a list of callbacks contains an object of it."""
 
     def __init__(
         self, recorder: Recorder, datasets: DatasetPatches, epoch_ends: Callable[[Any], None] = lambda _: None
     ) -> None:
         self.recorder = recorder
-        self.epoch_ends = epoch_ends  # told of the list of callbacks
+        self.epoch_ends = epoch_ends  # gets the list of callbacks
         self.datasets = datasets
         self._done: set[type] = set()
 
@@ -70,7 +70,7 @@ class CallbackPatches:
             self._done.add(owner)
             for hook in HOOKS:
                 function = owner.__dict__.get(hook)
-                # Anything but a plain function (a partial, say) would be bound differently once it were wrapped.
+                # Anything but a plain function (for example a partial) would be bound differently once it is wrapped.
                 if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
                     names: dict[type, int] = {}
                     quick = front("hook", self.recorder, self.datasets.state.main, names=names)
@@ -83,7 +83,7 @@ class CallbackPatches:
 
         def usual(self: Any, batch: Any, logs: Any = None) -> Any:
             me = main if get_ident() == main.ident else state.me
-            if me.busy:  # as no callback is called inside a function, recording has ended
+            if me.busy:  # no callback is called inside a function, so recording has ended
                 return original(self, batch, logs)
             start = now()
             try:
@@ -115,7 +115,7 @@ class CallbackPatches:
         return usual if _is_usual(original) else any_other
 
     def _patch_instance(self, callback: Any) -> None:
-        """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
+        """Patches hooks that are attributes of the object. LambdaCallback keeps the user's functions that way."""
         for hook in HOOKS:
             function = getattr(callback, "__dict__", {}).get(hook)
             if callable(function) and not hasattr(function, "_slowtrain_hook"):
@@ -135,7 +135,7 @@ class CallbackPatches:
         return passed_over(hook)
 
     def _name(self, text: str, about: dict[str, Any]) -> int:
-        # Not by the function itself: what we keep as a key is never freed, nor is what it holds.
+        # The key is not the function itself, because a key is never freed, nor is what it refers to.
         return self.recorder.name("callback", text, ("callback", text, about.get("file"), about.get("line")), **about)
 
     # -- the edges of epochs
@@ -178,7 +178,7 @@ def _floats(logs: Any) -> dict[str, float]:
 
 
 def _is_usual(hook: Any) -> bool:
-    """Whether it is ``(self, batch, logs=None)``, as hooks of each batch are: arguments that need no unpacking."""
+    """Returns whether a hook is ``(self, batch, logs=None)``, as hooks of each batch are. These need no unpacking."""
     code = hook.__code__
     defaults: tuple[Any, ...] = hook.__defaults__ or ()
     if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & UNPACKED:

@@ -1,5 +1,4 @@
-"""Calls of training functions: their arguments, the batches from their iterators, and whether the results are finite.
-"""
+"""Calls of training functions: arguments, batches from iterators, and whether the results are finite."""
 
 from __future__ import annotations
 

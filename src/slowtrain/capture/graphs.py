@@ -118,8 +118,7 @@ class GraphSummary:
             self.gathered[size] = self.gathered.get(size, 0) + int(indices.num_elements() or 0)
 
     def _sized(self, tables: dict[tuple[int, ...], int]) -> list[list[int]]:
-        """Returns rows, columns, rows looked up in all tables of that size, and the number of variables of that size.
-        """
+        """Returns rows, columns, rows looked up in all tables of that size, and number of variables of that size."""
         return [[*size, rows, max(self.alike[size], 1)] for size, rows in tables.items()]
 
     def _loop(self, op: Any) -> None:

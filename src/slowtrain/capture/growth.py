@@ -46,10 +46,10 @@ MEMORY, HELD = "memory", "held"
 
 @dataclass
 class _Known:
-    """A container's length; when it was found longer than before, until that has been written down.
+    """A container's length, and when it was found longer than before, until that is recorded.
 
-    ``since``: when it was seen first, and how long; ``moved``: when it became longer last; ``last``: when it was seen
-    last; ``each``: bytes of an element, once it is written down.
+    ``since``: time (ns) and length when first seen; ``moved``: time of the last increase; ``last``: time when last
+    seen; ``each``: bytes of an element, once it is recorded.
     """
 
     length: int

@@ -35,9 +35,9 @@ _resume = [0]  # the root at which the next walk begins, if a walk could not vis
 
 @dataclass(frozen=True)
 class Held:
-    """A container: ``path`` as the user would write it, behind the file; ``about`` says more, when it is asked.
+    """A container. ``path`` follows the file and is what the user would write; ``about()`` returns more facts.
 
-    An array's ``length`` is in bytes.
+    The ``length`` of an array is in bytes.
     """
 
     path: str

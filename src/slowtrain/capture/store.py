@@ -91,7 +91,7 @@ class Store:
     # -- used by thinning (:mod:`slowtrain.capture.thinning`)
 
     def next_row(self, table: str) -> int:
-        """Returns the number that the next row will get. This is safe only for rows newer than any deleted one."""
+        """Returns the number that the next row will get. Correct only if the newest rows were never deleted."""
         query = f"SELECT coalesce(max(rowid), 0) + 1 FROM {table}"  # noqa: S608  a table of ours
         return int(self._db.execute(query).fetchone()[0])
 
@@ -99,7 +99,7 @@ class Store:
         return self._db.execute("SELECT data FROM chunk WHERE id BETWEEN ? AND ? ORDER BY id", (first, last)).fetchall()
 
     def moments(self, first: int, after: int) -> list[int]:
-        """At which an epoch or a loop begins or ends."""
+        """Returns the times (ns) at which an epoch or a loop begins or ends."""
         rows = self._db.execute(
             "SELECT start_ns, end_ns FROM event WHERE rowid >= ? AND rowid < ? AND lane IN ('epoch', 'loop')",
             (first, after),

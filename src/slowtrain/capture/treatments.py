@@ -1,7 +1,7 @@
-"""Cures that need no edit: the framework is given another argument while the script runs as it is written.
+"""Cures that need no edit: the framework gets another argument while the script runs as it is written.
 
-Each is named after what it does; causes name them in their prescriptions. What a treatment gives is what
-the edit would give, so that a cure can be proven where the source cannot be changed by a machine.
+Each is named after its effect; causes name them in their prescriptions. A treatment has the same effect as the edit,
+so that a cure can be proven where a machine cannot change the source.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ COMPILED = (
     ("tf_keras.src.engine.training", "Model"),
 )
 FITTED = (("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer"), *COMPILED[1:])
-EXECUTIONS = 50  # steps at once, as the prescription says
+EXECUTIONS = 50  # steps in one call, as in the prescription
 AUTOTUNE = -1  # tf.data.AUTOTUNE
-READY = ("Prefetch", "Options")  # nodes at a pipeline's end behind which another prefetch gives nothing
+READY = ("Prefetch", "Options")  # last nodes of a pipeline after which another prefetch has no effect
 
 Original = Callable[..., Any]
 
 
 def prefetch(recorder: Recorder) -> None:
-    """Every data set that is iterated ends with a prefetch."""
+    """Ends every data set that is iterated with a prefetch."""
 
     def iterated(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
         if type(dataset).__name__.lstrip("_").startswith(READY):
@@ -44,7 +44,7 @@ def prefetch(recorder: Recorder) -> None:
 
 
 def parallel_map(recorder: Recorder) -> None:
-    """``map`` runs several elements at once where it was not told how many; their order stays."""
+    """Lets ``map`` process several elements at once if no number is given. Their order stays."""
 
     def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs).arguments
@@ -56,9 +56,10 @@ def parallel_map(recorder: Recorder) -> None:
 
 
 def cache(recorder: Recorder, at: str) -> None:
-    """What the ``map`` ``at`` a line (``FILE:LINE``) gives is kept in memory, for the passes behind the first.
+    """Caches in memory the output of the ``map`` at a line (``FILE:LINE``), for the passes after the first.
 
-    Nothing from outside tells whether that is right, so that only a line which was judged, or given by hand, is cached.
+    Nothing outside the script shows whether that is right. So only a line that was judged, or given by hand, is
+    cached.
     """
     file, _, line = at.rpartition(":")
     wanted = os.path.realpath(file), int(line)
@@ -68,7 +69,7 @@ def cache(recorder: Recorder, at: str) -> None:
         if place is None or place[1] != wanted[1] or os.path.realpath(place[0]) != wanted[0]:
             return made
         if not sys.modules["tensorflow"].executing_eagerly():
-            return made  # in the function of an interleave each call would make a cache that nobody reads again
+            return made  # in the function of an interleave each call would make a cache that is never read again
         recorder.fact(f"treated cache@{at}", value=True)
         return made.cache()
 
@@ -76,7 +77,7 @@ def cache(recorder: Recorder, at: str) -> None:
 
 
 def no_eager(recorder: Recorder) -> None:
-    """``run_eagerly`` and ``run_functions_eagerly`` are not heard."""
+    """Ignores ``run_eagerly`` and ``run_functions_eagerly``."""
     _compile_with(recorder, run_eagerly=False)
 
     def asked(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
@@ -86,12 +87,12 @@ def no_eager(recorder: Recorder) -> None:
 
 
 def several_steps(recorder: Recorder) -> None:
-    """``compile`` is given ``steps_per_execution``: for a ``fit`` that is told its steps, as many as come out even."""
+    """Gives ``steps_per_execution`` to ``compile``. For a ``fit`` with given steps, a divisor of their number."""
     _compile_with(recorder, steps_per_execution=EXECUTIONS)
 
     def fitted(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
         told = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
-        # Whole calls only: else it would take more steps than it was told, which is another training.
+        # Whole calls only: otherwise it would take more steps than given, which is a different training.
         even = (n for n in range(EXECUTIONS, 0, -1) if not told or told % n == 0)
         together, known = next(even, 1), getattr(model, "_steps_per_execution", None)
         if known is not None and hasattr(known, "assign"):  # Keras 2
@@ -105,12 +106,12 @@ def several_steps(recorder: Recorder) -> None:
 
 
 def xla(recorder: Recorder) -> None:
-    """``compile`` is given ``jit_compile=True``."""
+    """Gives ``jit_compile=True`` to ``compile``."""
     _compile_with(recorder, jit_compile=True)
 
 
 def all_threads(recorder: Recorder) -> None:
-    """TensorFlow chooses how many threads it computes with, whatever number the script gives."""
+    """Lets TensorFlow choose its number of threads, whatever number the script gives."""
 
     def told(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(0)
@@ -120,7 +121,7 @@ def all_threads(recorder: Recorder) -> None:
 
 
 def mixed_precision(recorder: Recorder) -> None:
-    """Keras' policy is ``mixed_float16`` from the start."""
+    """Sets Keras' policy to ``mixed_float16`` at the start."""
     on_import(recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_float16"))
 
 
