@@ -185,7 +185,10 @@ class Checking:
 
     @property
     def _too_many(self) -> bool:
-        """Calls: what they were given would take too much. The newest one's says in which memory that lies."""
+        """Whether the arguments of the kept calls need too much memory.
+
+        The newest call shows in which memory they are.
+        """
         there = any(map(on_card, calls.given_to(self._calls[-1])))
         return not self._room_for_calls.holds(self._bytes, self._bytes, on_card=there) or len(self._calls) > MOST_CALLS
 

@@ -60,7 +60,7 @@ class JaxSteps:
         self._model: Any = None
         self._states: list[tuple[int, Any]] = []  # number of calls before the state, and the state
         self._calls: list[tuple[int, list[Any]]] = []  # the step's number and its batches
-        self._logs: Any = None  # of the newest call
+        self._logs: Any = None  # results of the newest call
         self._bytes = 0
         self._room, self._room_for_batches = Room(), Room()
         self._due_ns = 0

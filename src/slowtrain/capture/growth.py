@@ -63,9 +63,9 @@ class _Known:
 
     @property
     def rate(self) -> float:
-        """Bytes a nanosecond since it was seen first; infinite where nobody knows what its elements take.
+        """Bytes a nanosecond since first seen; infinite if the size of its elements is not known.
 
-        0 of what has stopped growing: for half of the time.
+        0 if it has not grown during the last half of that time.
         """
         grown, seen = self.length - self.since[1], self.last - self.since[0]
         return grown * self.each / seen if self.name and grown > 0 and self.last - self.moved < seen / 2 else 0.0

@@ -57,7 +57,7 @@ def _patch(patches: Sequence[tuple[str, str, Call]], module: Any) -> None:
         *outer, last = name.split(".")
         for part in outer:
             owner = getattr(owner, part, None)
-        if owner is not None and hasattr(owner, last):  # not every version has each of them
+        if owner is not None and hasattr(owner, last):  # some versions lack a function
             _wrap(owner, last, argument, partial(_alone, where))
 
 
@@ -223,7 +223,7 @@ class Names:
     # -- in graphs
 
     def _moved_in_graph(self, name: Any) -> Any:
-        """The name below the scratch folder, by operations of the graph; what is left alone stays."""
+        """Returns the name below the scratch folder, computed in the graph. Names in untouched folders stay."""
         tensorflow, scratch = sys.modules["tensorflow"], self.scratch
         strings = tensorflow.strings
         full = tensorflow.where(

@@ -243,8 +243,7 @@ class Scratch:
         ]
 
     def merged(self, path: Any) -> Place | None:
-        """Returns the place of a folder with changes in the scratch folder; None if listing ``path`` itself is enough.
-        """
+        """Returns the place of a folder with changes in the scratch folder; None if ``path`` itself can be listed."""
         if self._untouched():
             return None
         place = self.place(path)

@@ -160,7 +160,7 @@ class Thinning:
         return used <= room
 
     def room_bytes(self) -> int:
-        """For SQLite's file alone."""
+        """Returns the bytes that SQLite's own file may use."""
         return max(self.max_bytes - self._beside - LOG_BYTES - REPORT_BYTES, 0)
 
     def finish(self) -> None:
