@@ -36,7 +36,7 @@ class Block:
         ``line``.
 
         Of the statements between the two, only those run that assign a name that is read later. Raises
-        :class:`NotAgain`.
+        ``NotAgain``.
         """
         statements: list[ast.stmt] = [self.statement]
         if line is not None and line > (self.statement.end_lineno or 0):
@@ -60,7 +60,7 @@ class Block:
 
 
 def block(code: CodeType, line: int) -> Block:
-    """Returns the innermost ``with`` statement whose head contains a line of ``code``. Raises :class:`NotAgain`."""
+    """Returns the innermost ``with`` statement whose head contains a line of ``code``. Raises ``NotAgain``."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
         tree = ast.parse(text)

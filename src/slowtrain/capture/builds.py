@@ -2,7 +2,7 @@
 
     python -m slowtrain.capture.builds tensorflow
 
-The answer is the last line of the output, after :data:`MARK`. Output of the framework itself may precede it.
+The answer is the last line of the output, after ``MARK``. Output of the framework itself may precede it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 def with_batch(python_func: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function to be traced that returns its iterator's batch with its result, as :class:`Kept`."""
+    """Returns a function to be traced that returns its iterator's batch with its result, as ``Kept``."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = python_func(*args, **kwargs)

@@ -224,7 +224,7 @@ class EagerSteps:
     # -- once a loss is bad
 
     def caught(self, target: Any, given: Any) -> None:
-        """Stores gradients that are taken while a step runs again. Raises :class:`Through` after the last one."""
+        """Stores gradients that are taken while a step runs again. Raises ``Through`` after the last one."""
         if self.again is not None:
             self._taken += flat(given)
             self.again += [*flat(target), *flat(given)]

@@ -1,7 +1,8 @@
 """Describes what a growing container holds: the type of its newest element, and how many bytes that element keeps.
 
-Reads as :mod:`holders` does, without calling anything of the user's. In objects of Keras and TensorFlow it follows the
-attributes that lead to weights. If the previous element has the same weights, they are counted once.
+Reads as :mod:`slowtrain.capture.holders` does, without calling anything of the user's. In objects of Keras and
+TensorFlow it follows the attributes that lead to weights. If the previous element has the same weights, they are
+counted once.
 """
 
 from __future__ import annotations

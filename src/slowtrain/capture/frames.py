@@ -64,7 +64,7 @@ def is_user(code: CodeType) -> bool:
 
 
 def users(name: str) -> bool:
-    """Does the same as :func:`is_user`, by the file name that the code object carries."""
+    """Does the same as ``is_user``, by the file name that the code object carries."""
     known = _known.get(name)
     if known is None:
         made = name.startswith("<") or generated.MARK in name

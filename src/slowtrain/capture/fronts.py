@@ -23,9 +23,9 @@ def front(
     """Returns ``made(original, wrapper)``, which puts a function in C before ``wrapper``.
 
     In a steady step the C function does the same as ``wrapper``; in other cases it calls it. ``kind`` is the name of a
-    maker in ``hot.c``. ``names`` is the :class:`Known` of a step, a tuple of :class:`Read` for readbacks, or the names
-    by class for hooks. ``after`` is called on rare events: it names a function that was traced, and handles the end of
-    an iterator.
+    maker in ``hot.c``. ``names`` is the ``slowtrain.capture.state.Known`` of a step, a tuple of
+    ``slowtrain.capture.state.Read`` for readbacks, or the names by class for hooks. ``after`` is called on rare
+    events: it names a function that was traced, and handles the end of an iterator.
     """
 
     def made(original: Wrapper, wrapper: Wrapper) -> Wrapper:

@@ -1,9 +1,10 @@
 """Watches what grows during training: memory, and the containers that the user's names lead to.
 
 All looks are cheap and run in the recorder's thread. The process's memory is read often at first and ever more rarely,
-as a share of the elapsed time. Containers are counted by a walk from the user's names (:mod:`holders`). Walks may take
-:data:`COST_SHARE` of the wall time plus a few milliseconds, so the cost of a walk decides when the next one may start.
-Graphs that code without functions builds are asked for their number of ops.
+as a share of the elapsed time. Containers are counted by a walk from the user's names
+(:mod:`slowtrain.capture.holders`). Walks may take ``COST_SHARE`` of the wall time plus a few milliseconds, so the cost
+of a walk decides when the next one may start. Graphs that code without functions builds are asked for their number of
+ops.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings
 WALK_SHARE = 1 / 10  # the same between two walks
 LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is recorded
 LEAST_LENGTH = 16
-BIG_BYTES = 512 << 10  # of one element; fewer than LEAST_LENGTH smaller ones would not be reported as a leak
+BIG_BYTES = 512 << 10  # of one element; fewer smaller ones than ``LEAST_LENGTH`` would not be reported as a leak
 MOST_SEEN = 16
 MOST_KNOWN = 5000  # containers whose length is remembered
 MOST_NAMED = 40  # containers that are recorded
@@ -55,7 +56,7 @@ class _Known:
     length: int
     seen: list[tuple[int, int]]
     name: int = 0
-    small: bool = False  # its elements are small: it counts only from LEAST_LENGTH on
+    small: bool = False  # its elements are small: it counts only from ``LEAST_LENGTH`` on
     since: tuple[int, int] = (0, 0)
     moved: int = 0
     last: int = 0

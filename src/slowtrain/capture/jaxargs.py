@@ -100,7 +100,7 @@ def _counted(leaf: Any) -> bool:
 
 
 def describe(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fixed: Static) -> dict[str, Any]:
-    """Describes the leaves of a call by name, in the form of :func:`signatures.describe`.
+    """Describes the leaves of a call by name, in the form of :func:`slowtrain.capture.signatures.describe`.
 
     Static arguments are described by their values, the others by their shapes.
     """

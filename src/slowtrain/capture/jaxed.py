@@ -1,8 +1,9 @@
 """Patches of JAX for custom training loops: what ``jax.jit`` compiles, and gradients that are taken.
 
 Only names in the module ``jax`` are replaced, which scripts and their libraries use. JAX calls its own functions by
-other names. A call of a compiled function returns once its work is queued (see :mod:`jax`), so its span is the time to
-start it. Waits of the script, for a value or for all work, are in the lanes ``readback`` and ``sync``.
+other names. A call of a compiled function returns once its work is queued (see :mod:`slowtrain.capture.jax`), so its
+span is the time to start it. Waits of the script, for a value or for all work, are in the lanes ``readback`` and
+``sync``.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def environment(
 
 
 def begun(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
-    """Notes the start of a run beside its recording. Returns the facts that :func:`ended` takes."""
+    """Notes the start of a run beside its recording. Returns the facts that ``ended`` takes."""
     about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
     about["pace"] = pace.measured()
     _write(folder, about)

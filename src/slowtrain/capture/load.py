@@ -2,7 +2,7 @@
 
     python -m slowtrain.capture.load tensorflow SECONDS
 
-Writes a line when it begins with a device, and one when it is done with it (after :data:`MARK`): the best copy rate in
+Writes a line when it begins with a device, and one when it is done with it (after ``MARK``): the best copy rate in
 bytes a second, and how long it computed. Meanwhile the parent reads the link and the clocks. The link speed falls back
 if nothing is copied. Only arithmetic draws the power and makes the heat that limit the clock.
 """

@@ -35,7 +35,7 @@ except ImportError:  # not CPython
 LEAST_BYTES = 64 << 20  # gained in the second half of the time since the first step, and again until the second count
 FIRST_NS = 3_000_000_000  # since the first step; before that, everything grows
 PARTS, EVEN = 5, 0.5  # parts of that half, and the share of an even growth that each has to have: no jump, no plateau
-RISES = 3  # rises of Python's blocks, each over a quarter of LEAST_BYTES
+RISES = 3  # rises of Python's blocks, each over a quarter of ``LEAST_BYTES``
 BYTES_A_BLOCK = 64 << 10  # memory that grows with fewer blocks than that does not consist of Python objects
 MOST_LOOKS = 3  # a count is useless if training began only after it
 MOST_BLOCKS = 16_000_000  # at most one object for each block, usually far fewer; their list takes 8 bytes for each
@@ -305,7 +305,7 @@ def traces() -> Sequence[Trace]:
 
 
 def more(before: Sequence[Trace], after: Sequence[Trace]) -> list[Line]:
-    """Returns the lines with more live bytes ``after`` than ``before``, largest first, at most :data:`MOST_LINES`."""
+    """Returns the lines with more live bytes ``after`` than ``before``, largest first, at most ``MOST_LINES``."""
     known = summed(before)
     grown = [
         (*at, size - known.get(at, (0, 0))[0], count - known.get(at, (0, 0))[1])

@@ -28,7 +28,7 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper], front: Fr
     """Sets ``owner.name`` to ``make(original)``, once. Raises ``AttributeError`` if the name does not exist.
 
     With ``front``, sets it to ``front(original, make(original))``, which has to behave as the wrapper does
-    (:mod:`fronts`).
+    (:mod:`slowtrain.capture.fronts`).
     """
     if any(known is owner and name == other for known, other, _ in _done):
         return  # the same class, found in two modules
@@ -65,7 +65,7 @@ def named_as(function: Wrapper, wrapped: Wrapper) -> Wrapper:
 
 
 def passed_over(wrapper: Wrapper) -> Wrapper:
-    """Returns the same function, with frames that ``warnings`` does not count; see :data:`MARK`."""
+    """Returns the same function, with frames that ``warnings`` does not count; see ``MARK``."""
     code = wrapper.__code__
     wrapper.__code__ = code.replace(co_filename=f"{MARK}{code.co_filename.rpartition('slowtrain')[2]}>")
     return wrapper

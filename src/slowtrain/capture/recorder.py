@@ -1,8 +1,8 @@
 """The recorder: the methods that wrappers call, and the one background thread that writes.
 
-The hot path is :attr:`Recorder.emit`. It stores five integers (:mod:`rows`) in a fraction of a microsecond. It takes
-no lock, because the interpreter lock makes the call atomic. Naming, compressing, writing and sampling happen in the
-thread or on rare events.
+The hot path is :attr:`Recorder.emit`. It stores five integers (:mod:`slowtrain.capture.rows`) in a fraction of a
+microsecond. It takes no lock, because the interpreter lock makes the call atomic. Naming, compressing, writing and
+sampling happen in the thread or on rare events.
 """
 
 from __future__ import annotations

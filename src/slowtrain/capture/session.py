@@ -26,7 +26,7 @@ _now_recording: Session | None = None
 
 
 class Session:
-    """One recording, from :func:`begin` to :meth:`end`. Fork, crash and full disk end it as in `slowtrain run`."""
+    """One recording, from ``begin`` to :meth:`end`. Fork, crash and full disk end it as in `slowtrain run`."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, about: dict[str, Any]) -> None:
         self.recorder = recorder
@@ -144,7 +144,7 @@ def begin(
 ) -> Session:
     """Starts recording this process into a new folder. Raises ``InputError`` if the folder cannot be written.
 
-    There is one recording at a time; the caller asks :func:`in_progress` first.
+    There is one recording at a time; the caller asks ``in_progress`` first.
     """
     global _now_recording  # noqa: PLW0603  one process, one recording
     start_ns = time.perf_counter_ns()

@@ -44,9 +44,9 @@ class Site:
 
 
 class Known(Site):
-    """What the wrapper knows of one tf.function. The size of its batch is read in one call of :data:`EVERY`.
+    """What the wrapper knows of one tf.function. The size of its batch is read in one call of ``EVERY``.
 
-    ``kind`` is that of :meth:`Progress.step`. If Keras is the caller, ``at`` is :data:`KERAS` and no line is looked
+    ``kind`` is that of :meth:`Progress.step`. If Keras is the caller, ``at`` is ``KERAS`` and no line is looked
     up.
     """
 
@@ -98,7 +98,7 @@ class Flags(Site):
 
     That is so inside a tf.function's call or trace, and once recording has ended. ``traces`` counts the functions
     traced so far in this thread. All flags are in one small object, because it lies in cold memory after a step. As a
-    :class:`Site` it stores where an iterator was last asked for its next element.
+    ``Site`` it stores where an iterator was last asked for its next element.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class Flags(Site):
         self.left = 1  # calls until the next check whether recording still goes on
 
     def look(self, active: bool) -> None:
-        """Switches the wrappers off once recording has ended. A fast wrapper calls it once in :data:`EVERY` calls."""
+        """Switches the wrappers off once recording has ended. A fast wrapper calls it once in ``EVERY`` calls."""
         self.left = EVERY
         if not active:
             self.busy += ENDED
