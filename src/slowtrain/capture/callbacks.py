@@ -47,7 +47,7 @@ class CallbackPatches:
         if not hasattr(module, "CallbackList"):
             return
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
                 if recorder.active:
@@ -59,7 +59,7 @@ class CallbackPatches:
             return __init__
 
         patch_class, patch_instance = self._patch_class, self._patch_instance
-        replace(module.CallbackList, "__init__", init)
+        replace(module.CallbackList, "__init__", wrap_init)
         replace(module.CallbackList, "on_epoch_end", self._epoch_end)
         replace(module.CallbackList, "on_epoch_begin", self._epoch_begin)
 
@@ -81,7 +81,7 @@ class CallbackPatches:
         recorder, state, emit = self.recorder, self.datasets.state, self.recorder.emit
         main = state.main
 
-        def usual(self: Any, batch: Any, logs: Any = None) -> Any:
+        def batch_hook(self: Any, batch: Any, logs: Any = None) -> Any:
             me = main if get_ident() == main.ident else state.me
             if me.busy:  # no callback is called inside a function, so recording has ended
                 return original(self, batch, logs)
@@ -90,13 +90,13 @@ class CallbackPatches:
                 return original(self, batch, logs)
             finally:
                 end = now()
-                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                name = names.get(type(self)) or recorder.guard("callback", hook_name, type(self)) or 0
                 me.left -= 1
                 if not me.left:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 0))
 
-        def any_other(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def other_hook(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not recorder.active:
                 return original(self, *args, **kwargs)
             start = now()
@@ -104,15 +104,15 @@ class CallbackPatches:
                 return original(self, *args, **kwargs)
             finally:
                 end = now()
-                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                name = names.get(type(self)) or recorder.guard("callback", hook_name, type(self)) or 0
                 recorder.span(name, start, end)
 
-        def named(kind: type) -> int:
+        def hook_name(kind: type) -> int:
             about = frames.describe(getattr(kind, hook))
             names[kind] = self._name(f"{kind.__name__}.{hook}", about)
             return names[kind]
 
-        return usual if _is_usual(original) else any_other
+        return batch_hook if _is_usual(original) else other_hook
 
     def _patch_instance(self, callback: Any) -> None:
         """Patches hooks that are attributes of the object. LambdaCallback keeps the user's functions that way."""
@@ -149,10 +149,10 @@ class CallbackPatches:
             recorder.guard("epoch's end", datasets.epoch_ended)
             result = original(self, *args, **kwargs)
             given = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
-            recorder.guard("epoch's end", done, given, start)
+            recorder.guard("epoch's end", record_epoch_end, given, start)
             return result
 
-        def done(given: dict[str, Any], start: int) -> None:
+        def record_epoch_end(given: dict[str, Any], start: int) -> None:
             recorder.event("epoch", "end", start, epoch=given.get("epoch"), logs=_floats(given.get("logs")))
 
         return on_epoch_end

@@ -96,7 +96,7 @@ class EagerSteps:
     def _patch_tape(self, module: Any) -> None:
         state, recorder, guard = self.state, self.recorder, self.recorder.guard
 
-        def enter(original: Wrapper) -> Wrapper:
+        def wrap_enter(original: Wrapper) -> Wrapper:
             def __enter__(tape: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and not self.over and recorder.active:
@@ -105,7 +105,7 @@ class EagerSteps:
 
             return __enter__
 
-        def leave(original: Wrapper) -> Wrapper:
+        def wrap_exit(original: Wrapper) -> Wrapper:
             def __exit__(tape: Any, *about: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and self._depth:
@@ -114,8 +114,8 @@ class EagerSteps:
 
             return __exit__
 
-        replace(module.GradientTape, "__enter__", enter)
-        replace(module.GradientTape, "__exit__", leave)
+        replace(module.GradientTape, "__enter__", wrap_enter)
+        replace(module.GradientTape, "__exit__", wrap_exit)
 
     def _patch_writes(self, module: Any) -> None:
         state = self.state

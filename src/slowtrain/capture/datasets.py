@@ -56,17 +56,17 @@ class DatasetPatches:
     def _patch_iterator(self, module: Any) -> None:
         recorder, state = self.recorder, self.state
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 start = now()
                 original(self, *args, **kwargs)
                 if not recorder.active or state.me.busy:
                     return
-                recorder.guard("iterator", remember, self, start, now(), sys._getframe(1))
+                recorder.guard("iterator", record_iterator, self, start, now(), sys._getframe(1))
 
             return __init__
 
-        def remember(iterator: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_iterator(iterator: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("iterator", "iterator made"), start, end)
             dataset = getattr(iterator, "_dataset", None)
             if dataset is None:
@@ -86,7 +86,7 @@ class DatasetPatches:
                 site=None if state.me.loops else site,
             )
 
-        replace(module.OwnedIterator, "__init__", init)
+        replace(module.OwnedIterator, "__init__", wrap_init)
         quick = front("element", recorder, state.main, after=self._at_end)
         replace(module.OwnedIterator, "__next__", self._advance, quick)
 
@@ -177,7 +177,7 @@ class DatasetPatches:
     def _patch_dataset(self, module: Any) -> None:
         recorder, state, sites = self.recorder, self.state, self._sites
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
                 if recorder.active and not state.me.tracing and not state.me.loops:
@@ -198,7 +198,7 @@ class DatasetPatches:
 
             return from_generator
 
-        replace(module.DatasetV2, "__init__", init)
+        replace(module.DatasetV2, "__init__", wrap_init)
         replace(module.DatasetV2, "from_generator", from_generator)
 
     def _generator(self, dataset: Any, generator: Any) -> None:
@@ -237,7 +237,7 @@ class DatasetPatches:
             def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
                 if not recorder.active:
                     return original(self, token, device, args)
-                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token) or 0
+                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", pyfunc_name, self, token) or 0
                 start = now()
                 traced = recorder.guard("lines", lines.begin_call, name, start)
                 me = state.me
@@ -252,7 +252,7 @@ class DatasetPatches:
 
             return __call__
 
-        def named(registry: Any, token: Any) -> int:
+        def pyfunc_name(registry: Any, token: Any) -> int:
             function = registry._funcs.get(token)
             function = getattr(function, "_func", function)  # EagerFunc contains the user's function
             return recorder.name("pyfunc", str(token), ("pyfunc", token), **frames.describe(function))

@@ -19,25 +19,25 @@ def install(recorder: Recorder) -> None:
     """Installs hooks before those that print the exception, and before those that the user's own hook calls."""
     known: list[BaseException] = []  # a hook of the user's may call ours as well
 
-    def seen(error: BaseException | None, trace: TracebackType | None) -> None:
+    def record_once(error: BaseException | None, trace: TracebackType | None) -> None:
         if recorder.active and error is not None and not any(error is one for one in known):
             known[:] = [error]
             recorder.guard("failing", _note, recorder, error, trace)
 
-    def wrapped(original: Any) -> Any:
+    def wrap_hook(original: Any) -> Any:
         def hook(kind: Any, value: Any, trace: Any) -> Any:
-            seen(value, trace)
+            record_once(value, trace)
             return original(kind, value, trace)
 
         return hook
 
     same = sys.excepthook is sys.__excepthook__
-    sys.__excepthook__ = wrapped(sys.__excepthook__)
-    sys.excepthook = sys.__excepthook__ if same else wrapped(sys.excepthook)
+    sys.__excepthook__ = wrap_hook(sys.__excepthook__)
+    sys.excepthook = sys.__excepthook__ if same else wrap_hook(sys.excepthook)
     threads = threading.excepthook
 
     def thread_hook(args: threading.ExceptHookArgs, /) -> None:
-        seen(args.exc_value, args.exc_traceback)
+        record_once(args.exc_value, args.exc_traceback)
         threads(args)
 
     threading.excepthook = thread_hook

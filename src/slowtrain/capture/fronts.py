@@ -20,7 +20,7 @@ def front(
     names: Any = None,
     after: Callable[..., Any] | None = None,
 ) -> Front:
-    """Returns ``made(original, wrapper)``, which puts a function in C before ``wrapper``.
+    """Returns ``put_before(original, wrapper)``, which puts a function in C before ``wrapper``.
 
     In a steady step the C function does the same as ``wrapper``; in other cases it calls it. ``kind`` is the name of a
     maker in ``hot.c``. ``names`` is the ``slowtrain.capture.state.Known`` of a step, a tuple of
@@ -28,10 +28,10 @@ def front(
     events: it names a function that was traced, and handles the end of an iterator.
     """
 
-    def made(original: Wrapper, wrapper: Wrapper) -> Wrapper:
+    def put_before(original: Wrapper, wrapper: Wrapper) -> Wrapper:
         if isinstance(recorder.rows, PlainRows):
             return wrapper
         quick: Wrapper = getattr(hot, kind)(original, wrapper, after, main, progress, names, recorder.rows)
         return quick
 
-    return made
+    return put_before

@@ -234,10 +234,10 @@ def _of_tensorflow() -> list[Callable[[], dict[str, int]]]:
     info = tensorflow.config.experimental.get_memory_info
 
     def reader(device: str) -> Callable[[], dict[str, int]]:
-        def told() -> dict[str, int]:
+        def read_bytes() -> dict[str, int]:
             found = info(device)
             return {"": int(found["current"]), "peak ": int(found["peak"])}
 
-        return told
+        return read_bytes
 
     return [reader(f"GPU:{i}") for i in range(len(tensorflow.config.list_logical_devices("GPU")))]

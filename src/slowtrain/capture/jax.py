@@ -224,13 +224,13 @@ def memory() -> list[Callable[[], dict[str, int]]]:
     """Returns for each GPU a reader of the bytes of JAX's allocator: in use, peak, and free in its pool."""
 
     def reader(device: Any) -> Callable[[], dict[str, int]]:
-        def told() -> dict[str, int]:
+        def read_stats() -> dict[str, int]:
             stats = device.memory_stats() or {}
             used, peak, pool = (stats.get(key) for key in ("bytes_in_use", "peak_bytes_in_use", "pool_bytes"))
             found = {"": used, "peak ": peak, "free ": pool - used if pool and used is not None else None}
             return {what: int(count) for what, count in found.items() if count is not None}
 
-        return told
+        return read_stats
 
     return [reader(d) for d in at_work().local_devices() if kind(d) == "GPU"]
 

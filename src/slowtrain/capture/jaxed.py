@@ -318,9 +318,9 @@ class JaxLoops:
                 return original(*args, **kwargs)
             finally:
                 me.busy -= 1
-                recorder.guard("sync", done, start, now(), sys._getframe(1))
+                recorder.guard("sync", record_wait, start, now(), sys._getframe(1))
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_wait(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "sync", "block_until_ready", "block_until_ready"), start, end)
 
         return block_until_ready
@@ -336,9 +336,9 @@ class JaxLoops:
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.guard("feed", done, args[0], start, now(), sys._getframe(1))
+                recorder.guard("feed", record_feed, args[0], start, now(), sys._getframe(1))
 
-        def done(given: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_feed(given: Any, start: int, end: int, frame: FrameType) -> None:
             parts = tuple(given.values()) if isinstance(given, dict) else (given,)
             size = signatures.host_bytes(parts)
             if size:

@@ -99,19 +99,19 @@ class KerasPatches:
             if not outer:
                 progress.loop = about
             start = now()
-            recorder.guard(loop, began, about or {}, outer, start, sys._getframe(1))
+            recorder.guard(loop, note_begin, about or {}, outer, start, sys._getframe(1))
             me.loops = outer + 1
             try:
                 return original(self, *args, **kwargs)
             finally:
                 me.loops = outer
-                recorder.guard(loop, done, about or {}, outer, start, now(), sys._getframe(1))
+                recorder.guard(loop, record_loop, about or {}, outer, start, now(), sys._getframe(1))
 
-        def began(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
+        def note_begin(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
             if not outer:
                 recorder.begun("loop", loop, start, site=frames.place(frame), nested=0, **about)
 
-        def done(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
+        def record_loop(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
             # Inside another loop the caller is Keras itself (to validate), or a callback of the user's.
             place = frames.place(frame) if not outer or frames.is_user(frame.f_code) else None
@@ -231,9 +231,9 @@ class KerasPatches:
                 return original(self, *args, **kwargs)
             finally:
                 given = args[:1] or (kwargs.get("x"),)
-                recorder.guard("on batch", done, given, start, now(), sys._getframe(1))
+                recorder.guard("on batch", record_batch, given, start, now(), sys._getframe(1))
 
-        def done(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_batch(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "on_batch", phase, key)
             recorder.span(name, start, end, signatures.batch_size(given))
 
@@ -252,11 +252,11 @@ class KerasPatches:
                     return original(self, *args, **kwargs)
                 finally:
                     given = recorder.guard("compile", _jit_compile_given, args, kwargs)
-                    recorder.guard("compile", done, self, given, start, now(), sys._getframe(1))
+                    recorder.guard("compile", record_compile, self, given, start, now(), sys._getframe(1))
 
             return compile
 
-        def done(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_compile(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("build", "compile"), start, end)
             about = {"site": frames.place(frame), "model": id(model), "jit_compile_given": given}
             recorder.event("compile", type(model).__name__, start, end, **about, **_compiled(model))
@@ -277,11 +277,11 @@ class KerasPatches:
                     original(self, *args, **kwargs)
                 finally:
                     recorder.span(name, start, now())
-                    recorder.guard("policy", noted, self)
+                    recorder.guard("policy", count_policy, self)
 
             return __init__
 
-        def noted(layer: Any) -> None:
+        def count_policy(layer: Any) -> None:
             # Not Keras' global policy, because it is set for each thread, and the recorder's thread has the default.
             if type(layer).__name__ == "InputLayer":
                 return  # computes nothing, and is float32 in Keras 2 whatever the model is

@@ -255,7 +255,7 @@ class Files:
     def patch(self, module: Any) -> None:
         scratch = self.scratch
 
-        def opened(original: Call, path: Any, mode: Any, *rest: Any) -> Any:
+        def open_redirected(original: Call, path: Any, mode: Any, *rest: Any) -> Any:
             return original(self.redirect.opened(path, os.fsdecode(mode)), mode, *rest)
 
         def read(original: Call, path: Any, *rest: Any) -> Any:
@@ -263,8 +263,10 @@ class Files:
 
         for name in ("FileExists", "IsDirectory", "Stat", "BufferedInputStream", "ReadFileToString"):
             self._replace(module, name, read)
-        self._replace(module, "WritableFile", opened)
-        self._replace(module, "WriteStringToFile", lambda original, path, *rest: opened(original, path, "w", *rest))
+        self._replace(module, "WritableFile", open_redirected)
+        self._replace(
+            module, "WriteStringToFile", lambda original, path, *rest: open_redirected(original, path, "w", *rest)
+        )
         for name in ("DeleteFile", "DeleteRecursively"):
             self._replace(module, name, self._removed)
         for name in ("CreateDir", "RecursivelyCreateDir"):

@@ -73,14 +73,14 @@ class PlainRows:
         """
         begun = [0]
 
-        def collected(phase: str, info: dict[str, int]) -> None:
+        def add_collection(phase: str, info: dict[str, int]) -> None:
             if phase == "start":
                 begun[0] = time.perf_counter_ns()
             else:
                 name = generations[info["generation"]]
                 self.emit((name, begun[0], time.perf_counter_ns(), threading.get_ident(), info["collected"]))
 
-        return collected
+        return add_collection
 
 
 def rows() -> Any:

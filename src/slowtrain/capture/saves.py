@@ -50,9 +50,9 @@ class SavePatches:
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.guard("saving", done, start, now(), sys._getframe(1))
+                recorder.guard("saving", record_save, start, now(), sys._getframe(1))
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_save(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "save", what, key), start, end)
 
         return save

@@ -61,13 +61,13 @@ class SessionPatches:
                 finally:
                     end = now()
                     me.busy -= 1
-                    recorder.guard("session", done, frame, kind, start, end)
+                    recorder.guard("session", record_run, frame, kind, start, end)
                     if me.fed:
                         recorder.guard("session", fed, frame, start, me.fed, args, kwargs)
 
             return run
 
-        def fetching(original: Wrapper) -> Wrapper:
+        def wrap_fetch_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 state.me.fed = now()  # the arguments of the call are arrays by now
                 original(self, *args, **kwargs)
@@ -82,14 +82,14 @@ class SessionPatches:
                 kind = self._kinds[place] = 3 if _trains(fetches) else 1
             return kind
 
-        def done(frame: FrameType | None, kind: int, start: int, end: int) -> None:
+        def record_run(frame: FrameType | None, kind: int, start: int, end: int) -> None:
             file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (None, 0)
             about = {"file": file, "line": line, "qualname": "Session.run", "training": kind == 3}
             name = recorder.name_at(frame, "function", "Session.run", "Session.run", **about)
             recorder.span(name, start, end)
 
         replace(module.BaseSession, "run", make)
-        replace(module._FetchHandler, "__init__", fetching)
+        replace(module._FetchHandler, "__init__", wrap_fetch_init)
 
     def _fed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
         given = args[0] if args else kwargs.get("feed_dict")

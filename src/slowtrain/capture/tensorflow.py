@@ -135,10 +135,10 @@ class TensorFlowPatches:
                 end = now()
                 me.busy -= 1
             traced = (args[1:], kwargs, start, end, getframe(1)) if me.traces != traces else None
-            guard("concrete function", noted, args[0], made, traced)
+            guard("concrete function", note_concrete, args[0], made, traced)
             return made
 
-        def noted(function: Any, made: Any, traced: Any) -> None:
+        def note_concrete(function: Any, made: Any, traced: Any) -> None:
             if traced is not None:
                 self._traced(function, None, *traced)
             made._slowtrain = _about(function)  # its calls count as the function's
@@ -191,9 +191,9 @@ class TensorFlowPatches:
 
         def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
             original(self, python_function, *args, **kwargs)
-            recorder.guard("tf.function", number, self, python_function, sys._getframe(1))
+            recorder.guard("tf.function", assign_number, self, python_function, sys._getframe(1))
 
-        def number(function: Any, python_function: Any, frame: FrameType) -> None:
+        def assign_number(function: Any, python_function: Any, frame: FrameType) -> None:
             self._functions += 1
             about = frames.describe(python_function)
             about["number"] = self._functions
@@ -264,11 +264,11 @@ class TensorFlowPatches:
                     me.tracing = 0
                     me.busy -= 1
                     me.traces += 1
-                    recorder.guard("graph", done, me, graph, start, end)
+                    recorder.guard("graph", record_trace, me, graph, start, end)
 
             return func_graph_from_py_func
 
-        def done(me: Flags, graph: Any, start: int, end: int) -> None:
+        def record_trace(me: Flags, graph: Any, start: int, end: int) -> None:
             in_call = me.busy > 0
             recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
             if in_call:
@@ -318,14 +318,14 @@ class TensorFlowPatches:
                 try:
                     result = original(self, *args, **kwargs)
                 finally:
-                    recorder.guard("gradient", done, start, now(), sys._getframe(1))
+                    recorder.guard("gradient", record_gradient, start, now(), sys._getframe(1))
                 if eager is not None:
                     recorder.guard("checking", eager.differentiated, self, args, kwargs, sys._getframe(1))
                 return result
 
             return gradient
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_gradient(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)
 
         replace(module.GradientTape, "gradient", make)

@@ -47,13 +47,13 @@ def readback(
                     if read.again(frame, in_loops):
                         break
                 else:
-                    read = recorder.guard("readback", asked, frame, in_loops)
+                    read = recorder.guard("readback", name_place, frame, in_loops)
                 if read is not None:
                     emit((read.name, start, end, main.ident, 0))
 
         return _numpy
 
-    def asked(frame: FrameType, in_loops: bool) -> Read | None:
+    def name_place(frame: FrameType, in_loops: bool) -> Read | None:
         """Handles a read at a new place. Returns None if TensorFlow reads for itself."""
         if _of_its_own(frame):
             return None
@@ -112,11 +112,11 @@ class TensorPatches:
                 try:
                     return original(*args, **kwargs)
                 finally:
-                    recorder.guard("feed", done, original.__name__, args[:1], start, now(), sys._getframe(1))
+                    recorder.guard("feed", record_feed, original.__name__, args[:1], start, now(), sys._getframe(1))
 
             return convert
 
-        def done(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_feed(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "feed", text, "feed")
             recorder.span(name, start, end, signatures.host_bytes(given))
 

@@ -35,24 +35,24 @@ Original = Callable[..., Any]
 def prefetch(recorder: Recorder) -> None:
     """Ends every data set that is iterated with a prefetch."""
 
-    def iterated(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
+    def iterate_prefetched(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
         if type(dataset).__name__.lstrip("_").startswith(READY):
             return original(*args, **kwargs)
         return iter(dataset.prefetch(AUTOTUNE))
 
-    _wrap(recorder, DATASETS, "DatasetV2.__iter__", iterated)
+    _wrap(recorder, DATASETS, "DatasetV2.__iter__", iterate_prefetched)
 
 
 def parallel_map(recorder: Recorder) -> None:
     """Lets ``map`` process several elements at once if no number is given. Their order stays."""
 
-    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+    def map_in_parallel(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs).arguments
         if given.get("num_parallel_calls") is None:
             given["num_parallel_calls"] = AUTOTUNE
         return original(**given)
 
-    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+    _wrap(recorder, DATASETS, "DatasetV2.map", map_in_parallel)
 
 
 def cache(recorder: Recorder, at: str) -> None:
@@ -64,7 +64,7 @@ def cache(recorder: Recorder, at: str) -> None:
     file, _, line = at.rpartition(":")
     wanted = os.path.realpath(file), int(line)
 
-    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+    def map_and_cache(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
         made, place = original(*args, **kwargs), frames.place(sys._getframe(1))
         if place is None or place[1] != wanted[1] or os.path.realpath(place[0]) != wanted[0]:
             return made
@@ -73,24 +73,24 @@ def cache(recorder: Recorder, at: str) -> None:
         recorder.fact(f"treated cache@{at}", value=True)
         return made.cache()
 
-    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+    _wrap(recorder, DATASETS, "DatasetV2.map", map_and_cache)
 
 
 def no_eager(recorder: Recorder) -> None:
     """Ignores ``run_eagerly`` and ``run_functions_eagerly``."""
     _compile_with(recorder, run_eagerly=False)
 
-    def asked(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+    def run_as_graphs(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(False)
 
-    _wrap(recorder, "tensorflow", "config.run_functions_eagerly", asked)
+    _wrap(recorder, "tensorflow", "config.run_functions_eagerly", run_as_graphs)
 
 
 def several_steps(recorder: Recorder) -> None:
     """Gives ``steps_per_execution`` to ``compile``. For a ``fit`` with given steps, a divisor of their number."""
     _compile_with(recorder, steps_per_execution=EXECUTIONS)
 
-    def fitted(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
+    def fit_with_executions(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
         told = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
         # Whole calls only: otherwise it would take more steps than given, which is a different training.
         even = (n for n in range(EXECUTIONS, 0, -1) if not told or told % n == 0)
@@ -102,7 +102,7 @@ def several_steps(recorder: Recorder) -> None:
         return original(*args, **kwargs)
 
     for module, owner in FITTED:
-        _wrap(recorder, module, f"{owner}.fit", fitted)
+        _wrap(recorder, module, f"{owner}.fit", fit_with_executions)
 
 
 def xla(recorder: Recorder) -> None:
@@ -113,11 +113,11 @@ def xla(recorder: Recorder) -> None:
 def all_threads(recorder: Recorder) -> None:
     """Lets TensorFlow choose its number of threads, whatever number the script gives."""
 
-    def told(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+    def set_no_limit(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(0)
 
     for kind in ("intra", "inter"):
-        _wrap(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", told)
+        _wrap(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", set_no_limit)
 
 
 def mixed_precision(recorder: Recorder) -> None:
@@ -126,7 +126,7 @@ def mixed_precision(recorder: Recorder) -> None:
 
 
 def _compile_with(recorder: Recorder, **changed: Any) -> None:
-    def compiled(original: Original, _model: Any, args: Any, kwargs: Any) -> Any:
+    def compile_overridden(original: Original, _model: Any, args: Any, kwargs: Any) -> Any:
         given = inspect.signature(original).bind_partial(*args, **kwargs)
         given.apply_defaults()
         for name in [n for n, p in inspect.signature(original).parameters.items() if p.kind is p.VAR_KEYWORD]:
@@ -135,7 +135,7 @@ def _compile_with(recorder: Recorder, **changed: Any) -> None:
         return original(**given.arguments | changed)
 
     for module, owner in COMPILED:
-        _wrap(recorder, module, f"{owner}.compile", compiled)
+        _wrap(recorder, module, f"{owner}.compile", compile_overridden)
 
 
 def _wrap(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
