@@ -304,7 +304,8 @@ class Checking:
             if time.monotonic() > deadline:
                 break
             state = self.variables.state()
-            given = calls.bare(self._original(call.function, *calls.again(call), **call.kwargs))  # type: ignore[misc]
+            args = calls.again(call)
+            given = calls.bare(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - FEW
             after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
             if not calls.finite(calls.scalars(given)) or not calls.all_finite(after):
