@@ -15,7 +15,7 @@ from slowtrain.capture import recorder as recorder_module
 from slowtrain.capture import sizes
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.samplethinning import MOST_SAMPLES
-from slowtrain.capture.stops import LANE, STOPPED
+from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE
 from slowtrain.capture.thinning import FIRST, LEAST_BYTES
 from slowtrain.errors import InputError
 from slowtrain.files import recordings
@@ -64,7 +64,7 @@ def test_where_the_process_was_stopped_all_is_kept(tmp_path: Path, stopped: bool
     recorder.open()
     incompressible(recorder, 60)
     if stopped:
-        recorder.event(LANE, STOPPED, time.perf_counter_ns())
+        recorder.event(SUSPEND_LANE, STOPPED_EVENT, time.perf_counter_ns())
     incompressible(recorder, 240)
     thinning = recorder._thinning
     assert thinning is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.stops import LANE, STOPPED
+from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE
 from slowtrain.trace import Event, Trace, build, stalled, stopped
 
 MS, STEPS, EACH, LONG = 1_000_000, 300, 10, 2_000
@@ -28,7 +28,7 @@ def _recorded(folder: Path, inside: bool, noted: bool) -> Trace:
         recorder.span(step, start, at)
         at += (LONG + 2) * MS if long and not inside else 2 * MS
         if long and noted:
-            recorder.event(LANE, STOPPED, since + 50 * MS, since + LONG * MS)
+            recorder.event(SUSPEND_LANE, STOPPED_EVENT, since + 50 * MS, since + LONG * MS)
     recorder.close()
     return build.load(folder)
 

@@ -1,5 +1,5 @@
-"""What runs inside the user's process, as a guest: it records, and never breaks or slows the script.
+"""Code that runs inside the user's process and records it. It must never break or noticeably slow the script.
 
-The only package that imports TensorFlow or Keras, and it does so only after the user's
-script has: every patch hangs on a post-import hook. Reading a recording needs none of this.
+This is the only package that imports TensorFlow, Keras or JAX. It does so only after the user's script has, because
+every patch is installed by a post-import hook. Reading a recording does not need this package.
 """

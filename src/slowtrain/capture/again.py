@@ -1,7 +1,7 @@
-"""The statements around a gradient tape, taken from the source so that they can run once more.
+"""Extracts the statements around a gradient tape from the source, so that they can run again.
 
-A loop that runs op by op has no function that could be called again. What it has is a ``with`` statement, the line that
-asks the tape for gradients, and the names that both read.
+A loop that runs op by op has no function that could be called again. It has a ``with`` statement, the line that
+requests gradients from the tape, and the names that both read.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType
 
-# Bits of ``co_flags`` that stand for ``from __future__`` imports.
+# Bits of ``co_flags`` for ``from __future__`` imports.
 INHERITED = sum({getattr(__future__, n).compiler_flag for n in __future__.all_feature_names} - {0, 0x10})
 
 
 class NotAgain(Exception):
-    """Why the statements cannot run by themselves, in a few words."""
+    """The reason why the statements cannot run by themselves, in a few words."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A ``with`` statement and what follows it in the same suite."""
+    """A ``with`` statement and the statements after it in the same suite."""
 
     file: str
     flags: int
@@ -32,9 +32,11 @@ class Block:
     after: tuple[ast.stmt, ...]
 
     def upto(self, line: int | None) -> tuple[CodeType, frozenset[str]]:
-        """Code of the statement and, where ``line`` lies in one that follows, of that one; and the names it reads.
+        """Returns the code of the statement and the names it reads. Includes the later statement that contains
+        ``line``.
 
-        Of what is between only that runs which makes a name that is read later on. Raises :class:`NotAgain`.
+        Of the statements between the two, only those run that assign a name that is read later. Raises
+        ``NotAgain``.
         """
         statements: list[ast.stmt] = [self.statement]
         if line is not None and line > (self.statement.end_lineno or 0):
@@ -43,7 +45,7 @@ class Block:
         names = frozenset(name for s in statements for name in _read(s))
         made = _Returns()
         body = [made.visit(copy.deepcopy(s)) for s in statements]
-        # ``break`` and ``continue`` of the script's own loop need one around them.
+        # ``break`` and ``continue`` of the script's own loop need a loop around them.
         once = ast.For(
             target=ast.Name("_slowtrain_once", ast.Store()),
             iter=ast.Tuple([ast.Constant(0)], ast.Load()),
@@ -58,7 +60,7 @@ class Block:
 
 
 def block(code: CodeType, line: int) -> Block:
-    """The innermost ``with`` statement whose head is at a line of a function or a module. Raises :class:`NotAgain`."""
+    """Returns the innermost ``with`` statement whose head contains a line of ``code``. Raises ``NotAgain``."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
         tree = ast.parse(text)
@@ -84,7 +86,7 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _needed(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The last one, and of those before what makes a name that a later one reads."""
+    """Returns the last statement, and those before that assign a name that a later one reads."""
     kept = [statements[-1]]
     wanted = _read(kept[0])
     for one in reversed(statements[:-1]):
@@ -96,7 +98,7 @@ def _needed(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 class _Returns(ast.NodeTransformer):
-    """``return x`` becomes ``x``: nobody waits for it. Functions inside keep theirs."""
+    """Replaces ``return x`` by ``x``, because there is no caller. Nested functions keep their returns."""
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         made: ast.stmt = ast.Expr(node.value) if node.value is not None else ast.Pass()

@@ -1,4 +1,4 @@
-"""What was there before a recording began inside a running process: tf.functions, iterators, an earlier one's marks."""
+"""Handles tf.functions, iterators and marks that existed before a recording began inside a running process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from slowtrain.capture.checked import Checking
 from slowtrain.capture.tensorflow import FUNCTION
 
 ITERATOR = "tensorflow.python.data.ops.iterator_ops"
-GRADIENT = "gradient_tape/"  # the scope in which GradientTape.gradient makes its ops, in TensorFlow 2.15 and 2.21
+GRADIENT = "gradient_tape/"  # the scope in which GradientTape.gradient creates its ops, in TensorFlow 2.15 and 2.21
 MARKS = ("_slowtrain_known", "_slowtrain")
-FIRST = 1_000_000  # numbers of functions made before; those made later count from 1
+FIRST = 1_000_000  # numbers of functions that existed before; later ones count from 1
 
 
 def adopt(checking: Checking | None = None) -> int:
-    """Describes every tf.function that exists, as its own ``__init__`` would have; how many there are.
+    """Describes every existing tf.function, as its patched ``__init__`` would have. Returns their number.
 
-    ``checking`` is told of the variables that their traces use.
-
-    Objects are found by asking Python's collector for all it knows: some tenths of a second, once.
+    ``checking`` gets the variables that their traces use. The objects are found through Python's collector, which
+    takes some tenths of a second, once.
     """
     function = getattr(sys.modules.get(FUNCTION), "Function", None)
     iterator = getattr(sys.modules.get(ITERATOR), "OwnedIterator", None)
@@ -47,7 +46,7 @@ def adopt(checking: Checking | None = None) -> int:
 
 
 def trains(function: Any) -> bool:
-    """Whether a gradient was taken in any of a function's traces."""
+    """Returns whether a gradient was taken in any of a function's traces."""
     graphs = _graphs(function)
     return any(op.name.startswith(GRADIENT) or f"/{GRADIENT}" in op.name for g in graphs for op in g.get_operations())
 

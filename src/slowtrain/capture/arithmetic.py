@@ -1,7 +1,7 @@
-"""NumPy arrays that the main thread multiplies or divides, at lines where it is met again and again.
+"""Finds NumPy arrays with subnormal numbers that the main thread multiplies or divides at frequently sampled lines.
 
-Their numbers are looked through for subnormal ones, in the recorder's thread; where there are any, it is measured at
-the end what such numbers cost NumPy on this computer (:mod:`slowtrain.capture.subnormals`).
+The recorder's thread searches the arrays. If it finds subnormal numbers, the cost of such numbers in NumPy on this
+computer is measured at the end (:mod:`slowtrain.capture.subnormals`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from slowtrain.capture import contents, frames
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.subnormals import LEAST_SHARE, TINY, in_numpy, subnormal
 
-FIRST = 2  # times that a line was met until its arrays are looked at; then at twice as many, and so on
-# Where looking copies a function's variables: only at lines whose arithmetic takes seconds.
+FIRST = 2  # times that a line is sampled before its arrays are read; then twice as many, and so on
+# If reading copies a function's variables: only at lines whose arithmetic takes seconds.
 FIRST_COPIED = 16
-LEAST_SIZE = 4096  # numbers of an array: fewer take no time
-LOOKED_AT = 65_536  # of its numbers
-MOST_MEASURED = 250_000  # a measurement takes some ten milliseconds
+LEAST_SIZE = 4096  # numbers of an array; smaller ones take no time
+LOOKED_AT = 65_536  # numbers of one array
+MOST_MEASURED = 250_000  # numbers; one measurement takes some ten milliseconds
 MOST_LINES = 8
-MOST_ITEMS = 8  # arrays of a list
+MOST_ITEMS = 8  # arrays of one list
 MOST_SOURCE = 300_000  # characters of a file that is parsed
 OPS = (ast.Mult, ast.Div)
 
 
 class ArithmeticWatch:
-    """Called every few ticks of the recorder's thread; nearly always it finds that there is nothing to look at."""
+    """Called every few ticks of the recorder's thread. Nearly always there is nothing to read."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.main = threading.main_thread().ident or 0
-        self._met: dict[tuple[int, int], int] = {}  # by the id of the code: its hash is made of all that it holds
+        self._met: dict[tuple[int, int], int] = {}  # by the id of the code, because its hash covers all its contents
         self._trees: dict[str, ast.Module | None] = {}
         self._told: dict[tuple[str, int], dict[str, Any]] = {}
         recorder.at_exit.append(self.measure)
@@ -45,7 +45,7 @@ class ArithmeticWatch:
         with frames.uncollected():
             frame = sys._current_frames().get(self.main)
             if frame is None or not frames.is_user(frame.f_code):
-                return  # in a library's Python: an array's own arithmetic has none
+                return  # in a library's Python code; the arithmetic of an array has none
             place = id(frame.f_code), frame.f_lineno
             if place[1] is None:  # an instruction that the compiler added has no line
                 return
@@ -87,7 +87,7 @@ class ArithmeticWatch:
         return self._trees[file]
 
     def measure(self) -> None:
-        """What they cost, in the thread that ends the recording: the one that trains."""
+        """Measures the cost in the thread that ends the recording, which is the one that trains."""
         costs: dict[tuple[str, int], float] = {}
         for one in self._told.values():
             kind = one["dtype"], min(one["size"], MOST_MEASURED)
@@ -99,7 +99,7 @@ class ArithmeticWatch:
 
 
 def operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr]]:
-    """What is multiplied or divided at a line, as it is written there."""
+    """Yields the operands that are multiplied or divided at a line: source text and expression."""
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, (ast.AugAssign, ast.BinOp)) or not isinstance(node.op, OPS):
             continue
@@ -109,7 +109,7 @@ def operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr
 
 
 def _arrays(operand: ast.expr, *scopes: Mapping[str, Any]) -> Iterable[Any]:
-    """The array that a name or an attribute stands for; of a part of something the whole, of a list its first arrays.
+    """Returns the array of a name or an attribute; for a subscript the whole array, for a list its first arrays.
 
     No method of the user's is called.
     """

@@ -1,8 +1,8 @@
-"""What a framework says of its own build, and how many GPUs it sees: asked in a child process of its own.
+"""Reads what a framework says of its own build, and how many GPUs it sees, in a child process.
 
     python -m slowtrain.capture.builds tensorflow
 
-The answer is the last line of the output, after :data:`MARK`; what the framework itself writes may stand before it.
+The answer is the last line of the output, after ``MARK``. Output of the framework itself may precede it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from slowtrain.machine.rules import WHEELS
 
 MARK = "slowtrain.build:"
-# libcudnn.so.9, libcudart-a7b20f20.so.11.0 (as PyTorch's older wheels name their own), and not libcudnn_ops.so.9.
+# Matches libcudnn.so.9 and libcudart-a7b20f20.so.11.0 (from PyTorch's older wheels), not libcudnn_ops.so.9.
 LIBRARY = re.compile(r"(lib[A-Za-z]+)(?:-[0-9a-f]{8})?\.so[.\d]*")
 
 
 def tensorflow_build(tf: Any) -> dict[str, Any]:
-    """Of an imported TensorFlow: how it was built; opens no GPU."""
+    """Returns how an imported TensorFlow was built. Opens no GPU."""
     info: Mapping[str, Any] = dict(tf.sysconfig.get_build_info())
     return {
         "version": str(tf.__version__),
@@ -41,7 +41,7 @@ def tensorflow_build(tf: Any) -> dict[str, Any]:
 
 
 def _version(said: Any) -> str | None:
-    """12.5.1; on Windows 64_112 is 11.2, 64_8 is 8."""
+    """Returns a version as 12.5.1. On Windows 64_112 means 11.2, and 64_8 means 8."""
     text = str(said or "").removeprefix("64_")
     if text.isdigit() and len(text) == 3:
         text = f"{text[:2]}.{text[2]}"
@@ -62,14 +62,14 @@ def _torch() -> dict[str, Any]:
         "rocm_build": getattr(torch.version, "hip", None) is not None,
         "cuda_version": _version(built),
         **(_torch_cudnn(torch) if built else {"cudnn_version": None}),
-        # Empty where the driver is missing, though the build may have code for many.
+        # Empty if the driver is missing, even if the build has code for many capabilities.
         "capabilities": [str(c) for c in torch.cuda.get_arch_list()],
         "gpus": int(torch.cuda.device_count()) if torch.cuda.is_available() else 0,
     }
 
 
 def _torch_cudnn(torch: Any) -> dict[str, str | None]:
-    """The cuDNN that it was built with, and the one that it has loaded: the latter is what ``version()`` tells."""
+    """Returns the cuDNN version of the build and the loaded one. ``version()`` gives the loaded one."""
     own = getattr(getattr(torch, "_C", None), "_cudnn", None)
     built, loaded = (_triple(own, name) for name in ("getCompileVersion", "getRuntimeVersion"))
     if loaded is None:
@@ -78,13 +78,13 @@ def _torch_cudnn(torch: Any) -> dict[str, str | None]:
 
 
 def _triple(module: Any, name: str) -> str | None:
-    """(9, 19, 0) as 9.19.0."""
+    """Returns (9, 19, 0) as 9.19.0."""
     call = getattr(module, name, None)
     return ".".join(str(int(part)) for part in call()) if call is not None else None
 
 
 def cudnn_number(number: int | None) -> str | None:
-    """91900 as 9.19.0, 8907 as 8.9.7."""
+    """Returns 91900 as 9.19.0 and 8907 as 8.9.7."""
     if not number:
         return None
     scale = 10_000 if number >= 90_000 else 1_000  # cuDNN 9 counts its minor versions in hundreds of hundreds
@@ -106,21 +106,21 @@ def _jax() -> dict[str, Any]:
         "cuda_build": cuda is not None,
         "rocm_build": any("rocm" in name for name in plugins),
         "cuda_version": cuda.removeprefix("jax-cuda").removesuffix("-plugin") if cuda else None,
-        "capabilities": [],  # it compiles for the card that it finds
+        "capabilities": [],  # compiles for the card that it finds
         "gpus": sum(1 for device in jax.devices() if device.platform in ("gpu", "cuda", "rocm")),
         **_jax_cudnn(cuda),
     }
 
 
 def _jax_cudnn(plugin: str | None) -> dict[str, str | None]:
-    """What JAX's plugin says of cuDNN: it checks both by itself when it is loaded, so nothing is loaded for this."""
+    """Returns the cuDNN versions from JAX's plugin, which compares both when it is loaded. Loads nothing else."""
     found: dict[str, str | None] = {"cudnn_version": None, "cudnn_loaded": None}
     try:
         versions = importlib.import_module(f"{(plugin or '').replace('-', '_')}._versions")
         found["cudnn_version"] = cudnn_number(versions.cudnn_build_version())
         found["cudnn_loaded"] = cudnn_number(versions.cudnn_get_version())
     except Exception:
-        return found  # no plugin, one of another make, or one that finds no cuDNN: not told
+        return found  # no plugin, a different plugin, or no cuDNN: not known
     return found
 
 
@@ -135,7 +135,7 @@ BUILDS: Mapping[str, Callable[[], dict[str, Any]]] = {"tensorflow": _tensorflow,
 
 
 def mapped(maps: Path = Path("/proc/self/maps")) -> list[str] | None:
-    """The files of CUDA's libraries that are in this process; None where the system does not show them."""
+    """Returns the files of CUDA's libraries in this process; None if the system does not show them."""
     try:
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -146,7 +146,7 @@ def mapped(maps: Path = Path("/proc/self/maps")) -> list[str] | None:
 
 
 def main(name: str) -> str:
-    """The line to print for one framework. Which files it took is told by the process, once it was asked for GPUs."""
+    """Returns the line to print for one framework. The loaded files are read after the framework was asked for GPUs."""
     try:
         found = {**BUILDS[name](), "loaded": mapped()}
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Keras' own ``Callback`` for `slowtrain.Monitor` to be one, and TensorBoard's writer for its figures."""
+"""Keras' ``Callback`` class as the base of `slowtrain.Monitor`, and a writer of figures for TensorBoard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.errors import EnvironmentMissing
 
 
 def base() -> type:
-    """``Callback`` of the Keras that is imported, else of the one that is installed. Raises ``EnvironmentMissing``."""
+    """Returns ``Callback`` of the imported Keras, else of an installed one. Raises ``EnvironmentMissing``."""
     for name in sorted(("keras", "tf_keras"), key=lambda n: n not in sys.modules):
         try:
             found: type = importlib.import_module(f"{name}.callbacks").Callback
@@ -36,7 +36,7 @@ class Scalars:
             self.writer = self.tensorflow.summary.create_file_writer(str(folder))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        # On the processor: nothing of this may wait in an accelerator's queue.
+        # On the processor, so that nothing waits in the queue of an accelerator.
         with self.tensorflow.device("cpu:0"), self.writer.as_default(step):
             for name, value in figures.items():
                 self.tensorflow.summary.scalar(f"slowtrain/{name}", value)

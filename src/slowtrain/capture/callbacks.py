@@ -1,4 +1,4 @@
-"""Patches of Keras' callbacks: the time of each class and hook, the user's own included; the edges of epochs."""
+"""Patches of Keras' callbacks: the time of each class and hook, including the user's own, and the ends of epochs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ HOOKS = (
 
 
 class CallbackPatches:
-    """Installs itself through import hooks. Classes are patched when a list of callbacks is made with one of theirs."""
+    """Installs itself through import hooks. A class is patched when a list of callbacks contains an object of it."""
 
     def __init__(
         self, recorder: Recorder, datasets: DatasetPatches, epoch_ends: Callable[[Any], None] = lambda _: None
     ) -> None:
         self.recorder = recorder
-        self.epoch_ends = epoch_ends  # told of the list of callbacks
+        self.epoch_ends = epoch_ends  # gets the list of callbacks
         self.datasets = datasets
         self._done: set[type] = set()
 
@@ -47,7 +47,7 @@ class CallbackPatches:
         if not hasattr(module, "CallbackList"):
             return
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
                 if recorder.active:
@@ -59,7 +59,7 @@ class CallbackPatches:
             return __init__
 
         patch_class, patch_instance = self._patch_class, self._patch_instance
-        replace(module.CallbackList, "__init__", init)
+        replace(module.CallbackList, "__init__", wrap_init)
         replace(module.CallbackList, "on_epoch_end", self._epoch_end)
         replace(module.CallbackList, "on_epoch_begin", self._epoch_begin)
 
@@ -70,7 +70,7 @@ class CallbackPatches:
             self._done.add(owner)
             for hook in HOOKS:
                 function = owner.__dict__.get(hook)
-                # Anything but a plain function (a partial, say) would be bound differently once it were wrapped.
+                # Anything but a plain function (for example a partial) would be bound differently once it is wrapped.
                 if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
                     names: dict[type, int] = {}
                     quick = front("hook", self.recorder, self.datasets.state.main, names=names)
@@ -81,22 +81,22 @@ class CallbackPatches:
         recorder, state, emit = self.recorder, self.datasets.state, self.recorder.emit
         main = state.main
 
-        def usual(self: Any, batch: Any, logs: Any = None) -> Any:
+        def batch_hook(self: Any, batch: Any, logs: Any = None) -> Any:
             me = main if get_ident() == main.ident else state.me
-            if me.busy:  # as no callback is called inside a function, recording has ended
+            if me.busy:  # no callback is called inside a function, so recording has ended
                 return original(self, batch, logs)
             start = now()
             try:
                 return original(self, batch, logs)
             finally:
                 end = now()
-                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                name = names.get(type(self)) or recorder.guard("callback", hook_name, type(self)) or 0
                 me.left -= 1
                 if not me.left:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 0))
 
-        def any_other(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def other_hook(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not recorder.active:
                 return original(self, *args, **kwargs)
             start = now()
@@ -104,18 +104,18 @@ class CallbackPatches:
                 return original(self, *args, **kwargs)
             finally:
                 end = now()
-                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                name = names.get(type(self)) or recorder.guard("callback", hook_name, type(self)) or 0
                 recorder.span(name, start, end)
 
-        def named(kind: type) -> int:
+        def hook_name(kind: type) -> int:
             about = frames.describe(getattr(kind, hook))
             names[kind] = self._name(f"{kind.__name__}.{hook}", about)
             return names[kind]
 
-        return usual if _is_usual(original) else any_other
+        return batch_hook if _is_usual(original) else other_hook
 
     def _patch_instance(self, callback: Any) -> None:
-        """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
+        """Patches hooks that are attributes of the object. LambdaCallback keeps the user's functions that way."""
         for hook in HOOKS:
             function = getattr(callback, "__dict__", {}).get(hook)
             if callable(function) and not hasattr(function, "_slowtrain_hook"):
@@ -135,7 +135,7 @@ class CallbackPatches:
         return passed_over(hook)
 
     def _name(self, text: str, about: dict[str, Any]) -> int:
-        # Not by the function itself: what we keep as a key is never freed, nor is what it holds.
+        # The key is not the function itself, because a key is never freed, nor is what it refers to.
         return self.recorder.name("callback", text, ("callback", text, about.get("file"), about.get("line")), **about)
 
     # -- the edges of epochs
@@ -149,10 +149,10 @@ class CallbackPatches:
             recorder.guard("epoch's end", datasets.epoch_ended)
             result = original(self, *args, **kwargs)
             given = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
-            recorder.guard("epoch's end", done, given, start)
+            recorder.guard("epoch's end", record_epoch_end, given, start)
             return result
 
-        def done(given: dict[str, Any], start: int) -> None:
+        def record_epoch_end(given: dict[str, Any], start: int) -> None:
             recorder.event("epoch", "end", start, epoch=given.get("epoch"), logs=_floats(given.get("logs")))
 
         return on_epoch_end
@@ -178,7 +178,7 @@ def _floats(logs: Any) -> dict[str, float]:
 
 
 def _is_usual(hook: Any) -> bool:
-    """Whether it is ``(self, batch, logs=None)``, as hooks of each batch are: arguments that need no unpacking."""
+    """Returns whether a hook is ``(self, batch, logs=None)``, as hooks of each batch are. These need no unpacking."""
     code = hook.__code__
     defaults: tuple[Any, ...] = hook.__defaults__ or ()
     if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & UNPACKED:

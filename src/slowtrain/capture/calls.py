@@ -1,4 +1,4 @@
-"""Calls of training functions: what they were given, also by their iterators, and whether what they gave is finite."""
+"""Calls of training functions: arguments, batches from iterators, and whether the results are finite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slowtrain.capture.state import losses
 
 
 class Kept(NamedTuple):
-    """What a traced function gives while the check is on: its result, and the batch that its iterator gave."""
+    """What a traced function returns while the check is on: its result, and the batch from its iterator."""
 
     result: Any
     batch: Any
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 def with_batch(python_func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function to be traced that gives its iterator's batch beside its result, as :class:`Kept`."""
+    """Returns a function to be traced that returns its iterator's batch with its result, as ``Kept``."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = python_func(*args, **kwargs)
@@ -44,7 +44,7 @@ def with_batch(python_func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def given_to(call: Call) -> list[Any]:
-    """All that a call was given."""
+    """Returns all inputs of a call."""
     return [*call.args, *call.kwargs.values(), *(call.batch or ())]
 
 
@@ -53,12 +53,12 @@ def given_bytes(call: Call) -> int:
 
 
 def bare(given: Any) -> Any:
-    """A function's own result."""
+    """Returns a function's own result, without the batch."""
     return given.result if type(given) is Kept else given
 
 
 def leave(function: Any) -> None:
-    """What a function was traced to give stays, when we go: from now on it gives its own result of it by itself."""
+    """Removes our patch. The traced graph keeps returning the batch, so this function drops it from the result."""
     function._call = functools.partial(_own_result, function)
 
 
@@ -67,12 +67,12 @@ def _own_result(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def iterators(args: Sequence[Any]) -> list[int]:
-    """Which of the arguments are such."""
+    """Returns the positions of the iterators among the arguments."""
     return [i for i, a in enumerate(args) if hasattr(a, "get_next") and hasattr(a, "element_spec")]
 
 
 def again(call: Call) -> tuple[Any, ...]:
-    """The arguments of a call, its iterator replaced by one that gives the same batch again."""
+    """Returns the arguments of a call, with its iterator replaced by one that gives the same batch again."""
     at = iterators(call.args)
     if not at:
         return tuple(call.args)
@@ -85,9 +85,9 @@ def again(call: Call) -> tuple[Any, ...]:
 
 
 def scalars(result: Any) -> Any:
-    """The loss among the scalars of a step's result, or all; or the optional that holds it.
+    """Returns the loss among the scalars of a step's result, else all scalars, or the optional that holds it.
 
-    Not the result, which may be large.
+    Not the result itself, which may be large.
     """
     if hasattr(result, "get_value") and hasattr(result, "has_value"):
         return result
@@ -100,7 +100,7 @@ def scalars(result: Any) -> Any:
 
 
 def plain(result: Any) -> Any:
-    """What an optional holds."""
+    """Returns the value of an optional, or the result itself."""
     if hasattr(result, "get_value") and hasattr(result, "has_value"):
         return result.get_value()
     return result
@@ -119,7 +119,7 @@ def all_finite(state: variables.State) -> bool:
 
 
 def flat(name: str, given: Any) -> list[tuple[str, Any]]:
-    """Tensors of a nest, with what they are called."""
+    """Returns the tensors of a nested structure with their names."""
     if isinstance(given, dict):
         return [t for key, value in given.items() for t in flat(f"{name}[{key!r}]", value)]
     if isinstance(given, (list, tuple)):

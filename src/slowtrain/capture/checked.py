@@ -1,8 +1,8 @@
-"""`slowtrain run --on-nonfinite`: keeps what it takes to run the first bad step again, and does so once it is seen.
+"""`slowtrain run --on-nonfinite`: keeps what is needed to run the first bad step again, and does so once it is found.
 
-Kept are the variables of the last two moments at which they were looked at, and what every training function was
-given since. When the loss is no longer finite, the functions run again from there, to the step that went bad; that
-one runs once more op by op (:mod:`slowtrain.capture.first_op`). Then every variable gets its value back.
+Kept are the variables at the last two times at which they were read, and the arguments of every training function
+since. When the loss is no longer finite, the functions run again from there to the step that went bad. That step runs
+once more op by op (:mod:`slowtrain.capture.first_op`). Then every variable gets its value back.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from slowtrain.capture.subnormals import Offered, Subnormals
 
 VARIABLE = "SLOWTRAIN_ON_NONFINITE"
 MODES = ("stop", "report")
-LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
-BYTES_PER_S = 100_000_000  # copied for states: a hundredth of what one channel of a host's memory moves
+LEAST_S = 0.25  # between two states that are kept; the loss is examined as often
+BYTES_PER_S = 100_000_000  # copied for states: a hundredth of the bandwidth of one memory channel of a host
 MOST_CALLS = 20_000
 MOST_S = 60.0  # to run steps again
-CHECK_BYTES = 4 << 30  # of variables looked through while steps run again; else the last few steps only
+CHECK_BYTES = 4 << 30  # of variables that are checked while steps run again; above it only in the last few steps
 FEW = 8
 
 
 class Checking:
-    """Installed with the flag only; all of it in the thread that trains, but for :meth:`suspect`."""
+    """Installed only with the option. Runs in the thread that trains, except :meth:`suspect`."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress, mode: str) -> None:
         self.recorder = recorder
@@ -47,20 +47,20 @@ class Checking:
         self.subnormals = Subnormals(recorder)
         self._original: Wrapper | None = None
         self._calls: list[calls.Call] = []
-        self._states: list[tuple[int, variables.State]] = []  # how many of the calls came before
+        self._states: list[tuple[int, variables.State]] = []  # number of calls before the state, and the state
         self._bytes = 0
         self._room, self._room_for_calls = Room(), Room()
         self._due_ns = 0
         self._suspected = False
         self._done = False
         self._lost = ""  # why nothing can be run again
-        self._newest: Any = None  # result of what cannot run again
-        self._instead = ""  # and what can be done about that
+        self._newest: Any = None  # result of the newest call that cannot run again
+        self._instead = ""  # what the user can do about that
         self._inside = 0
         self._begun = False
-        self._heard = False  # whether the end of the process will be
+        self._heard = False  # whether the check is called at the end of the process
         self._ended = False
-        self._altered: dict[int, Any] = {}  # functions of which a trace gives its batch as well
+        self._altered: dict[int, Any] = {}  # functions with a trace that also returns its batch
         of_metrics = self.variables.of_metrics
         self.eager = EagerSteps(recorder, state, progress, self._told, self._hear, self.subnormals.offer, of_metrics)
         self.jax = JaxSteps(recorder, progress, self._told, self._hear, self.subnormals.offer)
@@ -76,17 +76,21 @@ class Checking:
         self.recorder.fact("on_nonfinite", self.mode)
 
     def _hear(self) -> None:
-        """Of the end: asked for once steps are taken, so as to come before the libraries' ends, that of Keras too."""
+        """Registers for the end of the process.
+
+        It is registered after steps were taken, so that it runs before the exit functions of the libraries, including
+        Keras.
+        """
         if not self._heard:
             self._heard = True
             atexit.register(self.recorder.guard, "checking", self._at_exit)
 
     def suspect(self) -> None:
-        """Called by whoever saw a loss that is not finite, in any thread."""
+        """Notes that a loss is not finite. Can be called in any thread."""
         self._suspected = True
 
     def _suspect_for(self, key: int) -> None:
-        """The same of a variable that was finite."""
+        """Does the same for a variable that was finite, unless it belongs to a metric."""
         if key not in self.variables.of_metrics():
             self.suspect()
 
@@ -121,7 +125,7 @@ class Checking:
         return given
 
     def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of ``func_graph_from_py_func``, of a function that gives its iterator's batch as well."""
+        """Returns the arguments of ``func_graph_from_py_func``, changed so that the function also returns its batch."""
         if not self._inside or self._done:
             return args, kwargs
         if len(args) > 1:
@@ -129,7 +133,7 @@ class Checking:
         return args, {**kwargs, "python_func": calls.with_batch(kwargs["python_func"])}
 
     def captured(self, graph: Any) -> None:
-        """A function has been traced, and has not run yet."""
+        """Adds the variables of a function that has been traced, and has not run yet."""
         if self._inside and not self._done:
             self.variables.add(graph)
             if self.state.me.training:
@@ -148,7 +152,7 @@ class Checking:
             self._give_up(*_not_kept(args))
             return
         self._hear()
-        # The first call is not yet known to train: it is counted as such once it has ended.
+        # The first call is not yet known to train; it is counted as a step once it has ended.
         step = self.progress.steps if self._begun else 1
         self._begun = True
         self._calls.append(calls.Call(function, args, kwargs, batch, calls.scalars(result), step))
@@ -159,13 +163,16 @@ class Checking:
             self._forget(len(self._states) - 1)
 
     def _keep_state(self) -> None:
-        """The variables as they are; a suspicion is looked into first, for it takes the states before."""
+        """Keeps the current variables.
+
+        If the last loss is bad, sets the suspicion instead, which needs the older states.
+        """
         if self._calls and not calls.finite(self._calls[-1].result):
             self._suspected = True
             return
         state = self.variables.state()
         if not self.variables.complete:
-            return  # an optimizer's are made in the first trace, and have values before the second
+            return  # an optimizer's variables are created in the first trace, and have values before the second
         size = variables.size_bytes(state)
         if not self._room.holds(size, len(self._states) * size + self._bytes):
             self._give_up(f"variables take {self._room.refuses(size)}")
@@ -178,12 +185,15 @@ class Checking:
 
     @property
     def _too_many(self) -> bool:
-        """Calls: what they were given would take too much. The newest one's says in which memory that lies."""
+        """Whether the arguments of the kept calls need too much memory.
+
+        The newest call shows in which memory they are.
+        """
         there = any(map(on_card, calls.given_to(self._calls[-1])))
         return not self._room_for_calls.holds(self._bytes, self._bytes, on_card=there) or len(self._calls) > MOST_CALLS
 
     def _forget(self, states: int) -> None:
-        """Drops the oldest states and the calls before what is left then."""
+        """Drops the oldest ``states``, and the calls before the oldest remaining one."""
         del self._states[:states]
         first = self._states[0][0] if self._states else len(self._calls)
         del self._calls[:first]
@@ -194,7 +204,7 @@ class Checking:
             self._due_ns = 0
 
     def _watched(self, result: Any) -> None:
-        """Of what cannot run again the loss is looked at, too: that it went bad, and why no op is named, is said."""
+        """Examines the loss of steps that cannot run again, to report that it went bad and why no op is named."""
         self._newest = result
         if now() >= self._due_ns:
             self._due_ns = now() + int(1e9 * LEAST_S)
@@ -227,7 +237,10 @@ class Checking:
         self._told(self._found, ending)
 
     def _told(self, find: Callable[[], dict[str, Any]], ending: bool) -> None:
-        """Finds the origin, once a run, and says so; in a script that goes on it is stopped then, if that is asked."""
+        """Finds the origin, once in a run, and records it.
+
+        Then stops the script if that was requested and it is not ending.
+        """
         if self._done:
             return
         self._done = self.eager.over = self.jax.over = True
@@ -242,13 +255,13 @@ class Checking:
         stopped = self.mode == "stop" and not ending
         self.recorder.event("checked", "step", begun, now(), mode=self.mode, stopped=stopped, **found)
         if stopped:
-            if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs begin like that
+            if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs start with this setting
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.raise_signal(signal.SIGINT)
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """What is called and traced meanwhile is not the script's."""
+        """Marks the thread, so that calls and traces meanwhile do not count as the script's."""
         me = self.state.me
         before = me.traces, me.training, me.last_trace
         me.tracing += 1
@@ -276,19 +289,23 @@ class Checking:
             variables.written(as_it_was)
 
     def _bad_step(self, deadline: float) -> tuple[calls.Call | None, variables.State, int]:
-        """The first call that goes bad when all run again from the oldest state, and the state before it."""
+        """Runs all calls again from the oldest state.
+
+        Returns the first bad one, the state before it, and steps replayed.
+        """
         at, state = self._states[0]
         since = self._calls[at:]
         seen = next((i for i, c in enumerate(since) if not calls.finite(c.result)), len(since) - 1)
         meant = self.variables.of_metrics()
-        meant |= {key for key in state if not calls.all_finite({key: state[key]})}  # a best loss so far
+        meant |= {key for key in state if not calls.all_finite({key: state[key]})}  # for example a best loss so far
         each = len(since) * variables.size_bytes(state) <= CHECK_BYTES
         variables.written(state)
         for i, call in enumerate(since[: seen + 1]):
             if time.monotonic() > deadline:
                 break
             state = self.variables.state()
-            given = calls.bare(self._original(call.function, *calls.again(call), **call.kwargs))  # type: ignore[misc]
+            args = calls.again(call)
+            given = calls.bare(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - FEW
             after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
             if not calls.finite(calls.scalars(given)) or not calls.all_finite(after):
@@ -319,17 +336,17 @@ class Checking:
 
 
 def _finite_or_none(result: Any) -> bool:
-    """Whether a result is finite, or there is none: at the end of its data a function gives an optional without."""
+    """Returns whether a result is finite, or an empty optional, which a function returns at the end of its data."""
     if hasattr(result, "has_value") and not bool(result.has_value()):
         return True
     return calls.finite(result)
 
 
 def _not_kept(args: Sequence[Any]) -> tuple[str, str]:
-    """Why a function's batch is not there to be given again, and what can be done.
+    """Returns why a function's batch was not kept, and what can be done.
 
-    What is asked for within a loop of a graph is seen by nobody outside of it: to keep each batch, the step would have
-    to be another one than the script's.
+    A batch requested within a loop of a graph is not visible outside. Keeping each batch would need another step than
+    the script's.
     """
     if all(type(args[i]).__name__ == "OwnedIterator" for i in calls.iterators(args)):
         several = "one call takes several batches inside its graph (steps_per_execution), of which none can be kept"
@@ -339,7 +356,7 @@ def _not_kept(args: Sequence[Any]) -> tuple[str, str]:
 
 @contextmanager
 def _eagerly() -> Iterator[None]:
-    """Functions run as Python meanwhile, and as it is written: AutoGraph's copies of it have other lines."""
+    """Runs functions as the Python that was written. The copies that AutoGraph makes have other lines."""
     from tensorflow.python.autograph.core import ag_ctx
 
     config = sys.modules["tensorflow"].config

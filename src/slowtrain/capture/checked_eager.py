@@ -1,9 +1,9 @@
-"""`slowtrain run --on-nonfinite` in loops whose steps run op by op: custom loops, and Keras with ``run_eagerly``.
+"""`slowtrain run --on-nonfinite` for steps that run op by op: custom loops, and Keras with ``run_eagerly``.
 
-There is no function to call again, so the statements around the tape run again (:mod:`slowtrain.capture.again`), with
-what their names stood for when the tape was opened. The loss is looked at in each step, before its gradients are
-applied. Of each variable that is written the value before is kept, of this step and of the one before it: when a loss
-is bad because the weights are, the step before has made them so.
+There is no function to call again. So the statements around the tape run again (:mod:`slowtrain.capture.again`), with
+the values that their names had when the tape was opened. The loss is examined in each step, before its gradients are
+applied. For each variable that is written, the previous value is kept, for this step and for the one before it. If a
+loss is bad because the weights are, the step before has made them so.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ WRITES = (
     "assign_variable_op assign_add_variable_op assign_sub_variable_op resource_scatter_add resource_scatter_sub "
     "resource_scatter_update resource_scatter_mul resource_scatter_div resource_scatter_max resource_scatter_min"
 ).split()
-MOST_NUMBERS = 50_000_000  # of a tensor that is looked at
-MOST_NESTED = 500  # of a list
+MOST_NUMBERS = 50_000_000  # numbers of a tensor; larger ones are not examined
+MOST_NESTED = 500  # elements of a list
 INSTEAD = "put the step into a function with @tf.function, or call tf.debugging.enable_check_numerics() first"
 
 
 class Through(BaseException):
-    """The gradients have been taken again. Not an ``Exception``: the user's code may catch those."""
+    """The gradients have been taken again. Not an ``Exception``, because the user's code may catch those."""
 
 
 class Step:
-    """What one step began with: names and variables; and where it asked for gradients."""
+    """The names and variables with which one step began, and where it requested gradients."""
 
     def __init__(self, number: int, frame: FrameType) -> None:
         self.number = number
@@ -48,13 +48,13 @@ class Step:
         self.tapes: list[Any] = []
         self.before: variables.State = {}
         self.bytes = 0
-        self.gradients = 0  # calls so far, of any tape
-        self.asked = False  # one of its own tapes
+        self.gradients = 0  # calls so far, on any tape
+        self.asked = False  # whether one of its own tapes was used
         self.gradient_line: int | None = None
 
 
 class EagerSteps:
-    """Installed with the flag only; all of it in the main thread."""
+    """Installed only with the option. Runs in the main thread."""
 
     def __init__(
         self,
@@ -69,25 +69,25 @@ class EagerSteps:
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self.examined = examined  # given what finds the origin, does it aside and tells what was found
-        self.ending = ending  # asks to be called at the end of the process
-        self.offer = offer  # takes what variables held, to be looked through
-        self.of_metrics = of_metrics  # variables that may be no numbers
+        self.examined = examined  # takes a function that finds the origin, calls it aside and records the result
+        self.ending = ending  # registers for the end of the process
+        self.offer = offer  # takes values of variables that are to be searched
+        self.of_metrics = of_metrics  # returns variables that may be NaN
         self.over = False
-        self.noting: variables.State | None = None  # where values of variables go that are about to be written
-        self.again: list[Any] | None = None  # while a step runs again: its losses and gradients
-        self._taken: list[Any] = []  # the gradients alone
+        self.noting: variables.State | None = None  # where values of variables are stored before they are written
+        self.again: list[Any] | None = None  # the losses and gradients of a step that runs again
+        self._taken: list[Any] = []  # only the gradients
         self._left = 0  # gradient calls until the step has run again
-        self._depth = 0  # tapes that are open
+        self._depth = 0  # number of open tapes
         self._step: Step | None = None
         self._last: Step | None = None
         self._counts: dict[tuple[CodeType, int], int] = {}
-        self._names: dict[tuple[CodeType, int], frozenset[str]] = {}  # that the statements read
-        self._called: dict[int, str] = {}  # variables by their handles
+        self._names: dict[tuple[CodeType, int], frozenset[str]] = {}  # names that the statements read
+        self._called: dict[int, str] = {}  # names of variables by their handles
         self._dtypes: dict[int, Any] = {}
-        self._heard = False  # whether the end of the process will be
+        self._heard = False  # whether the check is called at the end of the process
         self._room = Room()  # for the values of one step's variables; those of two are kept
-        self._large = False  # they take too much
+        self._large = False  # the values need too much memory
 
     def install(self) -> None:
         on_import(self.recorder, "tensorflow.python.eager.backprop", self._patch_tape)
@@ -96,7 +96,7 @@ class EagerSteps:
     def _patch_tape(self, module: Any) -> None:
         state, recorder, guard = self.state, self.recorder, self.recorder.guard
 
-        def enter(original: Wrapper) -> Wrapper:
+        def wrap_enter(original: Wrapper) -> Wrapper:
             def __enter__(tape: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and not self.over and recorder.active:
@@ -105,7 +105,7 @@ class EagerSteps:
 
             return __enter__
 
-        def leave(original: Wrapper) -> Wrapper:
+        def wrap_exit(original: Wrapper) -> Wrapper:
             def __exit__(tape: Any, *about: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and self._depth:
@@ -114,8 +114,8 @@ class EagerSteps:
 
             return __exit__
 
-        replace(module.GradientTape, "__enter__", enter)
-        replace(module.GradientTape, "__exit__", leave)
+        replace(module.GradientTape, "__enter__", wrap_enter)
+        replace(module.GradientTape, "__exit__", wrap_exit)
 
     def _patch_writes(self, module: Any) -> None:
         state = self.state
@@ -159,7 +159,7 @@ class EagerSteps:
         self.noting = None if self._large else step.before
 
     def differentiated(self, tape: Any, args: Any, kwargs: Any, frame: FrameType) -> None:
-        """Gradients have been taken, and not yet applied."""
+        """Examines the loss after gradients have been taken, before they are applied."""
         given = [*args, *(kwargs[name] for name in ("target", "sources") if name in kwargs)]
         target, sources = given[0], given[1]
         step = self._step
@@ -167,12 +167,12 @@ class EagerSteps:
             return
         step.gradients += 1
         if not any(t is tape for t in step.tapes):
-            return  # opened inside of a call: not that of the loss
+            return  # opened inside a call: not the tape of the loss
         step.asked = True
         if step.code is frame.f_code:
             step.gradient_line = frame.f_lineno
         if self.progress.kind > 2 and not self.state.me.loops:
-            return  # the training steps are functions: a tape of something else
+            return  # the training steps are functions: this tape has another purpose
         place = step.code, step.line
         if place not in self._names:
             self._names[place] = self._reads(step)
@@ -193,11 +193,11 @@ class EagerSteps:
             return frozenset()
 
     def _note(self, handle: Any) -> None:
-        """Keeps a variable's value as it is before it is written."""
+        """Keeps a variable's value before it is written."""
         noting = self.noting
         if noting is None or handle._id in noting:
             return
-        self.noting = None  # to read is no write, but what else TensorFlow does then is not ours
+        self.noting = None  # reading does not write, but TensorFlow may write meanwhile
         try:
             dtype = self._dtypes.get(handle._id)
             if dtype is None:
@@ -216,7 +216,7 @@ class EagerSteps:
                 step.before.clear()
 
     def at_exit(self) -> None:
-        """The last update may have been the bad one."""
+        """Examines the last update, which no later loss would show."""
         step = self._step
         if not self.over and step is not None and step.gradients and self._bad_variable(step) is not None:
             self.examined(self._found, True)
@@ -224,7 +224,7 @@ class EagerSteps:
     # -- once a loss is bad
 
     def caught(self, target: Any, given: Any) -> None:
-        """Gradients were taken while a step runs again."""
+        """Stores gradients that are taken while a step runs again. Raises ``Through`` after the last one."""
         if self.again is not None:
             self._taken += flat(given)
             self.again += [*flat(target), *flat(given)]
@@ -247,7 +247,7 @@ class EagerSteps:
             if last is None:
                 return found
             if origin["kind"] == "data" and self._weight_of(step) is not None:
-                # What it was given may be made of weights that the step before had lost: a target of its own.
+                # Its inputs may be computed from weights that the step before made bad, such as a target of its own.
                 broke = self._once_more(last, undo)
                 return broke if "origin" in broke else found
             if origin["kind"] != "weights":
@@ -261,7 +261,7 @@ class EagerSteps:
             variables.written(undo)
 
     def _once_more(self, step: Step, undo: variables.State) -> dict[str, Any]:
-        """Runs a step again, op by op, from the values that variables had before it; ``undo`` gets those of now."""
+        """Runs a step again, op by op, from the variables before it. ``undo`` gets their current values."""
         import numpy as np
 
         code, reads = again.block(step.code, step.line).upto(step.gradient_line)
@@ -295,7 +295,7 @@ class EagerSteps:
         return {"step": step.number, "replayed": 0, "origin": origin, "ops": first.ops}
 
     def _weight_of(self, step: Step) -> dict[str, Any] | None:
-        """A variable that was bad before a step. TensorFlow 2.15 reads one for an op without telling of it."""
+        """Returns a variable that was bad before a step. TensorFlow 2.15 reads one for an op without reporting it."""
         import numpy as np
 
         apart = self.of_metrics()
@@ -310,7 +310,7 @@ class EagerSteps:
         exec(code, names)  # noqa: S102  the script's own statements
         if self.again:
             return
-        # Gradients are asked for elsewhere: of what the statements made, then.
+        # Gradients are requested elsewhere: take those of the statements' results.
         made = [v for n, v in names.items() if step.names.get(n) is not v and step.globals.get(n) is not v]
         losses = [v for v in made if hasattr(v, "_id") and v.dtype.is_floating and v.shape.num_elements() == 1]
         tape = next((v for v in made if hasattr(v, "watched_variables") and hasattr(v, "gradient")), None)
@@ -318,7 +318,7 @@ class EagerSteps:
             tape.gradient(losses, tape.watched_variables())
 
     def _bad_variable(self, step: Step) -> dict[str, Any] | None:
-        """A variable that the step wrote and that is not finite now."""
+        """Returns a variable that the step wrote and that is not finite now, or None."""
         import numpy as np
 
         apart = self.of_metrics()
@@ -330,7 +330,7 @@ class EagerSteps:
 
 
 def _as_written() -> AbstractContextManager[None]:
-    """Keras 2 lets AutoGraph copy loss functions, in eager steps too: copies have other lines."""
+    """Disables AutoGraph. Keras 2 lets it copy loss functions, in eager steps too, and copies have other lines."""
     from tensorflow.python.autograph.core import ag_ctx
 
     context: AbstractContextManager[None] = ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED)
@@ -338,7 +338,7 @@ def _as_written() -> AbstractContextManager[None]:
 
 
 def flat(given: Any, depth: int = 3) -> list[Any]:
-    """Tensors, variables and arrays of a nest; of a gradient by rows its values."""
+    """Returns tensors, variables and arrays of a nested structure; for a sparse gradient its values."""
     if isinstance(given, dict):
         given = list(given.values())
     if isinstance(given, (list, tuple)):
@@ -349,7 +349,7 @@ def flat(given: Any, depth: int = 3) -> list[Any]:
 
 
 def finite(tensor: Any) -> bool:
-    """Whether all numbers of a tensor are; True of one that is too large to be looked at in each step."""
+    """Returns whether all numbers of a tensor are finite; True if it is too large to be examined in each step."""
     import numpy as np
 
     try:
@@ -368,20 +368,20 @@ def _said(target: Any) -> str:
 
 
 def _largest(gradients: Sequence[Any], numpy: Any) -> dict[str, Any] | None:
-    """The range of the largest of the step's gradients."""
+    """Returns the range of the gradient with the largest number."""
     ranges = [range_of(numpy.asarray(t._numpy()), numpy) for t in gradients if hasattr(t, "_numpy")]
     return max(ranges, key=lambda r: max(abs(r["least"] or 0.0), abs(r["most"] or 0.0)), default=None)
 
 
 def _update(step: Step, found: dict[str, Any], bad: dict[str, Any]) -> dict[str, Any]:
-    """Loss and gradients were finite, a variable after it is not: the optimizer's update."""
+    """Returns the optimizer's update as the origin: loss and gradients were finite, and a variable after it is not."""
     inputs = [found["largest"]] if found.get("largest") else []
     origin = {"kind": "op", "type": "", "variable": bad["name"], "inputs": inputs, "output": bad["output"]}
     return {"step": step.number, "replayed": 0, "origin": {**origin, "site": None, "gradient": False}}
 
 
 def _array_of(names: dict[str, Any], origin: dict[str, Any], numpy: Any) -> dict[str, Any]:
-    """The array of the script's that an op was given, where one is not finite."""
+    """Returns the script's array that is not finite and was the input of an op, as the origin."""
     for name, value in names.items():
         for one in flat(value):
             if isinstance(one, numpy.ndarray) and one.dtype.kind == "f" and not numpy.isfinite(one).all():

@@ -1,8 +1,8 @@
 """`slowtrain run --on-nonfinite` for Keras on the JAX backend, whose step is a pure function of its state and a batch.
 
-Kept are the states at the last two moments at which they were copied (the step gives its own away), and the batches
-since. Once a loss is bad, the step's functions run again from there, and the first bad one runs once more equation by
-equation, as JAX has written it down: each equation knows its layer's scope and its line.
+Kept are copies of the last two states, because the step deletes its own, and the batches since. Once a loss is bad,
+the step's functions run again from there. The first bad one runs once more equation by equation of its jaxpr. Each
+equation has its layer's scope and its line.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from slowtrain.capture.room import Room
 from slowtrain.capture.state import Progress, losses
 from slowtrain.capture.subnormals import Offered
 
-LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
+LEAST_S = 0.25  # between two states that are kept; the loss is examined as often
 BYTES_PER_S = 100_000_000
 MOST_S = 60.0
 MOST_CALLS = 20_000
-METRICS = 3  # the place of what metrics count in, in the state of a step
+METRICS = 3  # position of the metrics in the state of a step
 INSTEAD = 'call jax.config.update("jax_debug_nans", True) at the start of the script: it raises at the first NaN'
 
 
 class Again(Iterator[Any]):
-    """The iterator of a step function; notes what it gave."""
+    """The iterator of a step function. Stores the batches that it gives."""
 
     def __init__(self, given: Any, batches: list[Any]) -> None:
         self.given = given
@@ -41,7 +41,7 @@ class Again(Iterator[Any]):
 
 
 class JaxSteps:
-    """Installed with the flag only."""
+    """Installed only with the option."""
 
     def __init__(
         self,
@@ -58,16 +58,16 @@ class JaxSteps:
         self.offer = offer
         self.over = False
         self._model: Any = None
-        self._states: list[tuple[int, Any]] = []  # how many of the calls came before, and the state
+        self._states: list[tuple[int, Any]] = []  # number of calls before the state, and the state
         self._calls: list[tuple[int, list[Any]]] = []  # the step's number and its batches
-        self._logs: Any = None  # of the newest call
+        self._logs: Any = None  # results of the newest call
         self._bytes = 0
         self._room, self._room_for_batches = Room(), Room()
         self._due_ns = 0
         self._lost = ""
 
     def wrapped(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A training function that is looked after."""
+        """Returns the training function with the check around it."""
 
         def step(state: Any, iterator: Any) -> Any:
             if self.over or self._lost:
@@ -109,16 +109,16 @@ class JaxSteps:
         self._calls.append((self.progress.steps, batches))
         self._bytes += sum(int(getattr(a, "nbytes", 0)) for b in batches for a in leaves(b))
         if self._too_large or len(self._calls) > MOST_CALLS:
-            self._due_ns = 0  # a new state, and what is older goes
+            self._due_ns = 0  # requests a new state, and older data is dropped
 
     @property
     def _too_large(self) -> bool:
-        """The batches: where there is a card, they lie in its memory."""
+        """Whether the batches need too much memory. With a card they are in its memory."""
         there = sys.modules["jax"].default_backend() != "cpu"
         return not self._room_for_batches.holds(self._bytes, self._bytes, on_card=there)
 
     def _forget(self) -> None:
-        """All before the last two states; where batches take too much, all before the newest."""
+        """Drops everything before the last two states; before the newest, if batches need too much memory."""
         del self._states[: -1 if self._too_large else -2]
         first = self._states[0][0]
         del self._calls[:first]
@@ -163,28 +163,28 @@ class JaxSteps:
 
 
 def _stepping(model: Any) -> Callable[..., Any]:
-    """The model's step, compiled where that can be; it keeps its state."""
+    """Returns the model's step, compiled if possible. It keeps its state."""
     jax = sys.modules["jax"]
     compiled = jax.jit(model.train_step)
 
     def step(state: Any, batch: Any) -> Any:
         try:
             return compiled(state, batch)
-        except jax.errors.JAXTypeError:  # its Python looks at numbers: with run_eagerly it may
+        except jax.errors.JAXTypeError:  # its Python reads numbers, which is allowed with run_eagerly
             return model.train_step(state, batch)
 
     return step
 
 
 def _copied(state: Any) -> Any:
-    """In the host's memory: what is free on a card is the script's."""
+    """Copies a state to the host's memory, because the free memory of a card belongs to the script."""
     import numpy as np
 
     return sys.modules["jax"].tree_util.tree_map(np.array, state)
 
 
 def _loss(logs: Any) -> Any:
-    """Of what a step gives the loss, where one is called so: metrics may be no numbers by what they are."""
+    """Returns the loss among a step's results, if one is named so. Metrics may legitimately be NaN."""
     return dict(losses(logs.items())) if isinstance(logs, dict) else logs
 
 
@@ -197,7 +197,7 @@ def finite(given: Any) -> bool:
 
 
 def first_equation(model: Any, state: Any, batch: Any) -> dict[str, Any]:
-    """Where the first number that is not finite comes from in a step, if it reaches what the step gives."""
+    """Returns where the first non-finite number in a step comes from, if it reaches the step's results."""
     jax = sys.modules["jax"]
     try:
         closed = jax.make_jaxpr(model.train_step)(state, batch)
@@ -231,6 +231,6 @@ def _weights(model: Any, state: Any) -> list[tuple[str, Any]]:
 
 
 def _named(name: str, given: Any) -> list[tuple[str, Any]]:
-    """The leaves of a batch in JAX's order, with what they are called."""
+    """Returns the leaves of a batch in JAX's order, with their names."""
     paths = sys.modules["jax"].tree_util.tree_flatten_with_path(given)[0]
     return [(name + sys.modules["jax"].tree_util.keystr(path), value) for path, value in paths]

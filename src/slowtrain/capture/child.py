@@ -1,4 +1,4 @@
-"""The beginning and the end of a recording, inside the user's process."""
+"""Begins and ends a recording inside the user's process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from slowtrain.capture.thinning import MAX_BYTES
 from slowtrain.capture.window import Windows
 from slowtrain.machine import process
 
-MOST_SOURCE = 300_000  # characters of the script that are kept
+MOST_SOURCE = 300_000  # characters of the script that are stored
 MOST_MODULES = 1_000
 STACKS_S = 0.05  # between two samples of the main thread's stack
 IMPORTS = frozenset(
@@ -46,11 +46,11 @@ IMPORTS = frozenset(
     "tensorflow_datasets tensorflow_hub tensorflow_addons skimage".split()
 )
 
-current: Recorder | None = None  # of this process, while `slowtrain run` records it
+current: Recorder | None = None  # set while `slowtrain run` records this process
 
 
 def begin(folder: str, begun_ns: int) -> None:
-    """Starts recording into ``folder``; called before the script by ``sitecustomize``, which began at ``begun_ns``."""
+    """Starts recording into ``folder``. ``sitecustomize`` calls it before the script; it started at ``begun_ns``."""
     recorder = Recorder(Path(folder), int(os.environ.pop("SLOWTRAIN_MAX_DISK", MAX_BYTES)))
     try:
         recorder.start()
@@ -60,7 +60,7 @@ def begin(folder: str, begun_ns: int) -> None:
         current = recorder
         recorder.fact("own_ms", (now() - begun_ns) / 1e6)
     except Exception as error:
-        # A recording that cannot be made is the parent's to report; the script runs on.
+        # The parent reports a recording that cannot be made. The script continues.
         recorder.active = False
         try:
             Path(folder, "failed.txt").write_text(f"{type(error).__name__}: {error}\n")
@@ -71,7 +71,11 @@ def begin(folder: str, begun_ns: int) -> None:
 def install(
     recorder: Recorder, *, windows: bool, guest: bool = False, on_nonfinite: str | None = None
 ) -> tuple[ThreadState, Checking | None]:
-    """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
+    """Installs all patches and watches.
+
+    ``guest`` means that the process was not started for us. Its hooks for errors are left unchanged then. Returns the
+    state of the threads, and the check for non-finite values if ``on_nonfinite`` names a mode.
+    """
     state, progress = thread_state(), Progress()
     recorder.trains = lambda: bool(progress.steps)
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
@@ -122,17 +126,17 @@ def _look_now_and_then(
     losses = LossWatch(recorder, progress, checking)
     recorder.every(0.25, losses)
     recorder.every(STACKS_S, losses.at_first)
-    recorder.at_exit.append(losses)  # of what was kept since the last look
+    recorder.at_exit.append(losses)  # looks at what was kept since the last look
     recorder.every(0.1, ArithmeticWatch(recorder))
     framework = FrameworkFacts(recorder, progress)
     recorder.every(0.5, framework)
-    recorder.at_exit.append(framework)  # of steps that were over before it was asked
+    recorder.at_exit.append(framework)  # for steps that ended before the watch ran
     recorder.every(0.35, MachineSampler(recorder))
     recorder.every(0.1, GrowthWatch(recorder, progress, objects))
 
 
 def finish(recorder: Recorder) -> None:
-    """The end of a recording: what is left is written, every original is put back."""
+    """Ends a recording: writes what is left, and restores every patched function."""
     recorder.fact("end_ns", now())
     recorder.stop()
     recorder.guard("undo", patching.undo)
@@ -141,13 +145,13 @@ def finish(recorder: Recorder) -> None:
 def _watch_collector(recorder: Recorder) -> None:
     watch = recorder.rows.collector(*(recorder.name("gc", f"generation {g}") for g in range(3)))
     gc.callbacks.append(watch)
-    # At the end because the last collections find half a module; else because nobody takes what it would keep.
+    # At the end, because the last collections find half a module. In the other cases nobody reads the rows any more.
     for ends in (recorder.at_exit, recorder.at_fork, recorder.at_end):
         ends.append(lambda: gc.callbacks.remove(watch))
 
 
 class ImportClock:
-    """A finder that finds nothing: it notes when the first module of a known package is looked for."""
+    """A finder that finds nothing. It notes when the first module of a known package is imported."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -161,7 +165,8 @@ class ImportClock:
 
     def _looked_for(self, name: str) -> None:
         known = name in self._started
-        self._started[name] = now()  # the last time counts: somebody may only have asked whether it is there
+        # the last time counts, because an earlier search may only have tested whether the package exists
+        self._started[name] = now()
         if not known:
             wrapt.register_post_import_hook(self._imported, name)
 
@@ -173,7 +178,9 @@ class ImportClock:
 
 
 class FrameworkFacts:
-    """Versions, devices, settings, read once when the first step has been taken (and so nothing is woken)."""
+    """Versions, devices and settings. Read once after the first step, so that reading them does not initialise
+    anything.
+    """
 
     def __init__(self, recorder: Recorder, progress: Progress) -> None:
         self.recorder = recorder
@@ -210,7 +217,7 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _build() -> dict[str, Any]:
-    from slowtrain.capture import builds  # not while the script starts
+    from slowtrain.capture import builds  # imported late, to keep the script's start fast
 
     return builds.tensorflow_build(sys.modules["tensorflow"])
 
@@ -224,7 +231,9 @@ def _threads() -> dict[str, Any]:
 
 
 def _affinity() -> int:
-    """Cores that the script may use now: it may have pinned its own thread, and the recorder's began before that."""
+    """Returns the cores that the script may use now. It may have pinned its own thread after the recorder's had
+    started.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     return len(os.sched_getaffinity(threading.main_thread().native_id or 0))
@@ -248,7 +257,7 @@ def _keras() -> dict[str, Any]:
 
 
 def _sources() -> dict[str, str]:
-    """The script's text as it ran: it may be another one when the recording is read."""
+    """Returns the script's text as it ran. The file may have changed when the recording is read."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if not file:
         return {}
@@ -258,7 +267,7 @@ def _sources() -> dict[str, str]:
 
 
 def _cells() -> dict[str, str] | None:
-    """The newest cells of a notebook, by the file that their code says it is from: there is none. Else None."""
+    """Returns the newest cells of a notebook by the file name in their code, or None if a script runs."""
     if getattr(sys.modules.get("__main__"), "__file__", None):
         return None
     made = [(name, row[2]) for name, row in list(linecache.cache.items()) if len(row) == 4 and row[1] is None]
@@ -266,7 +275,10 @@ def _cells() -> dict[str, str] | None:
 
 
 def _modules() -> dict[str, str]:
-    """The project's own files that the script has imported, with a digest: below its folder, no package's."""
+    """Returns the project's own files that the script has imported, each with a digest.
+
+    Own files are those below the working folder that do not belong to a package.
+    """
     here = os.path.join(os.path.realpath(os.getcwd()), "")
     installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
     files = {

@@ -1,7 +1,8 @@
-"""What grows holds: of what kind a container's newest element is, and how many bytes that keeps; an array's own.
+"""Describes what a growing container holds: the type of its newest element, and how many bytes that element keeps.
 
-Looked at as :mod:`holders` does, without calling anything of the user's; of Keras's and TensorFlow's own objects the
-attributes that lead to weights. Where the element before the newest one has them as well, they are kept once.
+Reads as :mod:`slowtrain.capture.holders` does, without calling anything of the user's. In objects of Keras and
+TensorFlow it follows the attributes that lead to weights. If the previous element has the same weights, they are
+counted once.
 """
 
 from __future__ import annotations
@@ -13,29 +14,32 @@ from collections.abc import Callable
 from types import GetSetDescriptorType
 from typing import Any
 
-SMALL = 24  # containers of up to so many elements are gone through
-DEEP = 3  # objects in objects
+SMALL = 24  # containers up to this length are read completely
+DEEP = 3  # levels of objects in objects
 MOST_PARTS = 4000  # of the library's objects that one element leads to: models of a thousand layers
-POINTER_BYTES = 8  # what an element keeps that was there before
+POINTER_BYTES = 8  # for an element that was kept before
 LIBRARIES = ("keras.", "tf_keras.", "tensorflow.")
-# From what ``fit`` gives back to the model, and from there to layers, variables and the optimizer's; Keras 3, then 2.
+# From the result of ``fit`` to the model, and from there to layers, variables and those of the optimizer; Keras 3,
+# then 2.
 LEADS = (
     *("model", "_model", "_layers", "optimizer", "_optimizer", "_trainable_variables", "_non_trainable_variables"),
     *("_variables", "_value", "_self_tracked_trackables", "_trainable_weights", "_non_trainable_weights"),
 )
-VARIABLES = ("ResourceVariable", "UnliftedInitializerVariable")  # the latter are made inside a function
+VARIABLES = ("ResourceVariable", "UnliftedInitializerVariable")  # the latter are created inside a function
 LAYERS = ("_layers", "_self_tracked_trackables")
 
 type_fields = type.__dict__["__dict__"].__get__
 type_name = type.__dict__["__name__"].__get__
 _type_module = type.__dict__["__module__"].__get__
 _type_order = type.__dict__["__mro__"].__get__
-# By id: to hash or to compare a class may be to call its metaclass.
+# By id, because hashing or comparing a class may call its metaclass.
 PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
 
 
 def arrays() -> dict[int, Callable[[Any], int]]:
-    """By the id of a class, of those of NumPy's, TensorFlow's and pandas's that are there: the bytes of one of it."""
+    """Returns by the id of a class, for the loaded array classes of NumPy, TensorFlow and pandas, a function for their
+    bytes.
+    """
     found: dict[int, Callable[[Any], int]] = {}
     for module, name, size in _ARRAYS:
         kind = getattr(sys.modules.get(module), name, None)
@@ -45,7 +49,7 @@ def arrays() -> dict[int, Callable[[Any], int]]:
 
 
 def of_array(value: Any) -> dict[str, Any]:
-    """An array as a container of bytes: a longer one of its name takes its place."""
+    """Describes an array as a container of bytes: it grows when a longer one takes its name."""
     return {"kind": type_name(type(value)), "element": "", "element_bytes": 1, "array": True, "limit": None}
 
 
@@ -58,7 +62,7 @@ def _tensor_bytes(value: Any) -> int:
 
 
 def _frame_bytes(value: Any) -> int:
-    """Of pandas's tables, whose columns of strings count as pointers."""
+    """Returns the bytes of a pandas table, in which columns of strings count as pointers; -1 if not known."""
     try:
         return sum(int(block.values.nbytes) for block in value._mgr.blocks)
     except (AttributeError, TypeError):  # of another version
@@ -74,7 +78,7 @@ _ARRAYS = (
 
 
 def about(value: Any) -> dict[str, Any]:
-    """Of what the newest elements are and how many bytes one takes (0: not known; ``at_least``: or more)."""
+    """Describes the newest elements: type and bytes of one (0: not known; ``at_least``: or more)."""
     value = unwrapped(value)
     newest, before = _newest(value)
     scale = _Scale()
@@ -92,7 +96,7 @@ def about(value: Any) -> dict[str, Any]:
 
 
 def unwrapped(value: Any) -> Any:
-    """The list that TensorFlow put into another one, as it does with those that a ``tf.Module`` gets as attributes."""
+    """Returns the list inside TensorFlow's wrapper, which it uses for lists that are attributes of a ``tf.Module``."""
     kind = type(value)
     if type_name(kind) == "ListWrapper" and module_of(kind).startswith("tensorflow."):
         return (fields(value, kind) or {}).get("_storage", value)
@@ -105,7 +109,7 @@ def module_of(kind: type) -> str:
 
 
 def fields(value: Any, kind: type) -> dict[str, Any] | None:
-    """An object's own dictionary, where its class has the usual way to it."""
+    """Returns an object's own dictionary, if its class accesses it in the usual way; else None."""
     for base in _type_order(kind):
         found = type_fields(base).get("__dict__")
         if found is not None:
@@ -114,7 +118,7 @@ def fields(value: Any, kind: type) -> dict[str, Any] | None:
 
 
 def _called(value: Any) -> str:
-    """An element's type; of a small tuple or list, those in it."""
+    """Returns an element's type; for a small tuple or list also the types in it."""
     name, kind = type_name(type(value)), type(value)
     if (kind is list or kind is tuple) and value:
         inner = list(dict.fromkeys(type_name(type(v)) for v in value[:8]))
@@ -123,7 +127,7 @@ def _called(value: Any) -> str:
 
 
 def _newest(value: Any) -> tuple[Any, Any]:
-    """The newest element and the one before it, None where there is none or no order."""
+    """Returns the newest element and the one before it; None if there is none, or no order."""
     kind = type(value)
     try:
         if issubclass(kind, (list, deque)):
@@ -140,14 +144,15 @@ def _newest(value: Any) -> tuple[Any, Any]:
 
 
 class _Scale:
-    """Adds up what objects keep, as far as they are of types that are known; what was met before counts no more.
+    """Adds up the bytes that objects keep, for known types. What was met before is not counted again.
 
-    ``known``: something was met before. ``more``: a model is among them, which keeps the graphs of its functions too.
+    ``known``: something was met before. ``more``: a model is among the objects, which also keeps the graphs of its
+    functions.
     """
 
     def __init__(self) -> None:
         self.known = self.more = False
-        self._met: dict[int, Any] = {}  # alive for the moment, so that no other object gets its id
+        self._met: dict[int, Any] = {}  # kept alive meanwhile, so that no other object gets its id
         self._left = MOST_PARTS
 
     def weigh(self, value: Any, depth: int) -> int:
@@ -168,7 +173,7 @@ class _Scale:
         return sum(self.weigh(v, depth - 1) for v in list(own.values())[:SMALL])
 
     def _array(self, value: Any, kind: type) -> int | None:
-        """Of arrays, tensors and variables; None of anything else."""
+        """Returns the bytes of arrays, tensors and variables; None for anything else."""
         name, module = type_name(kind), module_of(kind)
         if module == "numpy":
             if name != "ndarray":
@@ -194,7 +199,7 @@ class _Scale:
         return sys.getsizeof(value) + (int(sum(each) * count / len(each)) if each else 0)
 
     def _of_library(self, value: Any, own: dict[str, Any], depth: int) -> int:
-        """Weights, all of them: how deep they lie is the library's doing."""
+        """Returns the bytes of all weights of a library object, at any depth."""
         if self._left <= 0 or not self._is_new(value):
             return 0
         self._left -= 1

@@ -1,8 +1,8 @@
-"""Patches of tf.data: iterators and their waits, the pipeline behind each, Python that feeds it.
+"""Patches of tf.data: iterators and their waits, the pipeline behind each, and Python that feeds it.
 
-The pipeline's own counters (elements, bytes, processing time, parallelism, buffers of each
-node, and the consumer's gaps) come from TensorFlow's model of it, read a few times a second
-in the recorder's thread. TensorFlow before 2.16 does not give them out.
+The pipeline's own counters (elements, bytes, processing time, parallelism, buffers of each node, and the consumer's
+gaps) come from TensorFlow's model of it. The recorder's thread reads them a few times a second. TensorFlow before 2.16
+does not provide them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Flags, ThreadState
 
 getframe = sys._getframe
-NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
-MOST_ALIKE = 100  # data sets that one line goes through: where each step makes one, the others are as these
-SNAPSHOT_NS = 100_000_000  # the same iterator is not asked more often
+NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this iterator, or it has just been deleted
+MOST_ALIKE = 100  # described data sets that one line iterates; if each step makes one, the others are the same
+SNAPSHOT_NS = 100_000_000  # minimum time between two reads of one iterator
 
 
 class DatasetPatches:
-    """Installs itself through import hooks; ``snapshot`` reads the counters of all live iterators."""
+    """Installs itself through import hooks. ``snapshot`` reads the counters of all live iterators."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, lines: LineClock) -> None:
         self.recorder = recorder
@@ -39,7 +39,7 @@ class DatasetPatches:
         self._numbers = 0
         self._pipelines = itertools.count(1)
         self._described: dict[int, int] = {}
-        self._alike: dict[tuple[str, int] | None, int] = {}  # data sets by the line that goes through them
+        self._alike: dict[tuple[str, int] | None, int] = {}  # number of data sets by the line that iterates them
         self._model: Any = None
 
     def install(self) -> None:
@@ -56,17 +56,17 @@ class DatasetPatches:
     def _patch_iterator(self, module: Any) -> None:
         recorder, state = self.recorder, self.state
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 start = now()
                 original(self, *args, **kwargs)
                 if not recorder.active or state.me.busy:
                     return
-                recorder.guard("iterator", remember, self, start, now(), sys._getframe(1))
+                recorder.guard("iterator", record_iterator, self, start, now(), sys._getframe(1))
 
             return __init__
 
-        def remember(iterator: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_iterator(iterator: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("iterator", "iterator made"), start, end)
             dataset = getattr(iterator, "_dataset", None)
             if dataset is None:
@@ -86,7 +86,7 @@ class DatasetPatches:
                 site=None if state.me.loops else site,
             )
 
-        replace(module.OwnedIterator, "__init__", init)
+        replace(module.OwnedIterator, "__init__", wrap_init)
         quick = front("element", recorder, state.main, after=self._at_end)
         replace(module.OwnedIterator, "__next__", self._advance, quick)
 
@@ -107,7 +107,7 @@ class DatasetPatches:
             finally:
                 end = now()
                 frame = getframe(1)
-                # Compared, not looked up: everything from here on runs in cold caches, after a step.
+                # Compared and not looked up, because everything from here on runs in cold caches, after a step.
                 if me.at != frame.f_lasti or me.code is not frame.f_code:
                     recorder.guard("next", patches.asked, me, frame)
                 me.left -= 1
@@ -116,13 +116,13 @@ class DatasetPatches:
                 try:
                     number = self._slowtrain
                 except AttributeError:
-                    number = self._slowtrain = 0  # made before recording began
+                    number = self._slowtrain = 0  # created before recording began
                 emit((me.name, start, end, me.ident, number))
 
         return __next__
 
     def asked(self, me: Flags, frame: FrameType) -> None:
-        """The first time that an element is asked for here, or that Keras asks."""
+        """Names a place at which an element is requested for the first time, or a request by Keras."""
         me.name = 0
         me.remember(frame, bool(me.loops))
         me.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
@@ -131,7 +131,7 @@ class DatasetPatches:
         self.recorder.guard("iterator's end", self._ended, iterator)
 
     def _ended(self, iterator: Any) -> None:
-        """The epoch's last counters, before the iterator goes."""
+        """Reads the last counters of an epoch, before the iterator is deleted."""
         number = iterator.__dict__.get("_slowtrain")
         known = self._iterators.get(number)
         if known is not None:
@@ -147,8 +147,8 @@ class DatasetPatches:
                 self._read(number, iterator, last)
 
     def epoch_ended(self) -> None:
-        """Keras is about to drop its iterator: the newest ones are read on the spot."""
-        for number, (reference, last) in list(self._iterators.items())[-3:]:  # another thread may drop one meanwhile
+        """Reads the newest iterators at once, because Keras is about to delete its iterator."""
+        for number, (reference, last) in list(self._iterators.items())[-3:]:  # another thread may delete one meanwhile
             iterator = reference()
             if iterator is not None and now() - last[0] > SNAPSHOT_NS:
                 self._read(number, iterator, last)
@@ -177,7 +177,7 @@ class DatasetPatches:
     def _patch_dataset(self, module: Any) -> None:
         recorder, state, sites = self.recorder, self.state, self._sites
 
-        def init(original: Wrapper) -> Wrapper:
+        def wrap_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
                 if recorder.active and not state.me.tracing and not state.me.loops:
@@ -198,7 +198,7 @@ class DatasetPatches:
 
             return from_generator
 
-        replace(module.DatasetV2, "__init__", init)
+        replace(module.DatasetV2, "__init__", wrap_init)
         replace(module.DatasetV2, "from_generator", from_generator)
 
     def _generator(self, dataset: Any, generator: Any) -> None:
@@ -216,7 +216,10 @@ class DatasetPatches:
         return number
 
     def _describe(self, number: int, dataset: Any) -> None:
-        """A millisecond's look. What is read of tensors meanwhile, sizes and lengths, the script has not asked for."""
+        """Describes a data set, which takes a millisecond.
+
+        Sizes and lengths that are read from tensors meanwhile do not count as the script's reads.
+        """
         me = self.state.me
         me.busy += 1
         try:
@@ -234,7 +237,7 @@ class DatasetPatches:
             def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
                 if not recorder.active:
                     return original(self, token, device, args)
-                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token) or 0
+                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", pyfunc_name, self, token) or 0
                 start = now()
                 traced = recorder.guard("lines", lines.begin_call, name, start)
                 me = state.me
@@ -249,16 +252,16 @@ class DatasetPatches:
 
             return __call__
 
-        def named(registry: Any, token: Any) -> int:
+        def pyfunc_name(registry: Any, token: Any) -> int:
             function = registry._funcs.get(token)
-            function = getattr(function, "_func", function)  # EagerFunc holds the user's
+            function = getattr(function, "_func", function)  # EagerFunc contains the user's function
             return recorder.name("pyfunc", str(token), ("pyfunc", token), **frames.describe(function))
 
         replace(module.FuncRegistry, "__call__", make)
 
 
 def model_reader() -> Any:
-    """``reader(iterator) -> bytes`` of TensorFlow's ``ModelProto``, or None where this version has none."""
+    """Returns ``reader(iterator) -> bytes`` for TensorFlow's ``ModelProto``, or None if this version has none."""
     try:
         ops = sys.modules["tensorflow.python.ops.gen_experimental_dataset_ops"]
         read = ops.iterator_get_model_proto

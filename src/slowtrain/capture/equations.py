@@ -1,4 +1,4 @@
-"""A step as JAX has written it down, worked out equation by equation: which first made a number that is not finite.
+"""Evaluates a step's jaxpr equation by equation, and finds the one that first made a non-finite number.
 
 As in :mod:`slowtrain.capture.first_op`, the origin is an equation whose inputs were finite and whose result was not.
 """
@@ -13,13 +13,14 @@ from typing import Any
 from slowtrain.capture import frames
 from slowtrain.capture.first_op import MOST_INPUTS, range_of
 
-# Equations that are calls, and in what they hold what they call.
+# Primitives that are calls, and the parameters that contain the called jaxpr.
 CALLS = frozenset("jit pjit closed_call core_call remat checkpoint remat2 custom_jvp_call custom_vjp_call".split())
 CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-ROOTS = frozenset("sqrt rsqrt cbrt pow integer_pow log select_n".split())  # with derivatives made of other primitives
+# primitives whose derivatives consist of other primitives
+ROOTS = frozenset("sqrt rsqrt cbrt pow integer_pow log select_n".split())
 
 
-# What TensorFlow calls a primitive: repairs go by that.
+# TensorFlow's names of primitives, which remedies are listed by.
 LIKE = {
     "log": "Log",
     "log1p": "Log1p",
@@ -45,7 +46,7 @@ LIKE = {
 
 
 class Equations:
-    """``layers``: names of the model's, which are scopes of equations."""
+    """``layers`` are the names of the model's layers, which are scopes of equations."""
 
     def __init__(self, layers: Iterable[str]) -> None:
         self.layers = frozenset(layers)
@@ -53,7 +54,10 @@ class Equations:
         self.count = 0
 
     def run(self, closed: Any, given: Sequence[tuple[str, Any]], weights: int) -> list[int]:
-        """For each result the number of the origin that reached it, or 0; the first ``weights`` given are such."""
+        """Returns for each result the number of the origin that reached it, or 0.
+
+        The first ``weights`` given are weights.
+        """
         import numpy as np
 
         bad = []
@@ -66,7 +70,7 @@ class Equations:
     def _call(
         self, closed: Any, values: Sequence[Any], bad: Sequence[int], site: Any, scope: str
     ) -> tuple[list[Any], list[int]]:
-        """Values of the results, and their origins."""
+        """Returns the values of the results, and their origins."""
         jaxpr = getattr(closed, "jaxpr", closed)
         known: dict[Any, tuple[Any, int, str]] = {}
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
@@ -100,7 +104,7 @@ class Equations:
         return [(result, self._judged(name, inputs, result, site, scope)) for result in results]
 
     def _judged(self, name: str, inputs: Sequence[tuple[Any, int, str]], result: Any, site: Any, scope: str) -> int:
-        """The origin of a result: 0 where it is finite, or an infinity that is meant."""
+        """Returns the origin of a result: 0 if it is finite, or an intended infinity."""
         array = number(result)
         if array is None or is_finite(array):
             return 0
@@ -111,7 +115,7 @@ class Equations:
         import numpy as np
 
         if any(not is_finite(a) for a in arrays) and not np.isnan(array).any():
-            return 0  # an infinity of the script's own, handed on
+            return 0  # an infinity of the script's own that is passed on
         root = next((made for _, _, made in inputs if made in ROOTS), name)
         layers = [p for p in re.split(r"[/()]+", scope) if p in self.layers]
         return self._note(
@@ -133,7 +137,7 @@ class Equations:
 
 
 def number(value: Any) -> Any:
-    """A NumPy array of a value with fractions; None of others (whole numbers, keys of generators)."""
+    """Returns a floating-point value as a NumPy array; None for others (integers, keys of generators)."""
     import numpy as np
 
     jax = sys.modules["jax"]
@@ -153,7 +157,7 @@ def is_finite(array: Any) -> bool:
 
 
 def _site(equation: Any) -> tuple[str, int] | None:
-    """The line of the user's that an equation comes from."""
+    """Returns the user's line that an equation comes from."""
     traceback = equation.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         if not frame.file_name.startswith("<") and frames.is_users_file(frame.file_name):

@@ -1,4 +1,4 @@
-"""The exception that ends the script: its kind, its words, the user's line; and what a GPU's allocator says then."""
+"""Records the exception that ends the script: type, message, the user's line, and GPU memory if it ran out."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ SAID = ("RESOURCE_EXHAUSTED", "out of memory", "OOM when allocating")
 
 
 def install(recorder: Recorder) -> None:
-    """In front of the hooks that print it, and of those that the user's own hook calls."""
-    known: list[BaseException] = []  # a hook of the user's may call the one that is ours as well
+    """Installs hooks before those that print the exception, and before those that the user's own hook calls."""
+    known: list[BaseException] = []  # a hook of the user's may call ours as well
 
-    def seen(error: BaseException | None, trace: TracebackType | None) -> None:
+    def record_once(error: BaseException | None, trace: TracebackType | None) -> None:
         if recorder.active and error is not None and not any(error is one for one in known):
             known[:] = [error]
             recorder.guard("failing", _note, recorder, error, trace)
 
-    def wrapped(original: Any) -> Any:
+    def wrap_hook(original: Any) -> Any:
         def hook(kind: Any, value: Any, trace: Any) -> Any:
-            seen(value, trace)
+            record_once(value, trace)
             return original(kind, value, trace)
 
         return hook
 
     same = sys.excepthook is sys.__excepthook__
-    sys.__excepthook__ = wrapped(sys.__excepthook__)
-    sys.excepthook = sys.__excepthook__ if same else wrapped(sys.excepthook)
+    sys.__excepthook__ = wrap_hook(sys.__excepthook__)
+    sys.excepthook = sys.__excepthook__ if same else wrap_hook(sys.excepthook)
     threads = threading.excepthook
 
     def thread_hook(args: threading.ExceptHookArgs, /) -> None:
-        seen(args.exc_value, args.exc_traceback)
+        record_once(args.exc_value, args.exc_traceback)
         threads(args)
 
     threading.excepthook = thread_hook
@@ -54,7 +54,7 @@ def _note(recorder: Recorder, error: BaseException, trace: TracebackType | None)
 
 
 def _site(trace: TracebackType | None) -> tuple[str, int] | None:
-    """The innermost line of the user's."""
+    """Returns the user's innermost line."""
     found = None
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -65,7 +65,7 @@ def _site(trace: TracebackType | None) -> tuple[str, int] | None:
 
 
 def _devices() -> dict[str, dict[str, int]]:
-    """What the allocator of each GPU had in use now and at most; nothing is woken for it."""
+    """Returns current and peak bytes of each GPU's allocator. Does not initialise any device."""
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not tensorflow.config.list_physical_devices("GPU"):
         return {}

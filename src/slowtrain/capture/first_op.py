@@ -1,8 +1,8 @@
-"""One step run op by op, looking at every number: which op first made one that is not finite, and from what.
+"""Runs one step op by op and examines every number, to find the op that first made a non-finite one.
 
-The step's Python runs eagerly under TensorFlow's own op callbacks, as ``tf.debugging.enable_check_numerics`` does.
-An op is the origin when its inputs were finite and its result was not. Of several origins the earliest counts whose
-result reaches the loss or a variable: an infinity that is masked away again harms nobody.
+The step's Python runs eagerly under TensorFlow's own op callbacks, as with ``tf.debugging.enable_check_numerics``. An
+op is an origin if its inputs were finite and its result was not. Of several origins the earliest whose result reaches
+the loss or a variable counts, because an infinity that is masked again does no harm.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from typing import Any
 
 from slowtrain.capture import frames
 
-CONSTANT = frozenset("Const Fill Range LinSpace Eye OnesLike ZerosLike".split())  # infinities of these are meant
+# infinities from these ops are intended
+CONSTANT = frozenset("Const Fill Range LinSpace Eye OnesLike ZerosLike".split())
 WRITES = ("AssignVariable", "AssignAdd", "AssignSub", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 MOST_S = 60.0
 MOST_INPUTS = 4
 
 
 class Enough(BaseException):
-    """Not an ``Exception``: the user's code may catch those."""
+    """The replay takes too long. Not an ``Exception``, because the user's code may catch those."""
 
 
 class FirstOp:
-    """Called for every op while :meth:`run` is at work."""
+    """Called for every op during :meth:`run`."""
 
     def __init__(self, names: dict[int, str], data: Sequence[tuple[str, Any]], given: Any) -> None:
-        self.numbers = given  # numpy
+        self.numbers = given  # the numpy module
         self.names = names  # of variables, by their handle
         self.origins: list[dict[str, Any]] = []
         self.ops = 0
         self.values = 0
         self.subnormal = 0
         self.reached: set[int] = set()  # origins that reached a variable
-        self._of: dict[int, int | None] = {}  # origin by tensor; None: an infinity that is meant
+        self._of: dict[int, int | None] = {}  # origin by tensor; None: an intended infinity
         self._variables: dict[int, int] = {}  # origin by variable
-        self._made_by: dict[int, dict[str, Any]] = {}  # where a tensor of the forward pass was made
+        self._made_by: dict[int, dict[str, Any]] = {}  # where a tensor of the forward pass was created
         self._until = time.monotonic() + MOST_S
         for name, tensor in data:
             array = self._array(tensor)
@@ -46,7 +47,7 @@ class FirstOp:
                 self._of[tensor._id] = self._origin({"kind": "data", "name": name, "output": self._range(array)})
 
     def run(self, step: Callable[[], Any]) -> Any:
-        """What ``step`` gives; raises what it raises."""
+        """Returns the result of ``step``; raises what it raises."""
         from tensorflow.python.framework import op_callbacks
 
         op_callbacks.add_op_callback(self)
@@ -56,7 +57,7 @@ class FirstOp:
             op_callbacks.remove_op_callback(self)
 
     def first(self, results: Sequence[Any]) -> dict[str, Any] | None:
-        """The earliest origin that reached the step's results or a variable."""
+        """Returns the earliest origin that reached the step's results or a variable."""
         reached = set(self.reached)
         for result in results:
             reached.add(self._of.get(getattr(result, "_id", -1)) or 0)
@@ -86,7 +87,7 @@ class FirstOp:
                 self._of[output._id] = self._why(kind, inputs, array, where)
 
     def _why(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int | None:
-        """The origin of a result that is not finite."""
+        """Returns the origin of a non-finite result."""
         if kind == "ReadVariableOp":
             handle = inputs[0]._id
             earlier = self._variables.get(handle)
@@ -97,14 +98,14 @@ class FirstOp:
         bad = [(t, a) for t in inputs if (a := self._array(t)) is not None and self._bad(a)]
         known = [o for t, _ in bad if (o := self._of.get(t._id, 0)) is not None]
         if known:
-            # 0: it came from outside of the step, and nobody looked at it.
+            # 0: it came from outside the step, and was not examined.
             found = [o for o in known if o]
             return min(found) if found else self._origin({"kind": "outside", **where, "output": self._range(array)})
         if kind in CONSTANT:
             return None
         isnan = self.numbers.isnan
         if bad and not isnan(array).any():
-            return None  # an infinity that is meant, handed on
+            return None  # an intended infinity that is passed on
         return self._made(kind, inputs, array, where)
 
     def _made(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int:
@@ -117,7 +118,7 @@ class FirstOp:
         return len(self.origins)
 
     def _written(self, kind: str, inputs: Any, frame: FrameType) -> None:
-        """A variable's new value: what reaches it counts; an update may overflow by itself."""
+        """Handles the new value of a variable: an origin that reaches it counts. An update may itself overflow."""
         handle, *given = inputs
         found = [o for t in given if (o := self._of.get(getattr(t, "_id", -1)))]
         if not found and not kind.startswith("AssignVariable") and handle._id not in self._variables:
@@ -144,7 +145,8 @@ class FirstOp:
             array = self.numbers.asarray(tensor._numpy())
         except Exception:
             return None
-        return array.astype(self.numbers.float32) if array.dtype.kind == "V" else array  # bfloat16 of old
+        # bfloat16 in old versions of NumPy
+        return array.astype(self.numbers.float32) if array.dtype.kind == "V" else array
 
     def _bad(self, array: Any) -> bool:
         return not bool(self.numbers.isfinite(array).all())
@@ -155,7 +157,7 @@ class FirstOp:
     # -- places
 
     def _where(self, kind: str, inputs: Any, frame: FrameType) -> dict[str, Any]:
-        """Layer and line of an op; for one of a gradient, of what it is the gradient of."""
+        """Returns layer and line of an op. For an op of a gradient, those of the op that it is the gradient of."""
         layers: list[str] = []
         gradient, optimizer = False, None
         one: FrameType | None = frame
@@ -182,7 +184,10 @@ class FirstOp:
 
 
 def range_of(array: Any, numbers: Any) -> dict[str, Any]:
-    """The least and the largest finite number, and how many are none, infinite, zero; ``numbers`` is NumPy."""
+    """Returns the least and the largest finite number, and counts of NaN, infinity, zero and negative numbers.
+
+    ``numbers`` is the numpy module.
+    """
     wide = numbers.asarray(array, dtype=numbers.float64)
     finite = wide[numbers.isfinite(wide)]
     return {
@@ -199,10 +204,13 @@ def range_of(array: Any, numbers: Any) -> dict[str, Any]:
 
 
 def is_layer(kind: type) -> bool:
-    """A model is one as well, but says nothing of where in it."""
+    """Returns whether a class is a layer.
+
+    A model is one as well, but its name does not say where in the model an op is.
+    """
     return of_keras(kind, "Layer") and not of_keras(kind, "Model")
 
 
 def of_keras(kind: type, *names: str) -> bool:
-    """Whether a class is one of Keras' own, or derived from it."""
+    """Returns whether a class is one of Keras' own with one of these names, or derived from it."""
     return any(c.__name__ in names and "keras" in c.__module__ for c in kind.__mro__)

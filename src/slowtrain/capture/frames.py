@@ -1,4 +1,4 @@
-"""Which code is the user's, and which line of it is at work."""
+"""Tells the user's code from library code, and finds the user's line that is running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 
 from slowtrain.capture import generated
 
-# References to a frame's copy of its variables: the frame's, a caller's, ours, the one that counts; the caller's stack.
+# References to a frame's copy of its variables: from the frame, the caller, our parameter and the counting call, and,
+# before Python 3.11, from the caller's stack.
 MINE = 4 if sys.version_info >= (3, 11) else 5
 
 _LIBRARY = tuple(
@@ -24,22 +25,22 @@ _LIBRARY = tuple(
         for path in (
             *sysconfig.get_paths().values(),
             *_site.getsitepackages(),
-            os.path.dirname(os.path.dirname(__file__)),
+            os.path.dirname(str(sys.modules["slowtrain"].__file__)),
         )
         if path and os.path.isabs(path) and not path.endswith(("/bin", "/Scripts"))
         if path not in (sys.prefix, sys.base_prefix)
     }
 )
-# Where packages lie that this interpreter does not know of by itself: of `pip install --user`, on PYTHONPATH.
+# Folders of packages that this interpreter does not list: from `pip install --user` or on PYTHONPATH.
 _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
-INSTALLED = ".dist-info"  # what every installed package leaves beside itself
-_known: dict[str, bool] = {}  # by file: a code object is costly to look up, for its hash is made of all it holds
+INSTALLED = ".dist-info"  # suffix of the folder that every installed package leaves beside itself
+_known: dict[str, bool] = {}  # by file name; looking up a code object is slow, because its hash covers all its contents
 
 
 def installed_into(path: str, own: Iterable[str]) -> tuple[str, ...]:
-    """Of the folders of a ``PYTHONPATH`` those that packages were installed into (``pip install --target``).
+    """Returns the folders of a ``PYTHONPATH`` that contain installed packages (``pip install --target``).
 
-    ``own`` are folders of the user's own code, whatever else was installed there.
+    ``own`` are folders of the user's own code. They are never returned, whatever is installed there.
     """
     kept = {os.path.realpath(folder) for folder in own}
     found = []
@@ -57,13 +58,13 @@ _FOREIGN = _LIBRARY + installed_into(
 
 
 def is_user(code: CodeType) -> bool:
-    """Whether ``code`` is the user's: neither the standard library's, nor an installed package's, nor ours."""
+    """Returns whether ``code`` is the user's, and not of the standard library, an installed package or Slowtrain."""
     known = _known.get(code.co_filename)
     return users(code.co_filename) if known is None else known
 
 
 def users(name: str) -> bool:
-    """The same by the file that code says it is from."""
+    """Does the same as ``is_user``, by the file name that the code object carries."""
     known = _known.get(name)
     if known is None:
         made = name.startswith("<") or generated.MARK in name
@@ -72,8 +73,9 @@ def users(name: str) -> bool:
 
 
 def is_users_file(name: str) -> bool:
-    """Whether a file lies neither in the standard library, nor in an installed package, nor in ours."""
-    return not (_packaged(name) or _packaged(os.path.realpath(name)))  # in this order: a walk asks of all modules
+    """Returns whether a file is outside the standard library, the installed packages and Slowtrain."""
+    # the path as given comes first, because a walk asks about all modules
+    return not (_packaged(name) or _packaged(os.path.realpath(name)))
 
 
 def _packaged(path: str) -> bool:
@@ -81,7 +83,7 @@ def _packaged(path: str) -> bool:
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of the user's at or above ``frame``."""
+    """Returns the innermost frame of the user's code at or above ``frame``."""
     while frame is not None:
         code = frame.f_code
         known = _known.get(code.co_filename)
@@ -91,12 +93,13 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-class uncollected:  # noqa: N801  used as a function would be; a class costs a third, and this is done all the time
-    """For a look at another thread's frames: nothing is collected meanwhile, on Python 3.11.
+class uncollected:  # noqa: N801  used like a function; a class costs a third as much, and this runs very often
+    """Pauses garbage collection on Python 3.11 while another thread's frames are read.
 
-    That version makes a frame's object when it is first asked for, and may collect garbage on the way. What runs then,
-    callbacks and finalizers, can let the other thread go on; the object afterwards points into memory that has been
-    used again, and the process may die of it (``tests/capture/test_frames.py``). Others collect between instructions.
+    Python 3.11 creates a frame's object when it is first requested, and may collect garbage while doing so. Callbacks
+    and finalizers that run then can let the other thread continue. The frame object afterwards points to reused
+    memory, and the process may crash (``tests/capture/test_frames.py``). Other versions collect between instructions
+    only.
     """
 
     __slots__ = ("paused",)
@@ -112,50 +115,53 @@ class uncollected:  # noqa: N801  used as a function would be; a class costs a t
 
 
 def copies(frame: FrameType) -> bool:
-    """Whether to look at a frame's variables is to copy them: those of functions, before Python 3.13.
+    """Returns whether reading a frame's variables copies them. This is so for functions before Python 3.13.
 
-    The copy belongs to the frame, is brought up to date by each look, and is what ``locals()`` gives there.
+    The copy belongs to the frame, each read updates it, and ``locals()`` returns it there.
     """
     return sys.version_info < (3, 13) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
 
 
 def let_go(frame: FrameType, variables: dict[str, Any]) -> None:
-    """After a look at ``frame.f_locals``: the copy is emptied, or it would keep all that was in it until the next one.
+    """Empties the copy behind ``frame.f_locals`` after a read. Otherwise it keeps its objects alive until the next
+    read.
 
-    Not where the script has asked for it, too: then others than the frame, our caller and we know of it.
+    Does nothing if the script has requested ``locals()``, too, because more references than ours exist then.
     """
     if copies(frame) and sys.getrefcount(variables) <= MINE:
         variables.clear()
 
 
 def place(frame: FrameType | None) -> tuple[str, int] | None:
-    """File and line of the user's at or above ``frame``."""
+    """Returns file and line of the user's code at or above ``frame``."""
     frame = user_frame(frame)
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
 def within(frame: FrameType | None) -> tuple[str, int] | None:
-    """The name of the user's function at or above ``frame``, and where in its code it is."""
+    """Returns the name of the user's function at or above ``frame``, and the offset of its current instruction."""
     frame = user_frame(frame)
     return (frame.f_code.co_name, frame.f_lasti) if frame is not None else None
 
 
 def last_name(qualname: object) -> str:
-    """``step`` of ``Trainer.step`` and of ``main.<locals>.step``: what a frame knows of it, before Python 3.11."""
+    """Returns ``step`` for ``Trainer.step`` and for ``main.<locals>.step``. Before Python 3.11 a frame knows only this
+    part.
+    """
     return str(qualname).rpartition(".")[2]
 
 
 def site(depth: int = 1) -> tuple[str, int] | None:
-    """File and line of the user's that called us, ``depth`` frames up or above."""
+    """Returns file and line of the user's code that called us, ``depth`` frames up or above."""
     return place(sys._getframe(depth))
 
 
 def describe(function: object) -> dict[str, object]:
-    """Where a Python function is written: ``file``, ``line``, ``qualname``, and whether it is the user's."""
+    """Returns where a Python function is defined: ``file``, ``line``, ``qualname``, and whether it is the user's."""
     function = _unwrapped(getattr(function, "func", function))  # functools.partial
     code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
     if code is None and not isinstance(function, type):  # a model, say
-        called = getattr(type(function), "__call__", None)  # noqa: B004  its code is wanted
+        called = getattr(type(function), "__call__", None)  # noqa: B004  only its code is used
         code = getattr(_unwrapped(called), "__code__", None)
     qualname = getattr(function, "__qualname__", type(function).__qualname__)
     if code is None:

@@ -1,4 +1,4 @@
-"""The quick way past the wrappers of each step, where ``hot.c`` was compiled; else the wrappers themselves."""
+"""The fast path before the wrappers of each step, if ``hot.c`` was compiled; else the wrappers themselves."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def front(
     names: Any = None,
     after: Callable[..., Any] | None = None,
 ) -> Front:
-    """``made(original, wrapper)``: what does in a steady step what ``wrapper`` does, and else calls that.
+    """Returns ``put_before(original, wrapper)``, which puts a function in C before ``wrapper``.
 
-    ``kind`` is a maker's name in ``hot.c``. ``names``: of a step its :class:`Known`, of readbacks a tuple of
-    :class:`Read`, of hooks the names by class. ``after`` is told of what is rare: a function that was traced gets its
-    name, an iterator has ended.
+    In a steady step the C function does the same as ``wrapper``; in other cases it calls it. ``kind`` is the name of a
+    maker in ``hot.c``. ``names`` is the ``slowtrain.capture.state.Known`` of a step, a tuple of
+    ``slowtrain.capture.state.Read`` for readbacks, or the names by class for hooks. ``after`` is called on rare
+    events: it names a function that was traced, and handles the end of an iterator.
     """
 
-    def made(original: Wrapper, wrapper: Wrapper) -> Wrapper:
+    def put_before(original: Wrapper, wrapper: Wrapper) -> Wrapper:
         if isinstance(recorder.rows, PlainRows):
             return wrapper
         quick: Wrapper = getattr(hot, kind)(original, wrapper, after, main, progress, names, recorder.rows)
         return quick
 
-    return made
+    return put_before

@@ -1,8 +1,8 @@
-"""What a traced function's graph holds: ops by type, number formats of its matrix work, and what is written by hand.
+"""Summarises the graph of a traced function: ops by type, dtypes of its matrix work, and operations written by hand.
 
-Tables are what rows were looked up in: where a gradient of single rows becomes one of the whole table again; and, by
-themselves, variables that rows are gathered from, whose gradients may stay as they are.
-Written by hand are ops of one kind repeated many times in one scope (a loop unrolled into the
+Tables are matrices in which rows were looked up and whose gradient becomes dense: the gradient of single rows is made
+one of the whole table. Variables from which rows are gathered are listed separately, because their gradients may stay
+sparse. Operations written by hand are ops of one kind repeated many times in one scope (a loop unrolled into the
 graph), with the user's line that makes them, and one-hot rows multiplied by a matrix.
 """
 
@@ -17,16 +17,16 @@ from typing import Any
 
 from slowtrain.capture import frames
 
-MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # beginnings of op types
-CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # whose arithmetic is counted
-REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
-SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
+MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # prefixes of op types
+CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # ops whose arithmetic is counted
+REPEATED = 24  # equal ops in one scope; fewer do not matter as a loop
+SAMPLED = 200  # ops of a graph whose line is looked up; reading an op's stack takes some 30 µs
 TYPES = 40
 GATHERS = ("GatherV2", "ResourceGather")
 LOOPS = ("While", "StatelessWhile")
-DENSIFY = "UnsortedSegmentSum"  # makes a gradient of rows (IndexedSlices) one of the whole table
+DENSIFY = "UnsortedSegmentSum"  # converts the gradient of rows (IndexedSlices) into one of the whole table
 
-# Ops that stand for values, not work; gradients come from the line that asks for them, whatever they are of.
+# Ops that stand for values, not work. Gradients have the line that requests them, whatever they are the gradient of.
 _IDLE = frozenset(
     "Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split()
 )
@@ -48,15 +48,15 @@ class GraphSummary:
         self.chain = 0
         self.one_hot: list[list[Any]] = []
         self.double: list[tuple[str, int]] = []
-        self.tables: dict[tuple[int, ...], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
-        self.gathered: dict[tuple[int, ...], int] = {}  # of variables, the same
-        self.over: list[list[Any]] = []  # ops that take or make something of such a table's size, and their lines
+        self.tables: dict[tuple[int, ...], int] | None = {}  # (rows, columns): rows looked up; None: sizes not known
+        self.gathered: dict[tuple[int, ...], int] = {}  # the same for variables
+        self.over: list[list[Any]] = []  # ops that take or make something of such a table's size, with their lines
         self.alike: Counter[tuple[int, ...]] = Counter()  # trainable variables, by shape
-        self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
+        self.multiply_adds: int | None = 0  # of the forward pass; None: no fixed batch size, or an unknown op
         self.convolved: float = 0.0  # multiply-adds of the forward pass's convolutions for one sample
         self.weights = 0  # numbers in the trainable variables
         self.loops: list[list[Any]] = []
-        self._bodies: dict[str, int] = {}  # ops of a turn, by body, of loops in which no turn needs the one before
+        self._bodies: dict[str, int] = {}  # ops of an iteration, by body, of loops whose iterations are independent
 
     def add(self, graph: Any) -> None:
         ops = graph.get_operations()
@@ -93,9 +93,9 @@ class GraphSummary:
 
     def _table(self, op: Any, whole: Any, rows: Any) -> None:
         if whole.rank == 1:
-            return  # of single numbers: values picked by an index, no table of rows
+            return  # single numbers picked by an index, not rows of a table
         if not whole.is_fully_defined():
-            # A variable's shape is known, or asked of it; rows that were looked up before are no table.
+            # The shape of a variable is known or read from it; rows that were looked up before are not a table.
             if _asks_a_variable(op.inputs[2]):
                 self.tables = None
         elif whole.rank == 2 and self.tables is not None:
@@ -104,9 +104,9 @@ class GraphSummary:
     def _over_tables(self, ops: Iterable[tuple[Any, str]]) -> None:
         ops = list(ops) if self.tables else []
         products = {_size(one) for op, kind in ops if kind.startswith(MATRIX) for one in op.inputs}
-        tables = set(self.tables or ()) - products  # of a product with the table every row is needed
+        tables = set(self.tables or ()) - products  # a matrix product with the table needs every row
         for op, kind in ops if tables else ():
-            idle = kind in _IDLE and kind != "ReadVariableOp"  # which copies, where the variable is written, too
+            idle = kind in _IDLE and kind != "ReadVariableOp"  # which also copies if the variable is written
             if idle or kind == DENSIFY or len(self.over) >= TYPES or _UPDATES.search(op.name):
                 continue
             if not tables.isdisjoint(map(_size, (*op.outputs, *op.inputs))):
@@ -118,12 +118,13 @@ class GraphSummary:
             self.gathered[size] = self.gathered.get(size, 0) + int(indices.num_elements() or 0)
 
     def _sized(self, tables: dict[tuple[int, ...], int]) -> list[list[int]]:
-        """Rows, columns, rows looked up in all of that size, how many variables are of it."""
+        """Returns rows, columns, rows looked up in all tables of that size, and number of variables of that size."""
         return [[*size, rows, max(self.alike[size], 1)] for size, rows in tables.items()]
 
     def _loop(self, op: Any) -> None:
-        """A loop over the elements of something, of which each turn stands for itself: ``tf.map_fn`` and its like."""
-        of_a_turn = self._bodies.get(op.get_attr("body").name.removesuffix("_rewritten"))  # for its gradient
+        """Adds a loop over elements whose iterations are independent: ``tf.map_fn`` and similar."""
+        # suffix of the body in a loop's gradient
+        of_a_turn = self._bodies.get(op.get_attr("body").name.removesuffix("_rewritten"))
         if of_a_turn is None or _OTHERS.search(op.name):
             return
         unstacked = [one.op.inputs[0].shape for one in op.inputs if one.op.type == "TensorListFromTensor"]
@@ -148,7 +149,7 @@ class GraphSummary:
             return
         self.repeated.update(alike)
         self.chain = max(self.chain, _chain([op for op, key in forward if key in alike]))
-        # Drawn at random: a loop's ops come in a period that a stride could fall in step with.
+        # Drawn at random, because a loop's ops have a period that a constant stride could match.
         drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))  # noqa: S311  no secret
         for op, key in drawn:
             place = user_line(op.traceback)
@@ -158,10 +159,11 @@ class GraphSummary:
                 row[1] += len(forward) / len(drawn) if key in alike else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """As JSON: ``lines`` are ``[file, line, ops of the forward pass, repeated ones among them]``, most first.
+        """Returns the facts as JSON. ``lines`` are ``[file, line, ops of the forward pass, repeated ops among them]``,
+        most first.
 
-        ``loops`` are ``[name, file, line, ops of a turn, turns]``; how many turns is None where it is the batch's size
-        or not told.
+        ``loops`` are ``[name, file, line, ops of an iteration, iterations]``. The number of iterations is None if it
+        is the batch size or not known.
         """
         lines = sorted(self.lines.items(), key=lambda item: -item[1][1])[:12]
         return {
@@ -184,20 +186,20 @@ class GraphSummary:
 
 
 def _size(tensor: Any) -> tuple[int, ...]:
-    """Of a matrix; empty where it is none, or not known."""
+    """Returns the shape of a matrix; empty if it is no matrix, or not known."""
     shape = tensor.shape
     return tuple(shape.as_list()) if shape.rank == 2 and shape.is_fully_defined() else ()
 
 
 def _asks_a_variable(size: Any, steps: int = 6) -> bool:
-    """Whether a number comes from the shape of a variable."""
+    """Returns whether a number comes from the shape of a variable."""
     if size.op.type == "VariableShape":
         return True
     return steps > 0 and any(_asks_a_variable(one, steps - 1) for one in size.op.inputs[:2])
 
 
 def _variable(given: Any) -> tuple[int, ...]:
-    """The shape of a variable, or of what was read of one, -1 for what is not known; () for anything else."""
+    """Returns the shape of a variable or of a value read from it, -1 for an unknown dimension; () for anything else."""
     if given.dtype.name == "resource":
         from tensorflow.python.ops import handle_data_util
 
@@ -209,21 +211,27 @@ def _variable(given: Any) -> tuple[int, ...]:
 
 
 def _carries(body: Any) -> bool:
-    """Whether a turn hands numbers on to the next: a recurrence, or a sum."""
-    # What a turn only reads stands behind what it hands on, or has no output at all.
+    """Returns whether an iteration passes numbers on to the next, as in a recurrence or a sum."""
+    # What an iteration only reads comes after what it passes on, or is no output at all.
     changed = (o for i, o in zip(body.inputs, body.outputs, strict=False) if o is not i)
     return any(o.dtype.is_floating or (o.dtype.name == "variant" and not _collects(o.op)) for o in changed)
 
 
 def _collects(op: Any) -> bool:
-    """Whether a turn's own result is put into a list of all, the only thing but numbers that such a loop hands on."""
+    """Returns whether an iteration's result is put into a list of all results.
+
+    Apart from numbers, only such a list is passed on in a loop with independent iterations.
+    """
     while op.type == "Identity":
         op = op.inputs[0].op
     return bool(op.type.startswith("TensorList"))
 
 
 def _chain(ops: list[Any]) -> int:
-    """How many of ``ops``, in the order of their making, hang one after the other: in a recurrence most of them."""
+    """Returns the length of the longest chain of dependent ops in ``ops`` (in creation order).
+
+    A recurrence has a long one.
+    """
     depth: dict[str, int] = {}
     for op in ops:
         depth[op.name] = 1 + max((_reach(source.op, depth, 3) for source in op.inputs), default=0)
@@ -231,14 +239,16 @@ def _chain(ops: list[Any]) -> int:
 
 
 def _reach(op: Any, depth: dict[str, int], left: int) -> int:
-    """The depth of ``op``, or of the nearest of ``ops`` a few ops before it."""
+    """Returns the depth of ``op``, or of the nearest of ``ops`` among its inputs, a few levels up."""
     if op.name in depth or not left:
         return depth.get(op.name, 0)
     return max((_reach(source.op, depth, left - 1) for source in list(op.inputs)[:4]), default=0)
 
 
 def _multiply_adds(op: Any, kind: str) -> int | None:
-    """Of a matrix product or a convolution, for a whole batch; None where its shapes do not tell."""
+    """Returns the multiply-adds of a matrix product or convolution for a whole batch; None if the shapes are not
+    known.
+    """
     inner_at = {"MatMul": 0, "BatchMatMulV2": 0} | dict.fromkeys(CONVOLUTIONS, 1)
     if kind not in inner_at:
         return None
@@ -255,7 +265,7 @@ def _multiply_adds(op: Any, kind: str) -> int | None:
 
 
 def _convolved(op: Any, kind: str) -> float:
-    """Multiply-adds of a convolution for one sample, whatever the batch; 0 where the shapes do not tell."""
+    """Returns the multiply-adds of a convolution for one sample; 0 if the shapes are not known."""
     out, kernel = op.outputs[0].shape, op.inputs[1].shape
     if out.rank is None or not out[1:].is_fully_defined() or not kernel.is_fully_defined():
         return 0.0
@@ -263,12 +273,14 @@ def _convolved(op: Any, kind: str) -> float:
 
 
 def _filtered(kernel: Any, kind: str) -> int:
-    """Products for one number of the result: of a filter, rows, columns and, where all are summed, channels."""
+    """Returns the products for one number of the result: the filter's rows and columns, and channels if they are
+    summed.
+    """
     return int(math.prod(kernel[:2] if kind == "DepthwiseConv2dNative" else kernel[:-1]))
 
 
 def _products(op: Any) -> list[str]:
-    """Names of the matrix products that use an op's result, at most a few reshapes later."""
+    """Returns the names of the matrix products that use an op's result, directly or after a few reshapes."""
     found, level = [], [op]
     for _ in range(4):
         level = [user for one in level for output in one.outputs for user in output.consumers()][:20]
@@ -280,7 +292,7 @@ def _products(op: Any) -> list[str]:
 
 
 def user_line(stack: Iterable[Any]) -> tuple[str, int] | None:
-    """The innermost line of the user's in the stack that made an op."""
+    """Returns the user's innermost line in the stack that created an op."""
     for frame in reversed(list(stack)):
         if frames.users(frame.filename):
             return frame.filename, frame.lineno

@@ -1,9 +1,10 @@
-"""What grows while training goes on: memory, and the containers that the user's own names lead to.
+"""Watches what grows during training: memory, and the containers that the user's names lead to.
 
-Cheap looks in the recorder's thread. The process's memory is read often at first and ever more rarely, as a share
-of the time that has passed. Containers are counted by a walk from the user's own names (:mod:`holders`), which may
-take :data:`COST_SHARE` of the wall time beside a few milliseconds: what a walk costs decides when the next one may be
-made. Graphs that code without functions builds are asked how many ops they have.
+All looks are cheap and run in the recorder's thread. The process's memory is read often at first and ever more rarely,
+as a share of the elapsed time. Containers are counted by a walk from the user's names
+(:mod:`slowtrain.capture.holders`). Walks may take ``COST_SHARE`` of the wall time plus a few milliseconds, so the cost
+of a walk decides when the next one may start. Graphs that code without functions builds are asked for their number of
+ops.
 """
 
 from __future__ import annotations
@@ -23,38 +24,39 @@ from slowtrain.capture.objects import ObjectsWatch
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
-COST_SHARE = 0.0005  # of wall time that walks may take
-FIRST_NS = 4_000_000  # processor time given to the first walks, so that a run of a second shows what grows
-GROWN_NS = 8_000_000  # more, once memory has grown as if something were kept: short runs that leak are named, too
-LEAST_BETWEEN_NS = 100_000_000  # two readings of memory, in the first half minute
-SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long it lasts
+COST_SHARE = 0.0005  # of wall time, for walks
+FIRST_NS = 4_000_000  # processor time for the first walks, so that a run of a second shows what grows
+# added once memory has grown as if something were kept, so that leaks of short runs are named, too
+GROWN_NS = 8_000_000
+LEAST_BETWEEN_NS = 100_000_000  # between two readings of memory, in the first half minute
+SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long the run
 WALK_SHARE = 1 / 10  # the same between two walks
-LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is written down
+LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is recorded
 LEAST_LENGTH = 16
-BIG_BYTES = 512 << 10  # an element: fewer than LEAST_LENGTH of smaller ones are no leak that would be reported
+BIG_BYTES = 512 << 10  # of one element; fewer smaller ones than ``LEAST_LENGTH`` would not be reported as a leak
 MOST_SEEN = 16
 MOST_KNOWN = 5000  # containers whose length is remembered
-MOST_NAMED = 40  # containers that are written down
-SUSPECT_SHARE = 0.02  # growth of memory since the first step, from which on local variables are looked at too
+MOST_NAMED = 40  # containers that are recorded
+SUSPECT_SHARE = 0.02  # growth of memory since the first step, above which local variables are read, too
 SUSPECT_BYTES = 16 << 20
 MOST_DEVICES = 4
-EXPLAINED = 0.5  # of memory's growth by containers: then objects are not counted by type
+EXPLAINED = 0.5  # of memory's growth by containers; then objects are not counted by type
 
 MEMORY, HELD = "memory", "held"
 
 
 @dataclass
 class _Known:
-    """A container's length; when it was found longer than before, until that has been written down.
+    """A container's length, and when it was found longer than before, until that is recorded.
 
-    ``since``: when it was seen first, and how long; ``moved``: when it became longer last; ``last``: when it was seen
-    last; ``each``: bytes of an element, once it is written down.
+    ``since``: time (ns) and length when first seen; ``moved``: time of the last increase; ``last``: time when last
+    seen; ``each``: bytes of an element, once it is recorded.
     """
 
     length: int
     seen: list[tuple[int, int]]
     name: int = 0
-    small: bool = False  # its elements are: it counts from LEAST_LENGTH on
+    small: bool = False  # its elements are small: it counts only from ``LEAST_LENGTH`` on
     since: tuple[int, int] = (0, 0)
     moved: int = 0
     last: int = 0
@@ -62,16 +64,16 @@ class _Known:
 
     @property
     def rate(self) -> float:
-        """Bytes a nanosecond since it was seen first; infinite where nobody knows what its elements take.
+        """Bytes a nanosecond since first seen; infinite if the size of its elements is not known.
 
-        0 of what has stopped growing: for half of the time.
+        0 if it has not grown during the last half of that time.
         """
         grown, seen = self.length - self.since[1], self.last - self.since[0]
         return grown * self.each / seen if self.name and grown > 0 and self.last - self.moved < seen / 2 else 0.0
 
 
 class GrowthWatch:
-    """Called every few ticks of the recorder's thread; does nothing before the first step."""
+    """Called every few ticks of the recorder's thread. Does nothing before the first step."""
 
     def __init__(self, recorder: Recorder, progress: Progress, objects: ObjectsWatch | None = None) -> None:
         self.recorder = recorder
@@ -132,20 +134,23 @@ class GrowthWatch:
                 recorder.span(recorder.name(MEMORY, f"{what}{device}"), at, at, count)
 
     def _gpus(self) -> list[tuple[str, Callable[[], dict[str, int]]]]:
-        """The GPUs that the framework uses: steps were taken, so that asking wakes nothing."""
+        """Returns memory readers for the GPUs that the framework uses.
+
+        Steps were taken, so this initialises nothing.
+        """
         readers = on_jax.memory() if on_jax.at_work() is not None else _of_tensorflow()
         return [(f"GPU:{i}", read) for i, read in enumerate(readers[:MOST_DEVICES])]
 
     @property
     def _suspected(self) -> bool:
-        """Whether memory has grown so much that looking at local variables is worth what that costs.
+        """Whether memory has grown enough to justify the cost of reading local variables.
 
-        Before Python 3.13 to look at a function's variables is to copy them, and the copy lives until the next look.
+        Before Python 3.13 reading a function's variables copies them, and the copy lives until the next read.
         """
         return self._bytes - self._first_bytes > max(SUSPECT_BYTES, SUSPECT_SHARE * self._first_bytes)
 
     def _unexplained(self, rate: float) -> bool:
-        """Whether containers were looked for often enough, and explain less than half of so many bytes a nanosecond."""
+        """Returns whether enough walks explain less than half of a growth of ``rate`` bytes a nanosecond."""
         told = sum(row.rate for row in self._known.values())
         return self._suspecting > LEAST_GROWN and told < EXPLAINED * rate
 
@@ -163,7 +168,7 @@ class GrowthWatch:
             self.recorder.fact("growth", {"walks": self.walks, "cpu_s": self.spent_ns / 1e9, "due_s": self._wall_s(at)})
 
     def _count(self, at: int) -> None:
-        """Ops of graphs, which are asked for their number: next to nothing beside a walk."""
+        """Notes the number of ops of graphs, which costs next to nothing compared with a walk."""
         for name, graph, ops in sessions.counted():
             self._note(holders.Held(name, ops, functools.partial(sessions.about, graph)), at)
 
@@ -197,7 +202,7 @@ class GrowthWatch:
         del row.seen[:-MOST_SEEN]
 
     def _write(self, row: _Known, path: str, about: dict[str, Any]) -> None:
-        """Names a container that grows, with what was seen of it so far."""
+        """Names a container that grows, and records the lengths seen so far."""
         self._named += 1
         row.name = self.recorder.name(HELD, path, **about)
         row.each = math.inf if about.get("at_least") else about.get("element_bytes") or math.inf
@@ -207,7 +212,7 @@ class GrowthWatch:
 
 
 def _reader() -> Callable[[], int] | None:
-    """Reads the process's own memory in RAM, without pages of files that are only mapped; None where it cannot."""
+    """Returns a reader of the process's resident memory without mapped files; None if the system has none."""
     try:
         file = os.open("/proc/self/statm", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -222,17 +227,17 @@ def _reader() -> Callable[[], int] | None:
 
 
 def _of_tensorflow() -> list[Callable[[], dict[str, int]]]:
-    """For each GPU a reader of what TensorFlow's allocator has given out there, and had at most so far."""
+    """Returns for each GPU a reader of the bytes that TensorFlow's allocator has in use, now and at most."""
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return []
     info = tensorflow.config.experimental.get_memory_info
 
     def reader(device: str) -> Callable[[], dict[str, int]]:
-        def told() -> dict[str, int]:
+        def read_bytes() -> dict[str, int]:
             found = info(device)
             return {"": int(found["current"]), "peak ": int(found["peak"])}
 
-        return told
+        return read_bytes
 
     return [reader(f"GPU:{i}") for i in range(len(tensorflow.config.list_logical_devices("GPU")))]

@@ -1,8 +1,8 @@
-"""Containers and arrays by the user's own names: globals, attributes of the user's objects, variables of functions.
+"""Finds containers and arrays by the user's names: globals, attributes of the user's objects, variables of functions.
 
-A guest's walk: no method of the user's is called, whatever an object claims to be. Types are read with ``type()``,
-lengths by the built-in types' own methods, attributes from the dictionary that a class gives its objects. What was
-seen is not kept: nothing lives longer for having been looked at, but for the moment of the look.
+No method of the user's is called, whatever an object claims to be. Types are read with ``type()``, lengths with the
+built-in types' own methods, attributes from the dictionary that a class gives its objects. References are dropped
+after each walk, so that nothing lives longer than the walk because of it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from slowtrain.capture import contents, frames
 from slowtrain.capture.contents import SMALL, type_fields, type_name
 from slowtrain.capture.contents import fields as fields_of
 
-MOST_NODES = 1200  # looked at in one walk: 1 to 2 ms
-MOST_ENTRIES = 400  # of one dictionary that is gone through
+MOST_NODES = 1200  # visited in one walk: 1 to 2 ms
+MOST_ENTRIES = 400  # read of one dictionary
 DEEP = 4  # names in a path
 MOST_FRAMES = 60
-LEAST_ARRAY_BYTES = 4096  # smaller arrays neither fill memory nor take time to go through
+LEAST_ARRAY_BYTES = 4096  # smaller arrays neither fill memory nor take time to read
 NOTEBOOK = ""  # in place of a file: names that cells of a notebook made
-LEAST_COUNTED = 2  # shorter containers are not reported: they hold the program's own parts
+LEAST_COUNTED = 2  # shorter containers are not reported, because they hold the program's own parts
 
 _CONTAINERS = (list, dict, set, deque)
-_callbacks: deque[weakref.ref[Any]] = deque(maxlen=32)  # given to fit, and held by nothing of the user's
-_resume = [0]  # the root with which the next walk begins, where one could not see all
+_callbacks: deque[weakref.ref[Any]] = deque(maxlen=32)  # given to fit, with no other name of the user's
+_resume = [0]  # the root at which the next walk begins, if a walk could not visit all
 
 
 @dataclass(frozen=True)
 class Held:
-    """A container: ``path`` as the user would write it, behind the file; ``about`` says more, when it is asked.
+    """A container. ``path`` follows the file and is what the user would write; ``about()`` returns more facts.
 
-    An array's ``length`` is in bytes.
+    The ``length`` of an array is in bytes.
     """
 
     path: str
@@ -45,23 +45,23 @@ class Held:
     about: Callable[[], dict[str, Any]]
 
 
-class _Node(NamedTuple):  # made for each name that is looked at, in a third of the time that a dataclass takes
+class _Node(NamedTuple):  # made for each visited name, in a third of the time that a dataclass takes
     value: Any
     path: str
     file: str
     owner: str  # function, class or "" for a module
-    name: str  # the last name, by which the source is searched
+    name: str  # the last name, which is looked up in the source
     depth: int
 
 
 def also(callback: Any) -> None:
-    """Looks at this object's attributes too, as long as it lives."""
+    """Includes the attributes of this object in all walks, as long as it lives."""
     if all(known() is not callback for known in _callbacks):
         _callbacks.append(weakref.ref(callback))
 
 
 def walk(*, local: bool) -> Iterator[Held]:
-    """Containers by the user's names; ``local``: those of functions that are running too."""
+    """Yields containers by the user's names. ``local`` includes the variables of functions in progress."""
     modules = _modules()
     roots = list(_roots(modules, local))
     seen: set[int] = set()
@@ -95,7 +95,7 @@ def walk(*, local: bool) -> Iterator[Held]:
 
 
 class _Modules:
-    """The user's modules and their files. Only new ones are looked at: TensorFlow brings some three thousand."""
+    """The user's modules and their files. Only new ones are examined: TensorFlow imports some three thousand."""
 
     def __init__(self) -> None:
         self._known = 0
@@ -103,7 +103,7 @@ class _Modules:
 
     def __call__(self) -> dict[str, str]:
         names = list(sys.modules)
-        if len(names) < self._known:  # some were taken away
+        if len(names) < self._known:  # some were removed
             self._known = 0
         for name in names[self._known :]:
             module = sys.modules.get(name)
@@ -135,7 +135,7 @@ def _roots(modules: Mapping[str, str], local: bool) -> Iterator[_Node]:
 
 
 def _locals() -> Iterator[_Node]:
-    """The variables of the user's functions that are under way, in all threads."""
+    """Yields the variables of the user's functions in progress, in all threads."""
     for leaf in list(sys._current_frames().values()):
         frame: FrameType | None = leaf
         for _ in range(MOST_FRAMES):
@@ -148,7 +148,7 @@ def _locals() -> Iterator[_Node]:
 
 
 def _length(value: Any) -> int:
-    """Of a built-in container or one that is derived from it; -1 of anything else."""
+    """Returns the length of a built-in container or a subclass of one; -1 for anything else."""
     kind = type(value)
     length = _LENGTHS.get(id(kind))
     if length is not None:
@@ -178,12 +178,12 @@ def _inside(node: _Node, length: int, modules: Mapping[str, str]) -> Iterator[_N
             yield _Node(value.__self__, node.path, node.file, node.owner, node.name, deeper)
         else:
             yield from _attributes(node, kind, modules)
-    except (RuntimeError, ValueError, AttributeError):  # changed while it was gone through; an empty cell
+    except (RuntimeError, ValueError, AttributeError):  # changed during the walk, or an empty cell
         return
 
 
 def _closed_over(node: _Node, function: FunctionType) -> Iterator[_Node]:
-    """Variables of the function around it, which one of the user's keeps."""
+    """Yields variables of the enclosing function that a function of the user's keeps."""
     code = function.__code__
     if frames.is_user(code):
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
@@ -192,7 +192,7 @@ def _closed_over(node: _Node, function: FunctionType) -> Iterator[_Node]:
 
 
 def _attributes(node: _Node, kind: type, modules: Mapping[str, str]) -> Iterator[_Node]:
-    """Of an object whose class is the user's, or of that class itself."""
+    """Yields the attributes of an object whose class is the user's, or of that class itself."""
     owner = node.value if kind is type else kind
     fields = dict(type_fields(owner)) if kind is type else fields_of(node.value, kind)
     about = type_fields(owner)
@@ -219,6 +219,6 @@ def _path(node: _Node) -> str:
 
 
 def _about(node: _Node, told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """Where what grows is named, and what it holds."""
+    """Returns where a growing container is named, and what it holds."""
     named = {"file": node.file, "owner": node.owner, "path": node.path.lstrip("."), "named": node.name}
     return named | told(node.value)

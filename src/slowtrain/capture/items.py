@@ -1,4 +1,4 @@
-"""PyDataset and Sequence: their ``__getitem__``, where worker threads of Keras call it."""
+"""Times ``__getitem__`` of PyDataset and Sequence, which worker threads of Keras call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.capture.state import ThreadState
 
 
 class ItemPatches:
-    """``watch`` is told of what a loop is given, and times it when it is one of these."""
+    """``watch`` gets the data of each loop, and times it if it is a PyDataset or Sequence."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, lines: LineClock) -> None:
         self.recorder = recorder
@@ -34,7 +34,7 @@ class ItemPatches:
         def make(original: Wrapper) -> Wrapper:
             def __getitem__(self: Any, index: Any) -> Any:
                 me = state.me
-                if not recorder.active or me.python:  # else the call that it is part of is timed
+                if not recorder.active or me.python:  # else it is part of a call that is timed
                     return original(self, index)
                 start = now()
                 traced = recorder.guard("lines", lines.begin_call, name, start)

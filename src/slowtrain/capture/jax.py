@@ -1,10 +1,10 @@
-"""Patches of Keras 3 on JAX: where a step waits for its batch, for its compiler, and for the device.
+"""Patches of Keras 3 on JAX: waits of a step for its batch, for its compiler, and for the device.
 
-On this backend a step function asks a Python iterator for its batch and starts the compiled step, which returns before
-the device is done: the host runs ahead, by some dozens of steps at most, and waits once a value is looked at or an
-epoch ends. So three moments are noted beside the step itself: when its batch was there, after which the rest of the
-step function starts the compiled step (lane ``function``); and when all that was started is done (lane ``sync``), by
-which the reader can tell how long the device's own steps take.
+On this backend a step function requests its batch from a Python iterator and starts the compiled step. This call
+returns before the device is done. The host runs ahead, by some dozens of steps at most, and waits when a value is read
+or an epoch ends. So more is recorded than the step itself: the time when its batch is ready, after which the rest of
+the step function starts the compiled step (lane ``function``), and the time when all started work is done (lane
+``sync``). From the latter the reader computes how long the device's own steps take.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from slowtrain.capture.state import Progress, Read, ThreadState
 from slowtrain.capture.tensors import readback
 
 TRAINER = "keras.src.backend.jax.trainer"
-COMPILING = "/jax/core/compile/"  # JAX's own events: tracing, lowering, the backend's compiler
+COMPILING = "/jax/core/compile/"  # prefix of JAX's own events: tracing, lowering, the backend's compiler
 TRACED, COMPILED = "jaxpr_trace_duration", "backend_compile_duration"
-# What share of a card JAX's allocator takes, the newer name first; and where neither is set.
+# Environment variables for the share of a card that JAX's allocator takes, the newer name first; and the default.
 SHARES, SHARE = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"), 0.75
-STEPS = ("train_step", "test_step", "predict_step")  # what the compiled functions of Keras' steps are called
+STEPS = ("train_step", "test_step", "predict_step")  # names of the compiled functions of Keras' steps
 
 
 class Batches(Iterator[Any]):
-    """The iterator that Keras gives its step function; notes how long each batch was waited for."""
+    """The iterator that Keras gives its step function. Records how long each batch was waited for."""
 
     __slots__ = ("_emit", "_name", "_next", "_patches", "_seen", "_state")
 
@@ -66,8 +66,9 @@ class JaxPatches:
         self.state = state
         self.progress = progress
         self.asked = 0
-        self._traced: dict[str, tuple[int, int]] = {}  # of a step's function: how often it was compiled, traced since
-        self._hear: Any = self._heard  # one object, to be found again in JAX's list
+        # by a step's function: how often it was compiled, start of the last trace
+        self._traced: dict[str, tuple[int, int]] = {}
+        self._hear: Any = self._heard  # one object, so that it can be found again in JAX's list
 
     def install(self) -> None:
         on_import(self.recorder, TRAINER, self._patch_trainer)
@@ -95,7 +96,7 @@ class JaxPatches:
         return _get_iterator
 
     def sized(self, batch: Any, loops: int) -> None:
-        """How many samples a batch of the loop's holds, where nothing that it was given tells: a PyDataset's, say."""
+        """Sets the loop's batch size from its first batch, if its arguments do not show it, as with a PyDataset."""
         about = self.progress.loop
         if about is None or loops > 2 or about.get("batch_size") or "shape" in (about.get("data") or {}):
             return
@@ -104,7 +105,7 @@ class JaxPatches:
             about["batch_size"] = size
 
     def _feed(self, original: Wrapper) -> Wrapper:
-        """Batches that are put on the device; what JAX leaves to threads of its own is not in it."""
+        """Times batches that are put on the device. Work that JAX does in threads of its own is not included."""
         recorder, state = self.recorder, self.state
         name = recorder.name("feed", "device_put", "device_put", site=None)
 
@@ -123,24 +124,24 @@ class JaxPatches:
     # -- values that are looked at
 
     def _patch_readback(self, module: Any) -> None:
-        """Python's numbers, and NumPy's arrays where they are copies, come out of an array by one property."""
+        """Patches the property from which Python's numbers, and copies as NumPy arrays, are read."""
         make = readback(self.recorder, self.state, lambda _: "value", (Read(),))
         replace_property(module.ArrayImpl, "_value", make)
 
     # -- the device
 
     def epoch_ends(self, callbacks: Any) -> None:
-        """Waits until the device has done the epoch's steps, just before Keras does so itself to read its metrics."""
+        """Waits until the device has done the epoch's steps, just before Keras waits itself to read its metrics."""
         self.settle(callbacks.__dict__.get("_model"))
 
     def settle(self, model: Any) -> None:
-        """The same for what a model's steps have started, if Keras keeps it."""
+        """Does the same for the steps that a model has started, if Keras keeps their state."""
         state = getattr(model, "__dict__", {}).get("_jax_state")
         if state:
             self._wait(list(state.values())[::-1])
 
     def settle_step(self) -> None:
-        """Waits for all the steps before the one that is about to begin: they made the state that it is given."""
+        """Waits for all steps before the one that is about to begin. They created the state that it is given."""
         if self.progress.given and TRAINER in sys.modules:
             self._wait(self.progress.given[0])
 
@@ -149,13 +150,13 @@ class JaxPatches:
         if array is None or not self.state.me.main:
             return
         start = now()
-        array.block_until_ready()  # one is enough: a program's results are there all at once
+        array.block_until_ready()  # one is enough, because a program's results are ready at the same time
         self.recorder.span(self.recorder.name("sync", "device"), start, now())
 
     # -- compiling
 
     def _listen(self, module: Any) -> None:
-        """JAX tells whoever asks what it traced and compiled, and how long that took."""
+        """Registers for JAX's events, which report what was traced and compiled, and how long it took."""
         module.register_event_duration_secs_listener(self._hear)
 
     def _deafen(self) -> None:
@@ -188,7 +189,7 @@ class JaxPatches:
 
 
 def _first_array(made: Any) -> Any:
-    """One array of JAX's out of lists of lists of them, which was not given away."""
+    """Returns one JAX array from nested lists that was not deleted."""
     stack = [made]
     while stack:
         one = stack.pop()
@@ -201,13 +202,13 @@ def _first_array(made: Any) -> Any:
 
 # -- facts
 
-by_hand: list[bool] = []  # filled once the script takes gradients with JAX itself, whatever else it has imported
+by_hand: list[bool] = []  # contains True once the script takes gradients with JAX itself, whatever else it has imported
 
 
 def at_work() -> Any:
-    """JAX, where it trains or TensorFlow is not there, and the script has opened its devices; else None.
+    """Returns JAX if it trains, or TensorFlow is absent, and the script has opened JAX's devices; else None.
 
-    It is never us who open them: that takes memory, and settings that the script makes later would come too late.
+    Slowtrain never opens the devices. That takes memory, and settings that the script makes later would come too late.
     """
     jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
     if jax is None or ("tensorflow" in sys.modules and TRAINER not in sys.modules and not by_hand):
@@ -220,24 +221,25 @@ def devices() -> list[dict[str, Any]]:
 
 
 def memory() -> list[Callable[[], dict[str, int]]]:
-    """For each GPU a reader of what JAX's allocator says: given out, at most so far, free in its pool."""
+    """Returns for each GPU a reader of the bytes of JAX's allocator: in use, peak, and free in its pool."""
 
     def reader(device: Any) -> Callable[[], dict[str, int]]:
-        def told() -> dict[str, int]:
+        def read_stats() -> dict[str, int]:
             stats = device.memory_stats() or {}
             used, peak, pool = (stats.get(key) for key in ("bytes_in_use", "peak_bytes_in_use", "pool_bytes"))
             found = {"": used, "peak ": peak, "free ": pool - used if pool and used is not None else None}
             return {what: int(count) for what, count in found.items() if count is not None}
 
-        return told
+        return read_stats
 
     return [reader(d) for d in at_work().local_devices() if kind(d) == "GPU"]
 
 
 def allocator() -> dict[str, Any] | None:
-    """Of the first GPU: the bytes that JAX's allocator may take, and the share of the card that they are.
+    """Returns for the first GPU the maximum bytes of JAX's allocator, and the share of the card that they are.
 
-    None where there is none, or it does not tell. The share: https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+    Returns None if there is no GPU, or the limit is not known. The share:
+    https://docs.jax.dev/en/latest/gpu_memory_allocation.html
     """
     first = next((d for d in at_work().local_devices() if kind(d) == "GPU"), None)
     limit = (first.memory_stats() or {}).get("bytes_limit") if first is not None else None
@@ -246,12 +248,12 @@ def allocator() -> dict[str, Any] | None:
 
 
 def kind(device: Any) -> str:
-    """As TensorFlow says it: CPU, GPU, TPU."""
+    """Returns the kind as TensorFlow names it: CPU, GPU, TPU."""
     platform = str(device.platform)
     return "GPU" if platform in ("gpu", "cuda", "rocm") else platform.upper()
 
 
 def build() -> dict[str, Any]:
-    from slowtrain.capture import builds  # not while the script starts
+    from slowtrain.capture import builds  # imported late, to keep the script's start fast
 
     return builds.BUILDS["jax"]()

@@ -1,4 +1,4 @@
-"""What a compiled function of JAX was given: what of it is fixed, what is the batch, what differs between traces."""
+"""Describes the arguments of a function compiled by JAX: static ones, the batch, and differences between traces."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Shapes = tuple[tuple[tuple[int, ...], str], ...]
 
 
 class Static(NamedTuple):
-    """Arguments that count by their value: a new one is traced anew."""
+    """Arguments that count by their value: a new value causes a new trace."""
 
     positions: frozenset[int]
     names: frozenset[str]
 
 
 class Where(NamedTuple):
-    """An array among arguments: the argument's position or name, and which of its leaves."""
+    """An array among the arguments: the argument's position or name, and the index of the leaf."""
 
     argument: int | str
     leaf: int
@@ -31,7 +31,7 @@ def leaves(given: Any) -> list[Any]:
 
 
 def static(python: Any, settings: dict[str, Any]) -> Static:
-    """As they were told to ``jax.jit``, by position and by name."""
+    """Returns the static arguments given to ``jax.jit``, by position and by name."""
     positions, names = _several(settings.get("static_argnums")), _several(settings.get("static_argnames"))
     try:
         known = list(inspect.signature(python).parameters)
@@ -50,7 +50,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 
 def size(where: Where | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """Samples in a call's batch; 0 where that is not known."""
+    """Returns the samples in a call's batch; 0 if not known."""
     if where is None:
         return 0
     named = isinstance(where.argument, str)
@@ -62,9 +62,10 @@ def size(where: Where | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def batch(args: tuple[Any, ...], kwargs: dict[str, Any], fixed: Static, result: Any) -> Where | None:
-    """The first argument that may be a batch: arrays as long as each other, which the function does not give back.
+    """Returns the first argument that may be a batch: its arrays have equal length, and the function does not return
+    it.
 
-    What it gives back in the same shapes is its state: weights, an optimizer's variables.
+    Arguments that are returned in the same shapes are state: weights, an optimizer's variables.
     """
     state = {_shapes(leaves(part)) for part in _parts(result, 2)}
     given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
@@ -90,7 +91,7 @@ def _shapes(given: list[Any]) -> Shapes:
 
 
 def _counted(leaf: Any) -> bool:
-    """Whether an array's first dimension may count samples: it has one, and is no key for random numbers."""
+    """Returns whether an array's first dimension may count samples: it has one, and is no key for random numbers."""
     shape, dtype = tuple(getattr(leaf, "shape", ())), str(getattr(leaf, "dtype", ""))
     return bool(shape) and not dtype.startswith("key<") and not (dtype == "uint32" and shape == (2,))
 
@@ -99,7 +100,10 @@ def _counted(leaf: Any) -> bool:
 
 
 def describe(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fixed: Static) -> dict[str, Any]:
-    """The leaves of a call by name, as :func:`signatures.describe` has them: values where values count, else shapes."""
+    """Describes the leaves of a call by name, in the form of :func:`slowtrain.capture.signatures.describe`.
+
+    Static arguments are described by their values, the others by their shapes.
+    """
     try:
         bound = inspect.signature(function).bind_partial(*args, **kwargs).arguments
     except (TypeError, ValueError):
@@ -120,7 +124,7 @@ def describe(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fixed
 
 
 def _traced(value: Any) -> dict[str, Any]:
-    """A number that is traced counts by its type alone; an array counts the same, whoever made it."""
+    """Describes a traced value. A number counts only by its type, and an array counts the same whoever created it."""
     if isinstance(value, (bool, int, float, complex)):
         return {"kind": "tensor", "shape": [], "dtype": f"Python {type(value).__name__}"}
     about = signatures.leaf(value)

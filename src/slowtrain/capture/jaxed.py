@@ -1,8 +1,8 @@
-"""Patches of JAX for training loops of the script's own: what ``jax.jit`` compiles, gradients that are taken.
+"""Patches of JAX for custom training loops: what ``jax.jit`` compiles, and gradients that are taken.
 
-Only names of the module ``jax`` are replaced, as scripts and libraries of theirs see them: JAX calls its own by other
-ones. A call of a compiled function returns once its work is queued (see :mod:`jax`), so that its span says how long it
-took to start it; where the script waits, for a value or for all there is, stands in the lanes ``readback`` and
+Only names in the module ``jax`` are replaced, which scripts and their libraries use. JAX calls its own functions by
+other names. A call of a compiled function returns once its work is queued (see :mod:`slowtrain.capture.jax`), so its
+span is the time to start it. Waits of the script, for a value or for all work, are in the lanes ``readback`` and
 ``sync``.
 """
 
@@ -24,12 +24,12 @@ from slowtrain.capture.patching import MARK, Wrapper, on_import, passed_over, re
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import ALL, EVERY, Flags, Known, Progress, ThreadState
 
-OWN = ("jax", "jaxlib", "keras")  # whose functions are theirs: Keras' own steps are recorded as such
-TRAINS, CALLS, EAGER = 3, 1, 2  # as Progress.step counts
+OWN = ("jax", "jaxlib", "keras")  # their functions are internal; Keras' own steps are recorded as such
+TRAINS, CALLS, EAGER = 3, 1, 2  # kinds, as Progress.step counts
 
 
 class Transparent(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
-    """Looks like what it wraps; copies and pickles are of that, without us."""
+    """Behaves like the wrapped object. Copies and pickles contain only that object."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return operator.getitem, ([self.__wrapped__], 0)
@@ -48,7 +48,7 @@ class Transparent(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused
 
 
 class Function(Known):
-    """What is known of one compiled function; ``data`` is where among its arguments the batch stands."""
+    """What is known of one compiled function. ``data`` is the position of the batch among its arguments."""
 
     __slots__ = ("about", "data", "static")
 
@@ -60,16 +60,16 @@ class Function(Known):
 
 
 class JaxLoops:
-    """Installs itself through import hooks; only what the main thread does is noted."""
+    """Installs itself through import hooks. Records only calls in the main thread."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self.given: Any = None  # of a step that is about to begin: its arguments, while the boundary is called
+        self.given: Any = None  # the arguments of a step that is about to begin, set while the boundary is called
         self._functions = 0
         self._clean: Callable[[], bool] = lambda: True
-        self._hear: Any = self._heard  # one object, to be found again in JAX's list
+        self._hear: Any = self._heard  # one object, so that it can be found again in JAX's list
 
     def install(self) -> None:
         on_import(self.recorder, "jax", self._patch)
@@ -102,19 +102,19 @@ class JaxLoops:
         replace(module.ArrayImpl, "block_until_ready", self._waiting)
 
     def _look_at_traces(self, module: Any) -> None:
-        """How JAX tells that it is not tracing anything: what is called then runs."""
+        """Finds the function by which JAX says that it is not tracing: a call then runs at once."""
         context = getattr(module, "trace_ctx", None)
         self._clean = getattr(context, "is_top_level", None) or module.trace_state_clean
 
     def _pass_over(self, module: Any) -> None:
-        """The line of an op is the script's, not ours: it goes into the programs."""
+        """Makes JAX skip our frames, so that the line of an op in its programs is the script's."""
         module.register_exclusion(MARK)
         self.recorder.at_exit.append(lambda: _not_passed_over(module))
 
     # -- functions that are made
 
     def _making(self, wrapped: Callable[..., Any], original: Wrapper) -> Wrapper:
-        """``jax.jit(f)``, ``jax.jit(f, …)``, ``jax.jit(…)(f)``, and the like."""
+        """Wraps the results of ``jax.jit(f)``, ``jax.jit(f, …)``, ``jax.jit(…)(f)``, and similar."""
         recorder = self.recorder
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -151,7 +151,7 @@ class JaxLoops:
             if me.busy or me.loops or not me.main or not clean():
                 return function(*args, **kwargs)
             if known.kind == progress.kind and progress.boundary is None:
-                progress.steps += 1  # as progress.step, without the call
+                progress.steps += 1  # same as progress.step, without the call
             else:
                 begins(known.kind, (args, kwargs))
             traces = me.traces
@@ -187,14 +187,14 @@ class JaxLoops:
             self.given = None
 
     def _named(self, known: Function, frame: FrameType) -> None:
-        """A function's first call, or the first from another place."""
+        """Names a function's first call, or its first call from another place."""
         known.remember(frame, False)
         about = known.about
         known.name = self.recorder.name_at(frame, "function", str(about["qualname"]), about["number"], **about)
         self.recorder.fact("jax", True)
 
     def _looked(self, known: Function, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """In one call of a few: what changes seldom."""
+        """Reads what rarely changes, in one call of a few."""
         known.looks += 1
         known.left = 1 if known.looks < ALL else EVERY
         me.look(self.recorder.active)
@@ -203,14 +203,14 @@ class JaxLoops:
     def _traced(
         self, known: Function, function: Any, given: Any, result: Any, start: int, end: int, frame: FrameType
     ) -> None:
-        """Notes a call that traced its function, with what was given to it."""
+        """Records a call that traced its function, with its arguments."""
         me, about = self.state.me, known.about
         if me.training:
             about["training"], me.training, known.kind = True, False, TRAINS
             jax.by_hand[:] = [True]
         compiled, me.last_trace = me.last_trace, None
         if compiled is None:
-            return  # with jax.disable_jit(): run in Python
+            return  # with jax.disable_jit(): runs in Python
         args, kwargs = given
         known.data = jaxargs.batch(args, kwargs, known.static, result)
         about["traces"] = about.get("traces", 0) + 1
@@ -249,7 +249,10 @@ class JaxLoops:
 
     @passed_over
     def _gradient(self, valued: bool, frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
-        """A gradient is taken: in a trace, which then is one of a function that trains, or here and now."""
+        """Takes a gradient.
+
+        Inside a trace it marks the traced function as training; outside it is a step of its own.
+        """
         me = self.state.me
         if me.busy or me.loops or not me.main or not self.recorder.active or not self._clean():
             if me.busy and not me.loops:
@@ -288,12 +291,12 @@ class JaxLoops:
             listeners.remove(self._hear)
 
     def _heard(self, event: str, duration_s: float, **_: Any) -> None:
-        """Something is traced or compiled in a call of the script's: that call is one that traces."""
+        """Notes that a call of the script's traces or compiles."""
         me = self.state.me
         if not me.busy or me.loops or not event.startswith(COMPILING):
             return
         what = event[len(COMPILING) :]
-        if what == TRACED:  # the outermost one ends last, and holds the others
+        if what == TRACED:  # the outermost trace ends last, and includes the others
             known = me.last_trace or {"ns": 0}
             me.last_trace = {"ns": max(known["ns"], int(duration_s * 1e9))}
         elif what == COMPILED:
@@ -315,9 +318,9 @@ class JaxLoops:
                 return original(*args, **kwargs)
             finally:
                 me.busy -= 1
-                recorder.guard("sync", done, start, now(), sys._getframe(1))
+                recorder.guard("sync", record_wait, start, now(), sys._getframe(1))
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_wait(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "sync", "block_until_ready", "block_until_ready"), start, end)
 
         return block_until_ready
@@ -333,9 +336,9 @@ class JaxLoops:
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.guard("feed", done, args[0], start, now(), sys._getframe(1))
+                recorder.guard("feed", record_feed, args[0], start, now(), sys._getframe(1))
 
-        def done(given: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_feed(given: Any, start: int, end: int, frame: FrameType) -> None:
             parts = tuple(given.values()) if isinstance(given, dict) else (given,)
             size = signatures.host_bytes(parts)
             if size:
@@ -344,7 +347,7 @@ class JaxLoops:
         return convert
 
     def settle_step(self) -> None:
-        """Waits for the steps before the one that is about to begin: they made what it is given."""
+        """Waits for the steps before the one that is about to begin. They created its arguments."""
         if self.given is None:
             return
         me, start = self.state.me, now()
@@ -358,7 +361,7 @@ class JaxLoops:
 
 
 def _of_library(frame: FrameType) -> bool:
-    """Whether JAX or Keras makes the function, for itself."""
+    """Returns whether JAX or Keras creates the function for itself."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in OWN
 
 
@@ -370,7 +373,7 @@ def _not_passed_over(module: Any) -> None:
 
 
 def _unwrapping(original: Wrapper) -> Wrapper:
-    """For functions that ask for the very type of what they are given."""
+    """Patches functions that check the exact type of their argument."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is Transparent:
@@ -381,7 +384,7 @@ def _unwrapping(original: Wrapper) -> Wrapper:
 
 
 def _value(result: Any) -> Any:
-    """The loss that stands before the gradients, by itself or before what the function gives beside it."""
+    """Returns the loss, which comes before the gradients: alone, or before the function's other results."""
     loss = result[0]
     return loss[0] if isinstance(loss, tuple) and loss else loss
 

@@ -23,11 +23,11 @@ from slowtrain.capture.written import held_arrays, host_arrays
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
 LISTS = (list, tuple, dict)
-MOST_MODELS = 32  # of which it is known what their metrics are
-LOOKS = 3  # fits whose numbers are looked at: a millisecond each, and there may be thousands
+MOST_MODELS = 32  # models whose metrics are known
+LOOKS = 3  # fits whose data are examined: a millisecond each, and there may be thousands
 PHASES = ("train", "test", "predict")
-JIT_COMPILE_AT = 7  # among the positional arguments of compile(), in Keras 2 and 3
-MADE_BY = "_self_recorder"  # on a step function of ours; the prefix keeps it on wrapt's wrapper
+JIT_COMPILE_AT = 7  # position of the argument in compile(), in Keras 2 and 3
+MADE_BY = "_self_recorder"  # on our step functions; wrapt's wrapper keeps attributes with this prefix
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
 
@@ -44,12 +44,12 @@ class KerasPatches:
         settle: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self.checking = checking
-        self.settle = settle  # told of the model before a loop within its loop, as validation is
-        self.watch_items = watch_items  # told of what a loop is given
+        self.settle = settle  # gets the model before a loop within its loop, such as validation
+        self.watch_items = watch_items  # gets the data of each loop
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self._policies: dict[str, int] = {}  # layers made so far by their precision policy
+        self._policies: dict[str, int] = {}  # number of layers by precision policy
         self._looks = LOOKS
 
     def install(self) -> None:
@@ -99,21 +99,21 @@ class KerasPatches:
             if not outer:
                 progress.loop = about
             start = now()
-            recorder.guard(loop, began, about or {}, outer, start, sys._getframe(1))
+            recorder.guard(loop, note_begin, about or {}, outer, start, sys._getframe(1))
             me.loops = outer + 1
             try:
                 return original(self, *args, **kwargs)
             finally:
                 me.loops = outer
-                recorder.guard(loop, done, about or {}, outer, start, now(), sys._getframe(1))
+                recorder.guard(loop, record_loop, about or {}, outer, start, now(), sys._getframe(1))
 
-        def began(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
+        def note_begin(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
             if not outer:
                 recorder.begun("loop", loop, start, site=frames.place(frame), nested=0, **about)
 
-        def done(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
+        def record_loop(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
-            # Inside another loop Keras calls it itself (to validate), or a callback of the user's does.
+            # Inside another loop the caller is Keras itself (to validate), or a callback of the user's.
             place = frames.place(frame) if not outer or frames.is_user(frame.f_code) else None
             recorder.event("loop", loop, start, end, site=place, nested=outer, **about)
 
@@ -129,7 +129,7 @@ class KerasPatches:
         return about
 
     def _patch_override(self, model: type) -> None:
-        """A model of the user's may make its step functions itself."""
+        """Patches the step functions that a model class of the user's makes itself."""
         for phase in PHASES:
             name = f"make_{phase}_function"
             owner = next((c for c in model.__mro__ if name in c.__dict__), None)
@@ -150,7 +150,7 @@ class KerasPatches:
         return make_function
 
     def _timed(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
-        """Wraps the function that was made, where Keras keeps it and where it is given back."""
+        """Wraps the function that was made, in the attribute where Keras keeps it and in the result."""
         attribute = f"{phase}_function"
         given = model.__dict__.get(attribute)
         by = getattr(given, MADE_BY, None)
@@ -164,7 +164,7 @@ class KerasPatches:
             timed = front("step", self.recorder, self.state.main, progress=self.progress, names=known)(function, timed)
         if isinstance(function, FunctionType):
             wrapped: Any = named_as(function, timed)
-        else:  # has more to it than its call: scripts ask a tf.function how often it was traced
+        else:  # has more than its call: scripts ask a tf.function how often it was traced
             wrapper = passed_over(lambda _function, _instance, args, kwargs: timed(*args, **kwargs))
             wrapped = wrapt.FunctionWrapper(function, wrapper)
         setattr(wrapped, MADE_BY, self.recorder)
@@ -174,7 +174,7 @@ class KerasPatches:
     def _timed_call(self, phase: str, on_jax: bool, known: Known, function: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
         main = state.main
-        # What a step on JAX does once its batch is there: it starts what was compiled.
+        # The part of a step on JAX after its batch is ready: it starts the compiled function.
         started = (
             recorder.name("function", f"{phase}_step", ("jit", phase), number=f"jit {phase}_step") if on_jax else 0
         )
@@ -185,7 +185,7 @@ class KerasPatches:
                 return function(*args, **kwargs)
             wanted = progress.wanted
             if known.kind == progress.kind and progress.boundary is None:
-                progress.steps += 1  # as progress.step, without the call
+                progress.steps += 1  # same as progress.step, without the call
             else:
                 progress.given = args
                 progress.step(known.kind)
@@ -207,13 +207,13 @@ class KerasPatches:
                 if not me.left:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 1))
-                if started:  # inside the step, also where it was given its batch: of two alike neither is
+                if started:  # one ns later than the step, because neither of two equal spans lies inside the other
                     emit((started, max(start + 1, me.fed), end, me.ident, 0))
 
         return passed_over(step)
 
     def _checked(self, phase: str, model: Any, function: Wrapper) -> Wrapper:
-        """With `run --on-nonfinite`, a training function on JAX that is looked after; else as it is."""
+        """Returns a training function on JAX that is checked for `run --on-nonfinite`; else the function unchanged."""
         checking = self.checking if phase == "train" else None
         if checking is not None and not _on_jax(type(model)):
             checking.variables.models = [*checking.variables.models[1 - MOST_MODELS :], weakref.ref(model)]
@@ -231,9 +231,9 @@ class KerasPatches:
                 return original(self, *args, **kwargs)
             finally:
                 given = args[:1] or (kwargs.get("x"),)
-                recorder.guard("on batch", done, given, start, now(), sys._getframe(1))
+                recorder.guard("on batch", record_batch, given, start, now(), sys._getframe(1))
 
-        def done(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_batch(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "on_batch", phase, key)
             recorder.span(name, start, end, signatures.batch_size(given))
 
@@ -252,11 +252,11 @@ class KerasPatches:
                     return original(self, *args, **kwargs)
                 finally:
                     given = recorder.guard("compile", _jit_compile_given, args, kwargs)
-                    recorder.guard("compile", done, self, given, start, now(), sys._getframe(1))
+                    recorder.guard("compile", record_compile, self, given, start, now(), sys._getframe(1))
 
             return compile
 
-        def done(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_compile(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("build", "compile"), start, end)
             about = {"site": frames.place(frame), "model": id(model), "jit_compile_given": given}
             recorder.event("compile", type(model).__name__, start, end, **about, **_compiled(model))
@@ -277,14 +277,14 @@ class KerasPatches:
                     original(self, *args, **kwargs)
                 finally:
                     recorder.span(name, start, now())
-                    recorder.guard("policy", noted, self)
+                    recorder.guard("policy", count_policy, self)
 
             return __init__
 
-        def noted(layer: Any) -> None:
-            # Not Keras' global policy: that is one for each thread, and the recorder's own has the default.
+        def count_policy(layer: Any) -> None:
+            # Not Keras' global policy, because it is set for each thread, and the recorder's thread has the default.
             if type(layer).__name__ == "InputLayer":
-                return  # computes nothing, and is of float32 in Keras 2 whatever the model is
+                return  # computes nothing, and is float32 in Keras 2 whatever the model is
             policy = str(getattr(getattr(layer, "dtype_policy", None), "name", ""))
             policies[policy] = policies.get(policy, 0) + 1
             recorder.fact("policies", dict(policies))
@@ -297,7 +297,7 @@ def _on_jax(model: type) -> bool:
 
 
 def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a loop was given, as far as it can be told without going through the data."""
+    """Returns the arguments of a loop, as far as they can be described without reading the data."""
     names = {
         "fit": ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data"),
         "evaluate": ("x", "y", "batch_size", "verbose"),
@@ -326,7 +326,7 @@ def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _first(x: Any) -> Any:
-    """The first array of lists, tuples and dictionaries of them."""
+    """Returns the first array of nested lists, tuples and dictionaries."""
     while isinstance(x, (list, tuple, dict)) and x:
         x = next(iter(x.values())) if isinstance(x, dict) else x[0]
     return x
@@ -355,7 +355,7 @@ def _compiled(model: Any) -> dict[str, Any]:
     for name in ("run_eagerly", "steps_per_execution", "jit_compile"):
         value = getattr(model, name, None)
         if name == "jit_compile" and _on_jax(type(model)):
-            continue  # nobody's choice there: what is not compiled as a whole runs op by op
+            continue  # has no effect there: what is not compiled as a whole runs op by op
         if isinstance(value, (bool, int, str)):
             about[name] = value
     together = getattr(getattr(model, "_steps_per_execution", None), "numpy", None)
@@ -368,7 +368,10 @@ def _compiled(model: Any) -> dict[str, Any]:
 
 
 def _jit_compile_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-    """What ``compile()`` was told about XLA; Keras resolves it to True or False. None is Keras 2's own default."""
+    """Returns the ``jit_compile`` argument of ``compile()``.
+
+    Keras resolves it to True or False; None is Keras 2's default.
+    """
     value = args[JIT_COMPILE_AT] if len(args) > JIT_COMPILE_AT else kwargs.get("jit_compile")
     if value is None:
         return "absent"
@@ -376,7 +379,7 @@ def _jit_compile_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | 
 
 
 def _weights(model: Any) -> list[dict[str, Any]]:
-    """Layers with their class and weights, largest first; at most fifty."""
+    """Returns layers with their class and weights, largest first; at most fifty."""
     found = []
     for layer in list(getattr(model, "layers", ()) or ())[:500]:
         for weight in list(getattr(layer, "weights", ()) or ())[:8]:

@@ -1,4 +1,7 @@
-"""Whether the kernel ended a process for want of memory: it sends the same signal as ``kill -9``, but it counts."""
+"""Detects whether the kernel ended a process because memory ran out.
+
+The kernel sends the same signal as ``kill -9``, but it counts these kills.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ import signal
 from collections import deque
 from pathlib import Path
 
-VMSTAT = Path("/proc/vmstat")  # its ``oom_kill``: of the machine and of all containers on it, since Linux 4.13
+VMSTAT = Path("/proc/vmstat")  # its ``oom_kill`` counts for the machine and all its containers, since Linux 4.13
 MARK = b"\noom_kill "
 MOST_BYTES = 1 << 16
 EVERY = 4  # calls of half a second
-LOOKS = 15  # kept, half a minute: to take down a process of many gigabytes lasts for seconds
+LOOKS = 15  # kept for half a minute, because ending a process of many gigabytes takes seconds
 
 
 class Kills:
-    """The kernel's counter, looked at while a process runs and once after its end."""
+    """Reads the kernel's counter while a process runs and once after its end."""
 
     def __init__(self) -> None:
         self._seen: deque[int | None] = deque(maxlen=LOOKS)
@@ -28,9 +31,10 @@ class Kills:
         self._calls += 1
 
     def ended(self, code: int) -> bool:
-        """Whether a process that ended with ``code`` (below zero: by that signal) was most likely one of them.
+        """Returns whether the kernel most likely ended a process with exit code ``code`` (below zero: signal) for lack
+        of memory.
 
-        A kill of another process in the same half minute, with a ``kill -9`` of ours by hand, looks the same.
+        A kill of another process in the same half minute, together with a ``kill -9`` of this one, looks the same.
         """
         if code != -signal.SIGKILL:
             return False
@@ -39,7 +43,10 @@ class Kills:
 
 
 def _counted() -> int | None:
-    """Looked for in the bytes as they are: this is done beside the script's steps, and the file has 190 lines."""
+    """Returns the counter, or None.
+
+    Searches the raw bytes, because this runs beside the script's steps and the file has 190 lines.
+    """
     try:
         file = os.open(VMSTAT, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""The parent's side: starts the user's script as it would start by itself, waits, keeps its exit code."""
+"""The parent's side: starts the user's script as it would start without Slowtrain, waits, and keeps its exit code."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from slowtrain.machine import pace
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
-BLOCK_BYTES = 512  # of st_blocks, whatever the disk's own are
+BLOCK_BYTES = 512  # the unit of st_blocks, whatever block size the disk has
 TICK_S = 0.5
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)  # batch systems send the last two
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the script ended. ``exit_code`` is 128 + signal when a signal ended it."""
+    """How the script ended. ``exit_code`` is 128 + signal if a signal ended it."""
 
     exit_code: int
     start_ns: int
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def new_folder(parent: Path, stem: str, *, advice: str = "choose a folder with --out FOLDER") -> Path:
-    """Makes a fresh folder ``parent/stem-20260131-235959``. Raises ``InputError`` where it cannot be written."""
+    """Creates a new folder ``parent/stem-20260131-235959``. Raises ``InputError`` if it cannot be written."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(1000):
         folder = parent / (f"{stem}-{stamp}" + (f"-{attempt}" if attempt else ""))
@@ -53,7 +53,7 @@ def new_folder(parent: Path, stem: str, *, advice: str = "choose a folder with -
 
 
 def command(target: str, arguments: Sequence[str], as_module: bool) -> list[str]:
-    """The interpreter's command line for a script or, with ``as_module``, for ``-m target``."""
+    """Returns the interpreter's command line for a script or, with ``as_module``, for ``-m target``."""
     return [sys.executable, *(["-m"] if as_module else []), target, *arguments]
 
 
@@ -67,7 +67,7 @@ def launch(
     stdout: IO[Any] | None = None,
     tick: Callable[[float], None] | None = None,
 ) -> Outcome:
-    """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
+    """Runs ``argv`` and records into ``folder``. Meanwhile ``tick(seconds)`` is called about twice a second."""
     start_ns = time.perf_counter_ns()
     about = begun(folder, argv, start_ns)
     heard, kills = Overheard(stdout), Kills()
@@ -82,7 +82,7 @@ def launch(
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     code = 0
-    previous[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # the terminal sends it to the child too
+    previous[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # the terminal sends it to the child, too
     try:
         while True:
             try:
@@ -106,12 +106,12 @@ def launch(
 def environment(
     folder: Path, *, windows: bool, max_bytes: int | None = None, on_nonfinite: str | None = None
 ) -> dict[str, str]:
-    """The environment in which a Python process records itself into ``folder``, of ``max_bytes`` at most."""
+    """Returns the environment in which a Python process records itself into ``folder``, up to ``max_bytes``."""
     variables = dict(os.environ)
     given = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
     if given is not None:
-        variables["SLOWTRAIN_PYTHONPATH"] = given  # the child puts it back as it was, empty parts and all
+        variables["SLOWTRAIN_PYTHONPATH"] = given  # the child restores it exactly, including empty parts
     variables["SLOWTRAIN_RECORDING"] = str(folder.resolve())
     if max_bytes is not None:
         variables["SLOWTRAIN_MAX_DISK"] = str(max_bytes)
@@ -122,7 +122,7 @@ def environment(
 
 
 def begun(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
-    """Notes the start of a run beside its recording; what :func:`ended` is given."""
+    """Notes the start of a run beside its recording. Returns the facts that ``ended`` takes."""
     about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
     about["pace"] = pace.measured()
     _write(folder, about)
@@ -130,17 +130,17 @@ def begun(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
 
 
 def ended(folder: Path, about: Mapping[str, Any], code: int, end_ns: int) -> int:
-    """Notes the end of a run; the exit code, 128 + signal where a signal ended it (``code`` is below zero then)."""
+    """Notes the end of a run. Returns the exit code: 128 + signal if a signal ended it (``code`` is negative then)."""
     exit_code = code if code >= 0 else 128 - code
-    fastest = max(float(about.get("pace") or 0.0), pace.measured())  # a neighbour halves it for moments
+    fastest = max(float(about.get("pace") or 0.0), pace.measured())  # another load halves the pace for moments
     _write(folder, {**about, "pace": fastest, "end_ns": end_ns, "exit_code": exit_code})
     return exit_code
 
 
 class _Ending:
-    """Waits for the child's end without looking for it: Python's own wait with a limit wakes up thirty times a second.
+    """Waits for the child's end without polling. Python's own wait with a timeout wakes up thirty times a second.
 
-    Where the system has no file for a process (Linux before 5.3, others), by that.
+    Falls back to that wait if the system has no file descriptors for processes (Linux before 5.3, other systems).
     """
 
     def __init__(self, child: subprocess.Popen[Any]) -> None:
@@ -152,7 +152,7 @@ class _Ending:
             self._poll.register(self._file, select.POLLIN)
 
     def wait(self, seconds: float) -> int:
-        """The exit code; raises ``subprocess.TimeoutExpired`` while the child runs."""
+        """Returns the exit code. Raises ``subprocess.TimeoutExpired`` while the child runs."""
         if self._file is None:
             return self.child.wait(timeout=seconds)
         if not self._poll.poll(1000 * seconds):
@@ -163,11 +163,11 @@ class _Ending:
 
 
 class _Interrupt:
-    """What a SIGINT does here: nothing in a terminal, where the child gets its own.
+    """Handles a SIGINT. In a terminal it does nothing, because the child gets its own.
 
-    Elsewhere somebody sent it by hand, to us alone or to our group, which cannot be told
-    apart. A child that was sent one too is gone or tidying up a second later, so that is how
-    long we wait before we pass ours on; a second SIGINT from outside is passed on at once.
+    Without a terminal somebody sent the signal, either to this process alone or to its process group. The two cases
+    look the same. A child that was sent one, too, has ended or is cleaning up a second later. So the signal is passed
+    on after that time. A second SIGINT from outside is passed on at once.
     """
 
     WAIT_S = 1.0
@@ -191,7 +191,7 @@ class _Interrupt:
 
 
 def _at_terminal() -> bool:
-    """Whether a Ctrl-C would reach our process group from its terminal."""
+    """Returns whether a Ctrl-C in our terminal would reach our process group."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -212,7 +212,7 @@ def _forward(child: subprocess.Popen[Any], number: int) -> Callable[[int, FrameT
 
 
 def _write(folder: Path, about: dict[str, Any]) -> None:
-    """Whole or not at all: where no new file can be written any more, into the room that the one there has."""
+    """Writes the file atomically. If no new file can be created, overwrites the existing one within its disk blocks."""
     file, data = folder / LAUNCH_FILE, json.dumps(about).encode()
     part = folder / (LAUNCH_FILE + ".part")
     try:

@@ -1,9 +1,9 @@
-"""Time by line of the user's source, for a few calls and a few steps: exact where sampling is not.
+"""Measures time by line of the user's source, for a few calls and a few steps.
 
-A sampler that lives in the process gets the interpreter lock when someone lets go of it, so
-its samples fall where the lock is released, not where the time goes. A line tracer over a
-handful of calls has no such bias. Its budget is small: it traces no more than one call in
-many, and gives up on a call after ``MAX_EVENTS`` lines: what is left of it then counts as what was traced of it.
+A sampler inside the process gets the interpreter lock when another thread releases it. So its samples show where the
+lock is released, not where time is spent. A line tracer over a few calls has no such bias. Its budget is small: it
+traces at most one call in many. It stops after ``MAX_EVENTS`` lines of a call, and the time of the rest is distributed
+like that of the traced part.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from slowtrain.capture import frames, generated
 from slowtrain.capture.recorder import Recorder, now
 
 MAX_EVENTS = 20_000
-CALLS = 12  # calls traced for each producing function
-EVERY_NS = 150_000_000  # at most one call traced in this time
+CALLS = 12  # traced calls of each producing function
+EVERY_NS = 150_000_000  # minimum time between two traced calls
 
 
 class LineTracer:
-    """Traces one thread from :meth:`begin` to :meth:`end`; ``spent`` is ns by (file, line) of user frames."""
+    """Traces one thread from :meth:`begin` to :meth:`end`. ``spent`` is ns by (file, line) of the user's frames."""
 
     def __init__(self) -> None:
         self.spent: dict[tuple[str, int], int] = {}
@@ -35,8 +35,8 @@ class LineTracer:
         self._traced: Any = None
 
     def begin(self, frame: FrameType | None = None) -> bool:
-        """Starts; ``frame`` and its callers among the user's are traced from where they stand."""
-        if sys.gettrace() is not None:  # a debugger or a coverage tool is at work: it goes first
+        """Starts tracing. ``frame`` and its callers in the user's code are traced from their current lines on."""
+        if sys.gettrace() is not None:  # a debugger or a coverage tool is active, and has priority
             return False
         while frame is not None:
             if frames.is_user(frame.f_code) and frame.f_trace is None:
@@ -45,7 +45,7 @@ class LineTracer:
                 self._stack.insert(0, (frame.f_code.co_filename, frame.f_lineno))
             frame = frame.f_back
         self._last = now()
-        self._traced = self._call  # one object, to know it again
+        self._traced = self._call  # one object, so that it can be compared
         sys.settrace(self._traced)
         return True
 
@@ -62,13 +62,15 @@ class LineTracer:
         self._set.clear()
 
     def _release(self) -> None:
-        """Stops tracing, unless the user has put a tracer of their own in our place meanwhile."""
+        """Stops tracing, unless the user has set another tracer meanwhile."""
         self._over = True
         if sys.gettrace() is self._traced:
             sys.settrace(None)
 
     def _spread(self) -> None:
-        """The time since it gave up, over the lines until then: the line at which it did is any of a long loop's."""
+        """Distributes the time after the tracer stopped over the lines traced before, because any of them may have
+        run.
+        """
         known = sum(self.spent.values())
         more = 1 + (now() - self._last) / max(known, 1)
         for counted in (self.spent, self.visits):
@@ -112,7 +114,7 @@ class LineTracer:
 
 
 class LineClock:
-    """Decides which calls of producing functions are traced, and records what the lines cost."""
+    """Decides which calls of producing functions are traced, and records the time of their lines."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -121,7 +123,7 @@ class LineClock:
         self._active = threading.local()
 
     def begin_call(self, name: int | None, start_ns: int) -> bool:
-        """Whether this call is traced; then :meth:`end_call` must follow in the same thread."""
+        """Returns whether this call is traced. If so, :meth:`end_call` must follow in the same thread."""
         if start_ns < self._next.get(name, 0):
             return False
         left = self._left.get(name, CALLS + 1)
@@ -144,7 +146,7 @@ class LineClock:
 
 
 def rows(tracer: LineTracer) -> list[tuple[str, int, int, int]]:
-    """``(file, line, ns, visits)``, costliest first, at most forty. AutoGraph makes several lines of one."""
+    """Returns ``(file, line, ns, visits)``, highest time first, at most forty. AutoGraph makes several lines of one."""
     spent: dict[tuple[str, int], list[int]] = {}
     for at, ns in tracer.spent.items():
         row = spent.setdefault(generated.origin(*at), [0, 0])

@@ -1,11 +1,10 @@
-"""A short load on each GPU: copies to it, then products of matrices on it, in a child process of its own.
+"""A short load on each GPU: copies to it, then matrix products on it, in a child process.
 
     python -m slowtrain.capture.load tensorflow SECONDS
 
-Writes a line when it begins with a device and one when it is done with it (after :data:`MARK`): the best rate of
-copying in bytes a second, and for how long it computed. Meanwhile whoever started it reads the link and the clocks:
-the link falls back where nothing is copied, and only arithmetic draws the power and makes the heat that hold a clock
-down.
+Writes a line when it begins with a device, and one when it is done with it (after ``MARK``): the best copy rate in
+bytes a second, and how long it computed. Meanwhile the parent reads the link and the clocks. The link speed falls back
+if nothing is copied. Only arithmetic draws the power and makes the heat that limit the clock.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 MARK = "slowtrain.load:"
-COPY_BYTES = 64 << 20  # long beside the time that starting a copy takes, little beside any card's memory
+COPY_BYTES = 64 << 20  # large compared with the cost of starting a copy, small compared with any card's memory
 SIDE = 4096  # of square matrices: 137 GFLOP a product, which fills every card
-PRODUCTS = 8  # one after another before the host waits
+PRODUCTS = 8  # products in a row before the host waits
 
 Turns = tuple[Callable[[], None], Callable[[], None]]
 
 
 def _tensorflow(kind: str) -> Iterator[Turns]:
-    """For each device a function that copies to it once, and one that computes there, both to the end."""
+    """Yields for each device a function that copies to it and one that computes on it. Both wait for the device."""
     tf = importlib.import_module("tensorflow")
     for device in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(device, True)
@@ -36,7 +35,7 @@ def _tensorflow(kind: str) -> Iterator[Turns]:
 
         def copy(name: str = device.name) -> None:
             with tf.device(name):
-                # convert_to_tensor may share NumPy's memory on a CPU; identity to a GPU is the copy.
+                # convert_to_tensor may share NumPy's memory on a CPU; identity makes the copy to a GPU.
                 float(tf.identity(tf.convert_to_tensor(data))[0])
 
         with tf.device(device.name):
@@ -102,11 +101,11 @@ LOADS = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}
 
 
 def run(name: str, seconds: float, kind: str, say: Callable[[str], None]) -> None:
-    """For that long copies to each device in turn, and as long computes there; says what was reached."""
+    """For each device copies for ``seconds`` and computes for ``seconds``; reports what was reached through ``say``."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     for index, (copy, compute) in enumerate(LOADS[name](kind)):
         for turn in (copy, compute):
-            turn()  # the first pays for opening the device and for choosing kernels
+            turn()  # the first call also opens the device and chooses kernels
         say(json.dumps({"device": index, "begun": True}))
         rate = max(COPY_BYTES / took for took in _turns(copy, seconds))
         computed = sum(_turns(compute, seconds))
@@ -115,7 +114,7 @@ def run(name: str, seconds: float, kind: str, say: Callable[[str], None]) -> Non
 
 
 def _turns(turn: Callable[[], None], seconds: float) -> Iterator[float]:
-    """Seconds that each took, one after another until that many have passed; one at least."""
+    """Yields the seconds that each call took, until ``seconds`` have passed; at least one."""
     deadline = time.perf_counter() + seconds
     while True:
         begun = time.perf_counter()

@@ -1,9 +1,11 @@
-"""What memory that grows is made of where no name of the script's leads to it: objects by type, lines that make them.
+"""Finds the cause of memory growth that no name of the script leads to: objects by type, and the lines that create
+them.
 
-Only of a run whose memory goes on growing, and Python's own blocks with it: two counts of the types of all objects that
-the collector knows, the second one when memory has grown by as much again; then, once, Python's own record of what is
-allocated where (what :mod:`tracemalloc` reads), for a few steps. All of it in the main thread between two steps: what
-the script lets go of while our list holds it is destroyed there, and not in a thread that it does not know.
+This runs only if the memory of a run goes on growing, and Python's own blocks with it. The types of all objects that
+the collector knows are counted twice, the second time when memory has grown by as much again. Then Python's own record
+of allocations (the one that :mod:`tracemalloc` reads) is switched on once, for a few steps. All of this runs in the
+main thread between two steps. If our list holds the last reference to an object, the object is destroyed there and not
+in a thread that the script does not know.
 """
 
 from __future__ import annotations
@@ -26,36 +28,36 @@ from slowtrain.capture.state import Progress
 
 tracer: Any
 try:
-    import _tracemalloc as tracer  # not tracemalloc: a script that imports it is to be the first to do so
+    import _tracemalloc as tracer  # not tracemalloc: a script that imports it has to be the first to do so
 except ImportError:  # not CPython
     tracer = None
 
-LEAST_BYTES = 64 << 20  # gained in the second half of the time since the first step; and again until the second look
-FIRST_NS = 3_000_000_000  # since the first step: before that, everything grows
-PARTS, EVEN = 5, 0.5  # of that half; of its share of the growth each has to bring at least so much: no jump, no plateau
-RISES = 3  # each of a quarter of LEAST_BYTES, with which Python's blocks have to rise
-BYTES_A_BLOCK = 64 << 10  # memory that grows with fewer blocks than that is not made of Python's objects
-MOST_LOOKS = 3  # one is made in vain where what trains came only after it
-MOST_BLOCKS = 16_000_000  # there are no more objects than blocks, mostly far fewer: their list takes 8 bytes for each
-MOST_TRACKED = 2_000_000  # in that list, to be gone through: 0.14 µs each, with making it
+LEAST_BYTES = 64 << 20  # gained in the second half of the time since the first step, and again until the second count
+FIRST_NS = 3_000_000_000  # since the first step; before that, everything grows
+PARTS, EVEN = 5, 0.5  # parts of that half, and the share of an even growth that each has to have: no jump, no plateau
+RISES = 3  # rises of Python's blocks, each over a quarter of ``LEAST_BYTES``
+BYTES_A_BLOCK = 64 << 10  # memory that grows with fewer blocks than that does not consist of Python objects
+MOST_LOOKS = 3  # a count is useless if training began only after it
+MOST_BLOCKS = 16_000_000  # at most one object for each block, usually far fewer; their list takes 8 bytes for each
+MOST_TRACKED = 2_000_000  # objects in that list; creating and reading it takes 0.14 µs each
 MOST_TYPES, MOST_LETTERS = 20, 200
-FRAMES = 16  # of each allocation: from a library's line to the script's that called it
+FRAMES = 16  # of each allocation, from a library's line to the line of the script that called it
 STEPS, HALF = 30, 0.5
 LONGEST_NS = 1_000_000_000
-MOST_TRACES = 16 << 20  # bytes that Python's record itself may take, before it is ended
+MOST_TRACES = 16 << 20  # bytes of Python's own record, before it is ended
 MOST_LINES = 8
-WAIT_NS = 60_000_000_000  # for the boundary of a step, until we give up
+WAIT_NS = 60_000_000_000  # for a step boundary, before the watch gives up
 OPEN_NS = 5_000_000_000  # the same while allocations are recorded
 
-_NOBODYS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), MARK, "<unknown>")
+_NOBODYS = (os.path.join(os.path.dirname(str(sys.modules["slowtrain"].__file__)), ""), MARK, "<unknown>")
 At = tuple[str, int, bool]  # a line, and whether it is the user's
-Sum = tuple[int, int]  # bytes and number of what was allocated there and is alive
+Sum = tuple[int, int]  # bytes and number of the live blocks that were allocated there
 Line = tuple[str, int, bool, int, int]
-Trace = tuple[Any, ...]  # of one block: domain, bytes, its stack, innermost first
+Trace = tuple[Any, ...]  # one block: domain, bytes, and its stack, innermost first
 
 
 class Gaining:
-    """Whether memory goes on growing, and Python's blocks with it. In the recorder's thread."""
+    """Decides whether memory goes on growing, and Python's blocks with it. Runs in the recorder's thread."""
 
     def __init__(self) -> None:
         self._begun_ns = 0
@@ -65,7 +67,7 @@ class Gaining:
         self._due_bytes = 0
 
     def rate(self, at: int, used: int) -> float:
-        """Bytes a nanosecond in the second half of the time so far; 0 unless it grows all the time and by enough."""
+        """Returns the growth in bytes a ns over the second half of the time; 0 unless it is steady and large."""
         self._begun_ns = self._begun_ns or at
         samples, half = self._samples, (at - self._begun_ns) / 2
         samples.append((at, used))
@@ -84,9 +86,11 @@ class Gaining:
         return gained / half if even else 0.0
 
     def of_python(self, used: int) -> bool:
-        """To be asked while memory grows: whether Python's blocks, at their lowest, rose with each good part of it.
+        """Returns whether the minimum of Python's blocks rose with each quarter of the growth. Called while memory
+        grows.
 
-        What the collector has yet to free comes and goes, hundreds of blocks at a time.
+        The minimum is used because objects that the collector has yet to free come and go, hundreds of blocks at a
+        time.
         """
         part, blocks = LEAST_BYTES // 4, sys.getallocatedblocks()
         self._due_bytes = self._due_bytes or used + part
@@ -102,7 +106,7 @@ class Gaining:
 
 @dataclass(frozen=True)
 class _Look:
-    """What was alive after ``steps`` steps of a kind; ``used`` bytes of memory, ``blocks`` of Python's."""
+    """Live objects after ``steps`` steps of a kind, with ``used`` bytes of memory and ``blocks`` Python blocks."""
 
     at_ns: int
     steps: int
@@ -114,7 +118,7 @@ class _Look:
 
 @dataclass
 class _Open:
-    """While allocations are recorded: since when, and after how many steps; what was kept ``half`` way, and when."""
+    """A record of allocations in progress: its start in ns and in steps; what was ``kept`` half way, and when."""
 
     begun_ns: int
     half_ns: int
@@ -124,7 +128,7 @@ class _Open:
 
 
 class ObjectsWatch:
-    """Told of each reading of memory in the recorder's thread; does the rest at boundaries of steps."""
+    """Gets each memory reading in the recorder's thread. Counts and records at step boundaries."""
 
     def __init__(self, recorder: Recorder, progress: Progress) -> None:
         self.recorder = recorder
@@ -132,7 +136,7 @@ class ObjectsWatch:
         self.main = threading.main_thread().ident
         self.over = False
         self._gaining = Gaining()
-        self._due: Callable[[int], None] | None = None  # what is to be done at the next boundary
+        self._due: Callable[[int], None] | None = None  # runs at the next boundary
         self._asked_ns = 0
         self._used = 0
         self._looks = 0
@@ -145,7 +149,11 @@ class ObjectsWatch:
     # -- the recorder's thread
 
     def sampled(self, at: int, used: int, unexplained: Callable[[float], bool]) -> None:
-        """``unexplained(rate)``: whether what is known to grow explains too little of so many bytes a nanosecond."""
+        """Handles one memory reading.
+
+        ``unexplained(rate)`` returns whether the containers that are known to grow explain too little of ``rate``
+        bytes a nanosecond.
+        """
         if self.over:
             return
         self._used = used
@@ -160,7 +168,7 @@ class ObjectsWatch:
         return used - first.used >= LEAST_BYTES if first is not None else self._gaining.of_python(used)
 
     def wait(self, at: int) -> None:
-        """Windows of the profiler's go first; where no step comes along for long, nothing is looked at any more."""
+        """Waits for a step boundary. Profiler windows have priority. Gives up if no step comes for a long time."""
         if self._due is None:
             return
         if at - self._asked_ns > (OPEN_NS if self._open else WAIT_NS):
@@ -183,7 +191,7 @@ class ObjectsWatch:
             self.progress.boundary = None
 
     def _end(self) -> None:
-        """Safe to call twice, and in any thread."""
+        """Ends the watch. Can be called twice, and in any thread."""
         self.over, self._due = True, None
         if self.progress.boundary == self._at_boundary:
             self.progress.boundary = None
@@ -192,7 +200,7 @@ class ObjectsWatch:
     def _look(self, steps: int) -> None:
         blocks, first = sys.getallocatedblocks(), self._first
         if first is not None and (steps <= first.steps or self.progress.kind != first.kind):
-            first = None  # steps count anew
+            first = None  # steps count from 1 again
         begun = now()
         counts = alive() if blocks <= MOST_BLOCKS and self._looks < MOST_LOOKS else None
         if counts is None:
@@ -211,7 +219,10 @@ class ObjectsWatch:
             self._lines_are_next(first, look)
 
     def _lines_are_next(self, first: _Look, look: _Look) -> None:
-        """Not of steps so long that a few of them take too long, nor of what is no memory of Python's."""
+        """Decides whether allocations are recorded.
+
+        Not if steps are so long that a few of them take too much time, or if the memory is not Python's.
+        """
         slow = look.at_ns - first.at_ns > LONGEST_NS * (look.steps - first.steps)
         if slow or (look.blocks - first.blocks) * BYTES_A_BLOCK < look.used - first.used:
             self._end()
@@ -219,7 +230,7 @@ class ObjectsWatch:
             self._due, self._asked_ns = self._begin, look.at_ns
 
     def _begin(self, steps: int) -> None:
-        if tracer is None or "tracemalloc" in sys.modules or tracer.is_tracing():  # somebody else's
+        if tracer is None or "tracemalloc" in sys.modules or tracer.is_tracing():  # somebody else's record
             self._end()
             return
         if not self._hooked:
@@ -232,25 +243,28 @@ class ObjectsWatch:
         tracer.start(FRAMES)
 
     def _traced(self, steps: int) -> None:
-        """Half way, and at the end: what lives for a step is alive both times, what is kept has become more."""
-        if not self._open or steps < self._open[0].since:  # ended by others; steps count anew
+        """Takes the live blocks half way and at the end.
+
+        What lives for one step is alive both times. What is kept has grown.
+        """
+        if not self._open or steps < self._open[0].since:  # ended by others, or steps count from 1 again
             self._end()
             return
         window, takes = self._open[0], tracer.get_tracemalloc_memory()
         parts = 1 if window.kept is None else 2
         past = max((steps - window.half) / STEPS, (now() - window.half_ns) / LONGEST_NS, takes / MOST_TRACES / parts)
-        if takes > 4 * MOST_TRACES:  # to go through them takes longer than they are worth
+        if takes > 4 * MOST_TRACES:  # reading them would take too long
             self._end()
         elif past >= HALF and window.kept is None:
             window.kept, window.half, window.half_ns = traces(), steps, now()
         elif past >= HALF and window.kept is not None:
             before, after = window.kept, traces()
-            tracer.stop()  # what is allocated in going through them is not recorded: twice as slow
+            tracer.stop()  # otherwise the allocations of reading them are recorded, which takes twice as long
             self._stop(steps - window.half, more(before, after))
             self._end()
 
     def _stop(self, steps: int = 0, lines: Sequence[Line] = ()) -> None:
-        """Ends the record; with nothing told before a fork, and where the script comes to use it itself."""
+        """Ends the record. Reports no lines before a fork, or if the script starts to use tracemalloc itself."""
         try:
             window = self._open.pop()
         except IndexError:
@@ -260,9 +274,9 @@ class ObjectsWatch:
 
 
 def alive() -> Counter[str] | None:
-    """Objects that the collector knows, by module and name of their type; None of too many.
+    """Counts the objects that the collector knows, by module and name of their type; None if there are too many.
 
-    Nothing of theirs is called: a type is told by its id, for to hash it may be to call its metaclass.
+    None of their methods is called. A type is identified by its id, because hashing it may call its metaclass.
     """
     objects = gc.get_objects()
     kinds = list(map(type, objects)) if len(objects) <= MOST_TRACKED else None
@@ -280,9 +294,9 @@ def alive() -> Counter[str] | None:
 
 
 def traces() -> Sequence[Trace]:
-    """What was allocated since the record began and is alive, block by block."""
+    """Returns the live blocks that were allocated since the record began."""
     collects = gc.isenabled()
-    gc.disable()  # a tuple for each: the collector would come again and again
+    gc.disable()  # a tuple for each block would start the collector again and again
     try:
         return cast(Sequence[Trace], tracer._get_traces())
     finally:
@@ -291,7 +305,7 @@ def traces() -> Sequence[Trace]:
 
 
 def more(before: Sequence[Trace], after: Sequence[Trace]) -> list[Line]:
-    """The lines of which more is alive ``after`` than ``before``, by bytes; at most :data:`MOST_LINES`."""
+    """Returns the lines with more live bytes ``after`` than ``before``, largest first, at most ``MOST_LINES``."""
     known = summed(before)
     grown = [
         (*at, size - known.get(at, (0, 0))[0], count - known.get(at, (0, 0))[1])
@@ -301,10 +315,10 @@ def more(before: Sequence[Trace], after: Sequence[Trace]) -> list[Line]:
 
 
 def summed(blocks: Sequence[Trace]) -> dict[At, Sum]:
-    """Bytes and number of blocks by file, line, and whether that is the user's."""
+    """Returns bytes and number of blocks by (file, line, whether it is the user's)."""
     stacks: dict[int, list[Any]] = {}
     for _, size, stack, *_ in blocks:
-        row = stacks.get(id(stack))  # the same object for all from there
+        row = stacks.get(id(stack))  # blocks with the same stack share one object
         if row is None:
             stacks[id(stack)] = [stack, size, 1]
         else:
@@ -320,7 +334,9 @@ def summed(blocks: Sequence[Trace]) -> dict[At, Sum]:
 
 
 def _line(stack: Any) -> At | None:
-    """The user's innermost line, else the library's; None for what we allocate ourselves, and where nobody knows."""
+    """Returns the innermost line of the user's, else the library's line; None for our own allocations and unknown
+    ones.
+    """
     if stack[0][0].startswith(_NOBODYS):
         return None
     for file, line in stack:

@@ -1,8 +1,8 @@
-"""What allocators print on the script's standard error when memory runs out, heard on its way to where it goes.
+"""Reads what allocators print on the script's standard error when memory runs out.
 
-A file is read again when the script has ended. A pipe of its own gets a pipe of ours before it, which changes neither
-what the script sees (no terminal either way) nor the order of what is written. A terminal, or a pipe that standard
-output shares, is left as it is: there even that could be noticed.
+If standard error is a file, it is read after the script has ended. If it is a pipe of its own, a pipe of ours is put
+before it. This changes neither what the script sees (it is no terminal in both cases) nor the order of the output. A
+terminal, or a pipe shared with standard output, is left unchanged, because a change could be noticed there.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from slowtrain import dumps
 from slowtrain.dumps.brief import brief
 from slowtrain.dumps.reading import BLOCK, Reader
 
-WAIT_S = 2.0  # for what a script that has ended has written last
+WAIT_S = 2.0  # for the last output of a script that has ended
 STDERR = 2
 
 
 class Overheard:
-    """``child`` is what the script gets as standard error: None for ours."""
+    """Listens to standard error. ``child`` is the descriptor for the script; None means ours."""
 
     def __init__(self, stdout: IO[Any] | None = None) -> None:
         self.child: int | None = None
@@ -43,11 +43,11 @@ class Overheard:
 
     @property
     def heard(self) -> bool:
-        """Whether what is written can be listened to at all."""
+        """Whether the output can be read at all."""
         return self._file is not None or self._pipe is not None
 
     def begin(self) -> None:
-        """The script has been started."""
+        """Begins to read, after the script has been started."""
         if self._pipe is None or self.child is None:
             return
         os.close(self.child)
@@ -61,7 +61,8 @@ class Overheard:
             while rest:
                 try:
                     rest = rest[os.write(STDERR, rest) :]
-                except OSError:  # nobody reads it any more: the script is to find that out as it would without us
+                # nobody reads the output any more; the script has to notice that as it would without us
+                except OSError:
                     os.close(pipe)
                     return
             if listening:
@@ -71,9 +72,9 @@ class Overheard:
                     listening = False
 
     def end(self) -> dict[str, Any] | None:
-        """The script has ended: what was said of memory; None where nothing was."""
+        """Returns what was reported about memory, after the script has ended; None if nothing was."""
         if self._thread is not None:
-            self._thread.join(WAIT_S)  # a process that the script left behind may hold the pipe for ever
+            self._thread.join(WAIT_S)  # a process that the script started may keep the pipe open for ever
             if self._thread.is_alive():
                 return None
         if self._file is not None:
@@ -86,6 +87,6 @@ class Overheard:
 
     def _read(self, file: int, start: int) -> None:
         with contextlib.suppress(OSError), os.fdopen(file, "rb") as opened:
-            opened.seek(min(start, os.fstat(file).st_size))  # a script may have cut it
+            opened.seek(min(start, os.fstat(file).st_size))  # a script may have truncated it
             while block := opened.read(BLOCK):
                 self._reader.feed(block)

@@ -1,6 +1,6 @@
-"""Runs a script whose files are other texts than those on the disk: a candidate, before anybody's source is changed.
+"""Runs a script whose files have other texts than on the disk: a candidate, before the user's source is changed.
 
-``__file__``, ``sys.argv``, ``sys.path``, line numbers and the working folder are what they would be after the edit.
+``__file__``, ``sys.argv``, ``sys.path``, line numbers and the working folder are as they would be after the edit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def install(texts: Mapping[str, str]) -> None:
-    """From now on modules of the files in ``texts`` (absolute paths) are imported from their texts."""
+    """Imports modules of the files in ``texts`` (absolute paths) from these texts from now on."""
     if not texts:
         return
     sys.meta_path.insert(0, _Finder(texts))
@@ -31,16 +31,16 @@ def install(texts: Mapping[str, str]) -> None:
         text = texts.get(os.path.abspath(filename)) if filename else None
         return original(filename, module_globals) if text is None else _known(filename, text)
 
-    linecache.updatecache = updatecache  # AutoGraph reads functions anew
+    linecache.updatecache = updatecache  # AutoGraph reads functions again
     for file, text in texts.items():
         _known(file, text)
 
 
 def _known(file: str, text: str) -> list[str]:
-    """Tells tracebacks, ``inspect`` and AutoGraph the text of ``file``."""
+    """Registers the text of ``file`` for tracebacks, ``inspect`` and AutoGraph."""
     # Lines as the compiler counts them: str.splitlines() would also split at form feeds.
     lines = io.StringIO(text, newline=None).readlines()
-    linecache.cache[file] = (len(text), None, lines, file)  # one without a time is never checked against the disk
+    linecache.cache[file] = (len(text), None, lines, file)  # an entry without a time is never checked against the disk
     return lines
 
 
@@ -50,7 +50,7 @@ def run(target: str, arguments: Sequence[str], as_module: bool, texts: Mapping[s
     sys.orig_argv[:] = [sys.executable, *(["-m"] if as_module else []), target, *arguments]
     mine = sys.modules["__main__"].__dict__
     for name in [name for name in mine if not name.startswith("__")]:
-        del mine[name]  # what our own command line has left there
+        del mine[name]  # left by our own command line
     if as_module:
         sys.path[0] = os.getcwd()
         runpy._run_module_as_main(target)  # type: ignore[attr-defined]
@@ -78,7 +78,7 @@ def run(target: str, arguments: Sequence[str], as_module: bool, texts: Mapping[s
 
 
 def _instead_of_files(texts: Mapping[str, str]) -> None:
-    """A process that ``multiprocessing`` starts afresh runs the main program's file once more, through ``runpy``."""
+    """Patches ``runpy``, which runs the main program again in a process that ``multiprocessing`` starts anew."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
     def code_from_file(*given: Any) -> Any:
@@ -113,7 +113,7 @@ class _Finder(MetaPathFinder):
         return spec
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        """Where the module would come from without us: projects installed for development have finders of their own."""
+        """Returns where the module would come from without us. Editable installs have finders of their own."""
         for finder in sys.meta_path:
             if finder is not self and not type(finder).__module__.startswith("wrapt"):
                 spec = finder.find_spec(name, path, target)
@@ -122,7 +122,7 @@ class _Finder(MetaPathFinder):
         return None
 
     def _new(self, name: str, last: str, folders: Sequence[str]) -> ModuleSpec | None:
-        """Of a file that the candidate adds, which no other finder would see."""
+        """Returns the spec of a file that the candidate adds. No other finder would find it."""
         for file in (os.path.join(os.path.abspath(one), last) for one in folders if self.new):
             for origin in (os.path.join(file, "__init__.py"), f"{file}.py"):
                 if origin in self.new:
@@ -131,7 +131,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(SourceFileLoader):
-    """Never reads or writes bytecode: it would be that of the file as it lies on the disk."""
+    """Never reads or writes bytecode, because that would belong to the file on the disk."""
 
     def __init__(self, name: str, path: str, text: str) -> None:
         super().__init__(name, path)

@@ -1,6 +1,7 @@
-"""A probe: the script, or a candidate for it, run until enough steady steps are known, and never to the user's harm.
+"""A probe: runs the script, or a candidate for it, until enough steady steps are known, without changing the user's
+files.
 
-The parent writes the plan as JSON and names it in ``SLOWTRAIN_PROBE``; the recorder is at work as in ``slowtrain run``.
+The parent writes the plan as JSON and names it in ``SLOWTRAIN_PROBE``. The recorder works as in ``slowtrain run``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from slowtrain.capture.weights import Weights
 
 VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture import probe; probe.main()"
-# In front of what a process does that multiprocessing starts afresh.
+# Prepended to the command of a process that multiprocessing starts anew.
 CHILD = "from slowtrain.capture import probe; probe.child({file!r}); "
 CHECK_S = 0.1
 MOST_NAMED = 100
@@ -36,7 +37,7 @@ _plan: dict[str, Any] = {}
 
 
 def begin(recorder: Recorder, progress: Progress) -> None:
-    """In the probe's process, before the script: seeds, redirection, and the rule by which the probe ends."""
+    """Sets seeds, redirection and the rule that ends the probe. Runs in the probe's process, before the script."""
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return
@@ -53,7 +54,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
     weights = Weights(recorder, progress)
     stop.notes.append(lambda: recorder.fact("weights", weights.marks))
-    if progress.boundary is None:  # no profiler's windows in this probe
+    if progress.boundary is None:  # no profiler windows in this probe
         progress.boundary = weights.at_boundary
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
@@ -66,7 +67,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
 
 
 def child(file: str) -> None:
-    """In a process that the probe started afresh: the same texts, the same scratch folder; nothing is recorded."""
+    """Prepares a process that the probe started anew: same texts, same scratch folder; nothing is recorded."""
     _kept_apart(json.loads(Path(file).read_text(encoding="utf-8")), file, [])
 
 
@@ -84,7 +85,7 @@ def _kept_apart(plan: dict[str, Any], file: str, unpatched: list[str]) -> Scratc
 
 
 def _spawning(file: str) -> Any:
-    """Processes of ``multiprocessing`` that are not forked begin as this one did."""
+    """Makes processes of ``multiprocessing`` that are not forked begin as this one did."""
 
     def make(original: Any) -> Any:
         def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
@@ -103,25 +104,25 @@ def _spawning(file: str) -> Any:
 
 
 def texts() -> dict[str, str]:
-    """The files of a candidate, by absolute path; empty in a run that is none."""
+    """Returns the files of a candidate, by absolute path; empty if this run is not a candidate."""
     found: dict[str, str] = _plan.get("overlay", {})
     return found
 
 
 def main() -> None:
-    """What the interpreter runs in place of the script: ``sys.argv`` is ``-c``, the script, its arguments."""
+    """Runs in place of the script. ``sys.argv`` is ``-c``, the script, its arguments."""
     if not _plan:
         raise RuntimeError("the probe could not be kept apart from your files, so nothing was run")
     overlay.run(sys.argv[1], sys.argv[2:], bool(_plan["module"]), _plan["overlay"])
 
 
 def leave() -> None:
-    """Nothing of the script's own end may happen: it would write its results, and take its time."""
+    """Ends the process at once, because the script's own end would write its results and take time."""
     os._exit(0)
 
 
 class Stop:
-    """Ends the process once it has taken ``steps`` steps and ``seconds`` since the first of them; 0 seconds: never."""
+    """Ends the process after ``steps`` steps and ``seconds`` since the first of them; 0 seconds: never."""
 
     def __init__(self, recorder: Recorder, progress: Progress, seconds: float, steps: int) -> None:
         self.recorder = recorder
@@ -134,11 +135,11 @@ class Stop:
 
     def __call__(self) -> None:
         if os.getppid() != self._parent:
-            os._exit(1)  # nobody waits for it any more
+            os._exit(1)  # the parent is gone
         if not self.progress.steps or not self.seconds:
             return
         self._first_ns = self._first_ns or now()
-        # The last one that is counted has only begun.
+        # The last step that is counted has only begun.
         if self.progress.steps > self.steps and (now() - self._first_ns) / 1e9 >= self.seconds:
             self.recorder.fact("stopped_ns", now())
             self.note()
@@ -152,7 +153,7 @@ class Stop:
             self.recorder.guard("notes", note)
 
     def _kept(self) -> list[Told]:
-        """Of the strongest kind, and of a loop by hand the gradients that are taken eagerly beside it."""
+        """Returns the results of the strongest kind of step, and for a custom loop also its eager gradients."""
         kept = self.progress.trajectory or []
         strongest = max((kind for kind, _, _ in kept), default=0)
         return [one for one in kept if one[0] == strongest or EAGER <= one[0] < strongest <= TRAINING]
@@ -164,7 +165,7 @@ class Stop:
         ]
 
     def _origins(self) -> list[tuple[str, int, bool]]:
-        """Of each of these where it is from, and whether it counts as a step; nothing for steps of Keras' own."""
+        """Returns for each result its origin, and whether it counts as a step; empty for steps of Keras."""
         kept = self._kept()
         strongest = max((kind for kind, _, _ in kept), default=0)
         found = [(*origin, kind == strongest) for kind, origin, _ in kept if origin is not None]

@@ -1,7 +1,8 @@
-"""The frameworks' own profilers, for a few steps. There is only one at a time in a process, and the user's goes first.
+"""Starts the frameworks' own profilers for a few steps.
 
-Each of these starts one, and gives what ends it and writes its file where TensorBoard and the reader look for it;
-None where the user's own is at work, or nothing that has one was imported.
+There is only one profiler at a time in a process, and the user's has priority. Each function here starts one. It
+returns a function that ends it and writes its file where TensorBoard and the reader look for it. It returns None if
+the user's profiler is active, or if no framework with a profiler was imported.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from slowtrain.capture import jax
 USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
 JAX_OPTIONS = {**OPTIONS, "enable_hlo_proto": True}  # XLA's programs: layers, shapes and lines of the device's kernels
-MOST_BYTES = 24 << 20  # with them, which hold whatever arrays a compiled function closed over
-PROGRAMS = b"\x12\x0e/host:metadata"  # the name of the plane that they stand in, as the file has it
+MOST_BYTES = 24 << 20  # with the programs, which contain the arrays that a compiled function closed over
+PROGRAMS = b"\x12\x0e/host:metadata"  # the name of the plane that contains them, as encoded in the file
 JAX_PROFILER = "jax._src.profiler"
 
 End = Callable[[], None]
@@ -51,7 +52,7 @@ def jax_profile(folder: Path, options: Mapping[str, int]) -> End | None:
     module: Any = sys.modules.get(JAX_PROFILER)
     if module is None or getattr(module._profile_state, "profile_session", None) is not None:
         return None
-    # jaxlib's own class, which jax.profiler.start_trace makes an object of; older versions keep it in xla_client.
+    # jaxlib's own class, which jax.profiler.start_trace uses; older versions have it in xla_client.
     native = getattr(module, "_profiler", None) or module.xla_client.profiler
     made = native.ProfileOptions()
     for name, level in options.items():
@@ -67,12 +68,12 @@ def jax_profile(folder: Path, options: Mapping[str, int]) -> End | None:
 
 
 def without_programs(space: bytes) -> bytes:
-    """An XSpace without the plane of XLA's programs: its planes are fields of the outermost message, one by one."""
+    """Removes the plane of XLA's programs from an XSpace. Planes are fields of the outermost message."""
     kept, at = [], 0
     while at < len(space):
         begin, tag = at, space[at]
         length = shift = 0
-        while True:  # the field's length, seven bits in a byte
+        while True:  # the field's length, seven bits in each byte
             at += 1
             length |= (space[at] & 0x7F) << shift
             shift += 7
@@ -81,14 +82,14 @@ def without_programs(space: bytes) -> bytes:
         body = at + 1
         at = body + length
         if tag & 7 != 2:
-            return space  # of another making than is known here
+            return space  # an unknown format
         if PROGRAMS not in space[body : min(body + 64, at)]:
             kept.append(space[begin:at])
     return b"".join(kept)
 
 
 def write(folder: Path, space: bytes) -> None:
-    """The file as a whole or none: a killed process leaves no half of one."""
+    """Writes the file atomically, so that a killed process leaves no partial file."""
     inside = folder / "plugins" / "profile" / time.strftime("%Y_%m_%d_%H_%M_%S")
     inside.mkdir(parents=True, exist_ok=True)
     part = inside / "profile.part"

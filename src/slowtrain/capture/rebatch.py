@@ -1,8 +1,8 @@
-"""Another batch size for a script that stays as it is: every batch that would hold ``old`` samples holds ``new``.
+"""Changes the batch size of a script without editing it: batches of ``old`` samples get ``new`` samples.
 
-``Dataset.batch`` and its kin, ``fit(batch_size=...)`` (Keras makes batches of 32 where nothing is said) and Keras'
-loaders of folders, which call the first. Batches of another size, for validation say, are left alone. Data with too few
-samples is repeated, as often as some steps at that size take. Whether it has worked is seen from the steps.
+This covers ``Dataset.batch`` and similar methods, ``fit(batch_size=...)`` (Keras' default is 32), and Keras' loaders
+of folders, which call the first. Batches of another size, for example for validation, stay unchanged. Data with too
+few samples is repeated, so that there are some steps at the new size. The steps show whether the change had an effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slowtrain.capture.recorder import Recorder
 
 METHODS = ("batch", "padded_batch", "ragged_batch")
 KERAS_BATCH = 32  # https://keras.io/api/models/model_training_apis/#fit-method
-ENOUGH_STEPS = 8  # full batches that the data should give
+ENOUGH_STEPS = 8  # full batches that the data has to give
 
 
 class Rebatch:
@@ -52,13 +52,13 @@ class Rebatch:
         self.changed += 1
         args, kwargs = ((self.new, *args[1:]), kwargs) if args else ((), {**kwargs, "batch_size": self.new})
         times = self._times(dataset)
-        # The method of the repeated data set, so that the class's own version of it is called.
+        # The method of the repeated data set, so that the class's own version is called.
         return getattr(dataset.repeat(times), original.__name__)(*args, **kwargs) if times > 1 else original(
             *args, **kwargs
         )  # fmt: skip
 
     def _times(self, dataset: Any) -> int:
-        """How often the data must be gone through for enough full batches; 1 where its length is not known."""
+        """Returns how often to repeat the data for enough full batches; 1 if its length is not known."""
         count = self.recorder.guard("rebatch", lambda: int(dataset.cardinality().numpy())) or 0
         return -(-self.new * ENOUGH_STEPS // count) if count > 0 else 1
 
@@ -69,7 +69,7 @@ class Rebatch:
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
         except TypeError:
-            return original(*args, **kwargs)  # which raises it where the user sees why
+            return original(*args, **kwargs)  # which raises the error where the user sees it
         given = bound.arguments
         x = given.get("x")
         if _whole(x) and self._is_old(given.get("batch_size") or KERAS_BATCH):
@@ -79,7 +79,7 @@ class Rebatch:
         return original(*bound.args, **bound.kwargs)
 
     def _lengthen(self, given: dict[str, Any]) -> None:
-        """Arrays in memory, repeated so that one batch is full; more would only take the memory that is measured."""
+        """Repeats arrays in memory so that one batch is full. More would use the memory that is measured."""
         import numpy as np
 
         count = _length(given["x"])
@@ -100,11 +100,11 @@ class Rebatch:
         try:
             return int(given) == self.old
         except (TypeError, ValueError):
-            return False  # a symbolic tensor, or nothing
+            return False  # a symbolic tensor, or None
 
 
 def _whole(x: Any) -> bool:
-    """Whether these are arrays, of which fit makes the batches."""
+    """Returns whether ``x`` consists of arrays, from which fit makes the batches."""
     first = x
     while isinstance(first, (list, tuple, dict)) and first:
         first = next(iter(first.values())) if isinstance(first, dict) else first[0]

@@ -1,8 +1,8 @@
-"""The recorder: what wrappers call, and the one background thread that writes.
+"""The recorder: the methods that wrappers call, and the one background thread that writes.
 
-The hot path is :attr:`Recorder.emit`: five integers are kept (:mod:`rows`), a fraction of a
-microsecond, without a lock (the interpreter lock makes it whole). Everything else,
-naming, compressing, writing, sampling, happens in the thread or on rare events.
+The hot path is :attr:`Recorder.emit`. It stores five integers (:mod:`slowtrain.capture.rows`) in a fraction of a
+microsecond. It takes no lock, because the interpreter lock makes the call atomic. Naming, compressing, writing and
+sampling happen in the thread or on rare events.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from typing import Any
 
 from slowtrain.capture import frames
 from slowtrain.capture.rows import Row, rows
-from slowtrain.capture.stops import LANE, STOPPED, Stops
-from slowtrain.capture.store import Store
+from slowtrain.capture.stops import Stops
+from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE, Store
 from slowtrain.capture.thinning import MAX_BYTES, Thinning
 from slowtrain.capture.turns import Turns
 
-TICK_S = 0.05  # stacks are sampled at each tick, the rest at one of a few
-# From that tick on: seconds between two ticks, ticks between two writings, and how many times rarer all looks are but
-# those at each tick. After 20 seconds, and after a minute, there is plenty to tell from, and what looks more seldom
-# disturbs less. No more than the last second is ever lost.
+TICK_S = 0.05  # stacks are sampled at every tick, everything else at every few ticks
+# Rows: first tick of the pace, seconds between two ticks, ticks between two writes, and the factor by which all
+# watches except those of every tick become rarer. After 20 seconds, and again after a minute, there are enough
+# samples, and rarer looks disturb the script less. At most the last second of a recording is lost.
 PACES = ((800, 3.4 * TICK_S, 5, 2), (400, 2 * TICK_S, 8, 1), (0, TICK_S, 15, 1))
-MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
-FAULTS_ALLOWED = 5  # of one part, before it is switched off
-MOST_NAMES = 100_000  # a script that makes functions without end has the later ones of a lane told of as one
-SLEPT_NS = 500_000_000  # by which two clocks differ that only sleep of the machine sets apart
-ENDED_FILE = "ended.txt"  # why recording ended before the script did
+MOST_FAULTS = 50  # faults noted in a recording; a fault in every step would fill the disk
+FAULTS_ALLOWED = 5  # faults of one part before it is switched off
+MOST_NAMES = 100_000  # later names of a lane share one name, in case a script makes functions without end
+SLEPT_NS = 500_000_000  # smallest difference between the two clocks that counts as sleep of the machine
+ENDED_FILE = "ended.txt"  # says why recording ended before the script did
 
-# What the disk does to us; every other sqlite3.Error is a fault of ours, and costs one batch.
+# Errors of the disk end the recording. Any other sqlite3.Error is our own fault and costs one batch.
 DISK_ERRORS = (OSError, sqlite3.OperationalError, sqlite3.InternalError, sqlite3.NotSupportedError)
 
 now = time.perf_counter_ns  # the same clock in every process of the machine (CLOCK_MONOTONIC)
@@ -48,8 +48,8 @@ now = time.perf_counter_ns  # the same clock in every process of the machine (CL
 class Recorder:
     """One recording in progress. ``start`` begins the thread; ``stop`` writes what is left.
 
-    A fault of ours is noted in the recording and the part that failed is switched off; a
-    fault of the disk ends the recording. Neither reaches the user's script.
+    A fault of our own is noted in the recording, and the part that failed is switched off. An error of the disk ends
+    the recording. Neither reaches the user's script.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -60,7 +60,7 @@ class Recorder:
         self.trains: Callable[[], bool] = lambda: True  # whether a step has been taken
         self.pulses: list[tuple[int, Callable[[], None]]] = []
         self.at_exit: list[Callable[[], None]] = []
-        self.at_end: list[Callable[[], None]] = []  # called when recording has to end before the script does
+        self.at_end: list[Callable[[], None]] = []  # called if recording has to end before the script does
         self.at_fork: list[Callable[[], None]] = []  # called in the child of a fork, which is not recorded
         self.rows = rows()
         # ``emit((name, start_ns, end_ns, thread, value))``: the hot path, one call into C without a lock.
@@ -68,16 +68,16 @@ class Recorder:
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
         self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
-        self._told: list[tuple[int, str, str]] = []  # of those, the ones that the file knows of
+        self._told: list[tuple[int, str, str]] = []  # the unfinished events that the file already contains
         self._facts: dict[str, Any] = {}
         self._samples: list[tuple[int, Mapping[str, Any]]] = []
         self._pipelines: list[tuple[int, int, bytes]] = []
         self.ids: dict[Any, int] = {}
-        self._numbers = itertools.count(1)  # next() of it is whole; len(ids) + 1 would not be, between threads
+        self._numbers = itertools.count(1)  # next() is atomic; len(ids) + 1 is not, between threads
         self._codes: list[CodeType] = []
         self._failed: dict[str, int] = {}
         self._off: set[str] = set()
-        self._sleep = _thread.allocate_lock()  # held while the thread is to go on
+        self._sleep = _thread.allocate_lock()  # held while the thread is to keep running
         self._awake = _thread.allocate_lock()  # held while the thread runs
         self._store: Store | None = None
         self._thinning: Thinning | None = None
@@ -91,7 +91,7 @@ class Recorder:
             self.emit((name, start_ns, end_ns, threading.get_ident(), value))
 
     def name(self, lane: str, name: str, key: Any = None, **detail: Any) -> int:
-        """The number of a name; the same ``key`` (by default lane and name) gives the same number."""
+        """Returns the number of a name. The same ``key`` (by default lane and name) always gives the same number."""
         key = (lane, name) if key is None else key
         known = self.ids.get(key)
         if known is not None:
@@ -107,9 +107,10 @@ class Recorder:
         return number
 
     def name_at(self, frame: FrameType | None, lane: str, text: str, key: Any, **detail: Any) -> int:
-        """The number of a name for calls made from the line of the user's at or above ``frame``.
+        """Returns the number of a name for calls from the innermost line of the user's at or above ``frame``.
 
-        The line is read once for each instruction: to read it Python walks a table as long as the code.
+        The line number is looked up once for each instruction, because Python walks a table as long as the code for
+        it.
         """
         frame = frames.user_frame(frame)
         if frame is None:
@@ -119,21 +120,22 @@ class Recorder:
         if known is None and len(self._codes) >= MOST_NAMES:
             return self.name(lane, text, (lane, None))
         if known is None:
-            self._codes.append(code)  # so that no other code gets its id
+            self._codes.append(code)  # keeps the code alive, so that no other code gets its id
             place = (code.co_filename, frame.f_lineno)
             known = self.ids[key, id(code), at] = self.name(lane, text, (key, place), site=place, **detail)
         return known
 
     def event(self, lane: str, name: str, start_ns: int, end_ns: int | None = None, **data: Any) -> None:
-        """Something rare, with all its details."""
+        """Records a rare event with all its details."""
         self._unfinished.pop((start_ns, lane, name), None)
         if self.active:
             self._events.append((start_ns, start_ns if end_ns is None else end_ns, lane, name, data))
 
     def begun(self, lane: str, name: str, start_ns: int, **data: Any) -> None:
-        """Something long has begun. Written when it outlives a flush, so that it is known if the process dies in it.
+        """Notes that something long has begun. It is written if it outlives a flush, so that it is known if the
+        process dies.
 
-        :meth:`event` with the same start says that it has ended.
+        Calling :meth:`event` with the same start ends it.
         """
         self._unfinished[start_ns, lane, name] = data
 
@@ -149,7 +151,7 @@ class Recorder:
             self._pipelines.append((now(), iterator, proto))
 
     def fault(self, where: str) -> None:
-        """Notes the exception being handled; a part that fails again and again is switched off."""
+        """Notes the exception that is being handled. A part that fails again and again is switched off."""
         count = self._failed[where] = self._failed.get(where, 0) + 1
         if count >= FAULTS_ALLOWED:
             self._off.add(where)
@@ -157,7 +159,9 @@ class Recorder:
             self.faults.append(f"{where}: {traceback.format_exc(limit=4)}")
 
     def guard(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
-        """The result of ``call``; None and a note when it fails, and None at once when it has failed too often."""
+        """Returns the result of ``call``, or None with a note if it fails. Returns None at once if it has failed too
+        often.
+        """
         if where in self._off:
             return None
         try:
@@ -169,7 +173,7 @@ class Recorder:
     # -- the thread
 
     def open(self) -> None:
-        """Makes the file. :meth:`start` does so, too."""
+        """Creates the file. :meth:`start` does this, too."""
         self._store = Store(self.folder)
         self._thinning = Thinning(self._store, self.folder, self.max_bytes)
         self._flush()
@@ -178,28 +182,29 @@ class Recorder:
         self.open()
         self._sleep.acquire()
         self._awake.acquire()
-        # Not threading.Thread: scripts count the threads that threading knows of, and wait for them.
+        # Not threading.Thread, because scripts count the threads that the threading module knows, and wait for them.
         _thread.start_new_thread(self._run, ())
         os.register_at_fork(after_in_child=self._forked)
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
-        """Calls ``call`` in the thread about every ``seconds``, later more seldom; drops it when it fails."""
+        """Calls ``call`` in the thread about every ``seconds``, later less often. Drops it if it fails."""
         self.pulses.append((max(1, round(seconds / TICK_S)), call))
 
     def stop(self) -> None:
-        """Writes what is left. Safe to call twice."""
+        """Writes what is left. Can be called twice."""
         if not self.active:
             return
         for call in self.at_exit:
             self.guard("at exit", call)
         self.active = False
         self._stop_thread()
-        if not self._awake.acquire(timeout=5):  # stuck in a driver or on a disk: what it holds is not ours to touch
+        # the thread is stuck in a driver or on a disk, and may still use the store
+        if not self._awake.acquire(timeout=5):
             return
         self.close()
 
     def close(self) -> None:
-        """Writes what is left and closes the file, where no thread of ours runs."""
+        """Writes what is left and closes the file. No thread of ours may be running."""
         self._flush()
         if self._thinning is not None and self._store is not None:
             self.guard("thinning", self._thinning.finish)
@@ -208,12 +213,12 @@ class Recorder:
             self._store = self._thinning = None
 
     def halt(self) -> None:
-        """Writes what is left, in the recorder's own thread: the process is about to end."""
+        """Writes what is left, called in the recorder's own thread just before the process ends."""
         self.active = False
         self._flush()
 
     def end(self, reason: str) -> None:
-        """Ends recording at once, with what has been written, and says why if that can still be said."""
+        """Ends recording at once, keeps what has been written, and notes the reason if the disk still allows it."""
         self.active = False
         self._stop_thread()
         self._store = self._thinning = None
@@ -225,10 +230,10 @@ class Recorder:
             return
 
     def _forked(self) -> None:
-        """In the child of a fork, which is not recorded."""
+        """Runs in the child of a fork, which is not recorded."""
         self.active = False
-        # The parent's connection must be neither used nor closed here: its locks may be held by the
-        # thread that was left behind, and closing would wait for them for ever. So it is never freed.
+        # The parent's connection must be neither used nor closed here. Its locks may be held by the thread that exists
+        # only in the parent, and closing would wait for them for ever. So the store is never freed.
         if self._store is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._store))
             self._store = self._thinning = None
@@ -250,7 +255,7 @@ class Recorder:
                     break
                 stopped = stops.waited(wait_s)
                 if stopped is not None:
-                    self.event(LANE, STOPPED, *stopped)
+                    self.event(SUSPEND_LANE, STOPPED_EVENT, *stopped)
                 ticks += 1
                 self._tick(ticks)
         finally:
@@ -273,14 +278,14 @@ class Recorder:
             self._flush()
 
     def _note_sleep(self) -> None:
-        """The machine was suspended: our clock stood still meanwhile, so that no step became longer by it."""
+        """Notes that the machine was suspended. Our clock stands still meanwhile, so no step becomes longer by it."""
         asleep, known = _asleep_ns(), self._asleep_ns
         self._asleep_ns = asleep
         if asleep - known > SLEPT_NS:
-            self.event(LANE, "machine asleep", now(), slept_s=(asleep - known) / 1e9)
+            self.event(SUSPEND_LANE, "machine asleep", now(), slept_s=(asleep - known) / 1e9)
 
     def cost(self) -> dict[str, float]:
-        """The thread's own processor time so far, in seconds, over the wall time that it has run."""
+        """Returns the thread's own processor time and the wall time it has run, in seconds."""
         return {
             "thread_cpu_s": time.thread_time(),
             "wall_s": (now() - self._begun_ns) / 1e9,
@@ -294,19 +299,19 @@ class Recorder:
             self._write(store, self.rows.take())
             self._thin(store)
         except DISK_ERRORS as error:
-            # A full disk, a folder that was taken away: the script goes on without a recording.
+            # A full disk or a removed folder: the script goes on without a recording.
             self.end(str(error) or type(error).__name__)
         except Exception:
             self.fault("writing")
             self.guard("writing", store.rollback)
 
     def _thin(self, store: Store) -> None:
-        """Keeps the recording under its size; where that cannot be done it ends."""
+        """Keeps the recording below its maximum size, or ends it if that is not possible."""
         thinning = self._thinning
         if thinning is None:
             return
         fits = self.guard("thinning", thinning.work)
-        if fits is None:  # it failed, or is off
+        if fits is None:  # thinning failed, or is switched off
             store.rollback()
             fits = store.used_bytes() <= thinning.room_bytes()
         if not fits:
@@ -342,12 +347,12 @@ class Recorder:
 
 
 def _pace(ticks: int) -> tuple[float, int, int]:
-    """Seconds until the next tick, ticks between two writings, and by what looks are rarer."""
+    """Returns the seconds until the next tick, the ticks between two writes, and the factor for rarer looks."""
     return next((seconds, writing, slower) for since, seconds, writing, slower in PACES if ticks >= since)
 
 
 def _asleep_ns() -> int:
-    """How long the machine has been suspended since it started; always the same where that cannot be told."""
+    """Returns for how many ns the machine has been suspended since it started; a constant if this is not known."""
     try:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     except (AttributeError, OSError):

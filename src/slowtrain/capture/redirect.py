@@ -1,8 +1,8 @@
-"""Keeps a probe from changing the user's files, as far as Python opens, makes, moves and removes them.
+"""Keeps a probe from changing the user's files through Python's functions that open, create, move and remove files.
 
-:mod:`slowtrain.capture.redirect_tensorflow` does it for TensorFlow's own functions and for h5py. What goes past both
-(other programs, databases, libraries that open files themselves) :mod:`slowtrain.source.reading.writing` names
-beforehand.
+:mod:`slowtrain.capture.redirect_tensorflow` does this for TensorFlow's own functions and for h5py. What both cannot
+redirect (other programs, databases, libraries that open files themselves) is detected beforehand by
+:mod:`slowtrain.source.reading.writing`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ WRITING, MAKING = frozenset("wax+"), frozenset("wax")
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 Call = Callable[..., Any]
-# What a path becomes; it raises where the script's own call would.
+# Returns the redirected path. Raises what the script's own call would raise.
 Where = Callable[[Any, "int | None"], Any]
 
 
 def install(scratch: Scratch) -> None:
-    """Replaces Python's functions, for good: no exit of the interpreter undoes it."""
+    """Replaces Python's functions permanently. The exit of the interpreter does not restore them."""
     Redirect(scratch).install()
 
 
 def replace(owner: Any, name: str, make: Callable[[Call], Call]) -> None:
-    """Sets ``owner.name`` to ``make(original)``, never to be undone."""
+    """Sets ``owner.name`` to ``make(original)`` permanently."""
     original = getattr(owner, name)
     wrapped = passed_over(make(original))
     functools.update_wrapper(wrapped, original, updated=())
@@ -55,7 +55,7 @@ class Redirect:
         scratch = self.scratch
         opened = self._opener(builtins.open)
         builtins.open = io.open = opened
-        # Bound to the old one when they were imported.
+        # Bound to the original when they were imported.
         vars(bz2)["_builtin_open"] = opened
         io.FileIO = _file_class(self)  # type: ignore[misc]
         lzma.builtins.open = opened  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class Redirect:
     # -- opening
 
     def opened(self, file: Any, mode: Any, folder: int | None = None) -> Any:
-        """What to open in place of ``file``."""
+        """Returns the path to open in place of ``file``."""
         if not (isinstance(mode, str) and WRITING & set(mode)):
             return self.scratch.read(file, folder)
         place = self.scratch.place(file, folder, made=FILE if MAKING & set(mode) else "")
@@ -169,7 +169,7 @@ class Redirect:
         def rmtree(path: Any, ignore_errors: bool = False, *args: Any, **kwargs: Any) -> None:
             place = self.scratch.place(path, kwargs.get("dir_fd"), follow=False)
             if place is None or not (self.scratch.there(place) and self._is_folder(place)):
-                # Which finds nothing to remove, and says so in the way that was asked for.
+                # Finds nothing to remove, and reports it as the caller requested.
                 original(path if place is None else place.scratch, ignore_errors, *args, **kwargs)
                 return
             self.scratch.remove(place)
@@ -201,7 +201,7 @@ class Redirect:
         return rename
 
     def _linked(self, original: Call) -> Call:
-        """A hard link becomes a copy: the scratch folder may be on another disk."""
+        """Turns a hard link into a copy, because the scratch folder may be on another disk."""
 
         def link(src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
             folder = kwargs.get("dst_dir_fd", kwargs.get("dir_fd"))
@@ -256,7 +256,7 @@ class Redirect:
 
 
 class Entry:
-    """A folder's entry as ``os.scandir`` gives it, under the path that the script knows."""
+    """An entry of ``os.scandir``, under the path that the script knows."""
 
     def __init__(self, entry: os.DirEntry[str], folder: str | bytes) -> None:
         self._entry = entry
@@ -270,7 +270,7 @@ class Entry:
 
 
 class Entries(Iterator[Entry]):
-    """What ``os.scandir`` gives: an iterator that can be closed."""
+    """The result of ``os.scandir``: an iterator that can be closed."""
 
     def __init__(self, entries: Iterator[Entry]) -> None:
         self._entries = entries
@@ -289,7 +289,7 @@ class Entries(Iterator[Entry]):
 
 
 def _file_class(redirect: Redirect) -> Any:
-    """``io.FileIO``, which opens by itself; what ``open`` gives is still an instance of it."""
+    """Returns a subclass of ``io.FileIO``, which opens files itself. Results of ``open`` are still instances of it."""
 
     class Kind(type(_io.FileIO)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -307,7 +307,7 @@ def _file_class(redirect: Redirect) -> Any:
 
 
 def _old_pathlib() -> None:
-    """Python 3.10 keeps the functions of ``os`` in a class of its own."""
+    """Patches the class in which Python 3.10 keeps the functions of ``os``."""
     accessor = getattr(pathlib, "_NormalAccessor", None)
     for name in ("stat", "open", "listdir", "scandir", "chmod", "mkdir", "unlink", "rmdir", "rename", "replace",
                  "symlink", "link", "readlink"):  # fmt: skip

@@ -1,7 +1,7 @@
-"""Keeps a probe from changing the user's files where TensorFlow or h5py open them, in C++, by their names.
+"""Keeps a probe from changing the user's files through TensorFlow or h5py, which open them in C++ by their names.
 
-Names that are known only inside a graph are put below the scratch folder by the graph itself. The functions patched
-have the same names in TensorFlow 2.15 and 2.21.
+Names that are known only inside a graph are moved below the scratch folder by operations of the graph. The patched
+functions have the same names in TensorFlow 2.15 and 2.21.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WILD = "*?[\\"
 
 
 def install(redirect: Redirect, note: Callable[[str], None]) -> None:
-    """Patches what is imported from now on; ``note`` is told of a module of which something could not be patched."""
+    """Patches modules when they are imported. ``note`` gets a message for each module that could not be patched."""
     files = Files(redirect)
     on_import(FILE_IO, files.patch, note)
     names = Names(redirect.scratch)
@@ -57,7 +57,7 @@ def _patch(patches: Sequence[tuple[str, str, Call]], module: Any) -> None:
         *outer, last = name.split(".")
         for part in outer:
             owner = getattr(owner, part, None)
-        if owner is not None and hasattr(owner, last):  # not every version has each of them
+        if owner is not None and hasattr(owner, last):  # some versions lack a function
             _wrap(owner, last, argument, partial(_alone, where))
 
 
@@ -66,7 +66,7 @@ def _alone(where: Call, value: Any, _given: inspect.BoundArguments) -> Any:
 
 
 def _wrap(owner: Any, name: str, argument: str, where: Callable[[Any, inspect.BoundArguments], Any]) -> None:
-    """``owner.name`` with ``where(value, all)`` in place of the value of ``argument``."""
+    """Wraps ``owner.name`` so that it gets ``where(value, all arguments)`` as the value of ``argument``."""
     original = getattr(owner, name)
     signature = inspect.signature(original)
 
@@ -74,7 +74,7 @@ def _wrap(owner: Any, name: str, argument: str, where: Callable[[Any, inspect.Bo
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
-            return original(*args, **kwargs)  # which says what is wrong
+            return original(*args, **kwargs)  # which reports the error
         if argument in given.arguments:
             given.arguments[argument] = where(given.arguments[argument], given)
         return original(*given.args, **given.kwargs)
@@ -99,7 +99,7 @@ class Names:
         self.scratch = scratch
 
     def patches(self) -> dict[str, list[tuple[str, str, Call]]]:
-        """By module: function, its argument, and what becomes of that."""
+        """Returns by module: function, its argument, and the mapping of that argument."""
         written, prefix, read = self.written, partial(self._each, self._prefix), partial(self._each, self._read)
         records = [
             (f"{name}{version}", "filenames", self._source)
@@ -153,11 +153,11 @@ class Names:
         return self._each(self._write, value, self._moved_in_graph)
 
     def _source(self, value: Any) -> Any:
-        """Files of a data set: once something was written, those that are known in the graph only are looked for."""
+        """Maps the files of a data set. Once something was written, names known only in the graph are mapped there."""
         return self._each(self._read, value, self._found_in_graph if self.scratch.anything() else None)
 
     def _each(self, one: Call, value: Any, in_graph: Call | None = None) -> Any:
-        """``one`` of each name in ``value``, whatever it is in; ``in_graph`` of a tensor without a value."""
+        """Maps each name in ``value``, whatever its type, with ``one``; a tensor without a value with ``in_graph``."""
         if isinstance(value, (str, bytes, os.PathLike)):
             return one(value)
         if isinstance(value, (list, tuple)):
@@ -180,14 +180,14 @@ class Names:
         return self.scratch.read(path)
 
     def _prefix(self, path: Any) -> Any:
-        """A checkpoint is named by the beginning of its files' names."""
+        """Maps the prefix by which a checkpoint is named."""
         place = self.scratch.place(path)
         if place is None or not beginning(place.scratch):
             return path
         return os.fsencode(place.scratch) if isinstance(path, bytes) else place.scratch
 
     def _cache(self, path: Any) -> Any:
-        """A finished cache of the user's is only read: links lead to it."""
+        """Maps the name of a cache. A finished cache of the user's is only read, through links."""
         place = self.scratch.place(path, made=START)
         if place is None:
             return path
@@ -199,7 +199,10 @@ class Names:
         return found
 
     def patch_matching(self, module: Any) -> None:
-        """Files that match a pattern: those in the scratch folder by their names there, for graphs read them."""
+        """Patches the search for a pattern.
+
+        Files in the scratch folder are returned by their names there, for graphs.
+        """
         original = module.matching_files
 
         def matching_files(pattern: Any, name: Any = None) -> Any:
@@ -220,7 +223,7 @@ class Names:
     # -- in graphs
 
     def _moved_in_graph(self, name: Any) -> Any:
-        """The name below the scratch folder, by operations of the graph; what is left alone stays."""
+        """Returns the name below the scratch folder, computed in the graph. Names in untouched folders stay."""
         tensorflow, scratch = sys.modules["tensorflow"], self.scratch
         strings = tensorflow.strings
         full = tensorflow.where(
@@ -252,7 +255,7 @@ class Files:
     def patch(self, module: Any) -> None:
         scratch = self.scratch
 
-        def opened(original: Call, path: Any, mode: Any, *rest: Any) -> Any:
+        def open_redirected(original: Call, path: Any, mode: Any, *rest: Any) -> Any:
             return original(self.redirect.opened(path, os.fsdecode(mode)), mode, *rest)
 
         def read(original: Call, path: Any, *rest: Any) -> Any:
@@ -260,8 +263,10 @@ class Files:
 
         for name in ("FileExists", "IsDirectory", "Stat", "BufferedInputStream", "ReadFileToString"):
             self._replace(module, name, read)
-        self._replace(module, "WritableFile", opened)
-        self._replace(module, "WriteStringToFile", lambda original, path, *rest: opened(original, path, "w", *rest))
+        self._replace(module, "WritableFile", open_redirected)
+        self._replace(
+            module, "WriteStringToFile", lambda original, path, *rest: open_redirected(original, path, "w", *rest)
+        )
         for name in ("DeleteFile", "DeleteRecursively"):
             self._replace(module, name, self._removed)
         for name in ("CreateDir", "RecursivelyCreateDir"):
@@ -290,7 +295,7 @@ class Files:
         if place is None:
             return original(path, *rest)
         if self.scratch.below(place) and not self.scratch.in_scratch(place):
-            return original(place.real, *rest)  # is there already: nothing is made
+            return original(place.real, *rest)  # exists already: nothing is created
         if original.__name__ == "CreateDir":
             return original(self.scratch.written(place), *rest)
         self.scratch.written(place)
@@ -310,7 +315,7 @@ class Files:
             return original(source, target, overwrite, *rest)
         missing = origin is not None and not self.scratch.there(origin)
         if missing or (goal is not None and self.scratch.there(goal) and not overwrite):
-            # Which says what is wrong; both names are those of copies.
+            # Which reports the error. Both names are those of copies.
             begun = source if origin is None else self.scratch.copied_up(origin)
             return original(begun, target if goal is None else self.scratch.copied_up(goal), overwrite, *rest)
         self.scratch.rename(source, target)
@@ -347,7 +352,7 @@ def _with(instead: Call, original: Call) -> Call:
 
 
 def _shown(real: str, pattern: str, place: Place) -> str:
-    """A file's real name as the pattern would have it: the part without wild cards stays as it was given."""
+    """Returns a file's real name in the form of the pattern: the part before the wild cards stays as given."""
     wild = min((pattern.find(c) for c in WILD if c in pattern), default=len(pattern))
     given = pattern[:wild].rpartition("/")[0]
     parts = len([p for p in pattern[len(given) :].split("/") if p])
@@ -360,7 +365,7 @@ def _folder(scratch: Scratch, place: Place) -> bool:
 
 
 def _value(tensor: Any) -> Any:
-    """What a tensor or an array holds; None where only the graph will know."""
+    """Returns the value of a tensor or an array; None if only the graph will know it."""
     if isinstance(tensor, sys.modules["numpy"].ndarray):
         return tensor
     read = getattr(tensor, "numpy", None)

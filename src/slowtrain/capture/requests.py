@@ -1,10 +1,11 @@
-"""The allocator's record of a probe's first steps: TensorFlow's profiler from its import to the last of them.
+"""Records the allocator's activity in a probe's first steps, with TensorFlow's profiler, from its import to the last
+step.
 
-At the end it is noted what the variables take, and which of them belong to an optimizer; and which op reads which, as
-the graphs ran in the end: what memory comes back when an op ends hangs on who else still reads it.
+At the end it records the bytes of variables, and which of them belong to an optimizer. It also records which op reads
+which, from the graphs as they ran: an op's end frees memory only if no other op reads it.
 
-JAX's GPU has an allocator of the same kind, and a profiler of its own, which is there once JAX has opened its devices;
-what it was given stands in a folder of its own, since a script may use ``tf.data`` with it.
+JAX's GPU has an allocator of the same kind, and a profiler of its own, which exists once JAX has opened its devices.
+Its record is in a separate folder, because a script may use ``tf.data`` with JAX.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
 FOLDER, JAX_FOLDER = "requests", "requests-jax"
-GRAPH = "graph.json"  # in it: the inputs of each op, by name
+GRAPH = "graph.json"  # in the folder: the inputs of each op, by name
 MOST_NODES = 200_000
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 0, "python_tracer_level": 0}
-TRAINING = (2, 3, 5)  # kinds of steps, see Progress.step: a gradient taken, a training function, a step of fit
+TRAINING = (2, 3, 5)  # kinds of steps, see Progress.step: eager gradient, training function, step of fit
 MOST_VARIABLES = 5000
 
 
 class Requests:
-    """Ends the process, by ``leave``, after ``steps`` training steps. In a probe without windows of its own."""
+    """Ends the process through ``leave`` after ``steps`` training steps. The probe has no windows of its own."""
 
     def __init__(self, recorder: Recorder, progress: Progress, steps: int, leave: Callable[[], None]) -> None:
         self.recorder = recorder
@@ -40,7 +41,7 @@ class Requests:
         self.steps = steps
         self.leave = leave
         self._looked = False
-        self._ends: dict[str, profilers.End] = {}  # what ends a profiler and writes its file, by framework
+        self._ends: dict[str, profilers.End] = {}  # by framework, what ends its profiler and writes its file
 
     def install(self) -> None:
         on_import(self.recorder, "tensorflow", self._begin)
@@ -70,7 +71,10 @@ class Requests:
         return backends
 
     def _only_ours(self, module: Any) -> None:
-        """There can be only one profiler; the script's own would end the probe with an error."""
+        """Disables the script's own profiler.
+
+        There can be only one, and the script's would end the probe with an error.
+        """
         for name in ("start", "stop", "start_trace", "stop_trace"):
             if hasattr(module, name):
                 setattr(module, name, lambda *_, **__: None)
@@ -99,7 +103,10 @@ class Requests:
         self.recorder.fact("requests", {"steps": self.progress.steps, "kind": self.progress.kind})
 
     def _look(self) -> None:
-        """Once: a script may end with its last step, after which JAX has closed its devices before we are called."""
+        """Reads the variables once.
+
+        JAX closes its devices before we are called, if a script ends with its last step.
+        """
         if self._looked:
             return
         self._looked = True
@@ -129,16 +136,16 @@ _MAIN = threading.main_thread()
 
 
 def _collect() -> None:
-    """What ``tf.summary.trace_on(graph=True)`` calls; it is for functions that are first run after it."""
+    """Enables the graph collection of ``tf.summary.trace_on(graph=True)``, for functions that first run after it."""
     from tensorflow.python.eager import context
 
     context.context().enable_graph_collection()
 
 
 def variables() -> dict[str, int]:
-    """Bytes of all variables that are alive: those of optimizers, the others that are trained, and the rest.
+    """Returns the bytes of all live variables: of optimizers, other trainable ones, and the rest.
 
-    A JAX script's own arrays are no variables: what they are for is not known.
+    Arrays of a JAX script are no variables, because their purpose is not known.
     """
     kind, size = _kind()
     found: dict[int, Any] = {}
@@ -156,11 +163,11 @@ def variables() -> dict[str, int]:
 
 
 def _kind() -> tuple[Any, Callable[[Any], int]]:
-    """The class of the framework's variables, and what gives the bytes of one."""
+    """Returns the class of the framework's variables, and a function for the bytes of one."""
     if jax.at_work() is not None:
         module = sys.modules.get("keras.src.backend.common.variables")
         kind = getattr(module, "Variable", None) or getattr(module, "KerasVariable", ())
-        # Their values are taken away while Keras trains; shape and dtype stay.
+        # Keras takes their values away while it trains; shape and dtype stay.
         return kind, lambda v: math.prod(v.shape) * int(sys.modules["jax"].numpy.dtype(v.dtype).itemsize)
     kind = sys.modules["tensorflow"].Variable
     return kind, lambda v: int(v.dtype.size) * (int(v.shape.num_elements() or 0))
@@ -169,5 +176,5 @@ def _kind() -> tuple[Any, Callable[[Any], int]]:
 def _of_optimizer(optimizer: Any, kind: Any) -> list[Any]:
     known = optimizer.variables
     known = known() if callable(known) else known
-    # Keras 3 wraps TensorFlow's; of TensorFlow's own, ``value`` is a method.
+    # Keras 3 wraps TensorFlow's variables; ``value`` of TensorFlow's own is a method.
     return [v if isinstance(v, kind) or callable(getattr(v, "value", None)) else getattr(v, "value", v) for v in known]

@@ -1,4 +1,4 @@
-"""How much of a run may be kept, to go back to: a share of the memory that is free."""
+"""Limits how much of a run is kept for a replay, to a share of the free memory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from slowtrain.capture.recorder import now
 
-# Two states, up to three more while steps run again, and what the steps were given: a quarter stays free.
+# Two states, up to three more during a replay, and the inputs of the steps: a quarter stays free.
 SHARE = 1 / 8
 CARD_BYTES = (
     256 << 20
-)  # of a card's memory, of which the framework's pool does not say what is free; of an unknown host
+)  # of a card's memory, for which the framework's pool does not report free bytes, and of an unknown host
 EVERY_NS = 5_000_000_000  # between two readings, which take half a millisecond
 
 
 class Room:
-    """What may be kept of one kind: the states, the batches, or what the variables of one step held."""
+    """The limit for one kind of data: states, batches, or the variables of one step."""
 
     def __init__(self, free: Callable[[], int | None] | None = None) -> None:
         self._free = _free_bytes if free is None else free
@@ -23,7 +23,7 @@ class Room:
         self._due_ns = 0
 
     def holds(self, size: int, kept: int = 0, *, on_card: bool = False) -> bool:
-        """Whether ``size`` bytes are little enough; ``kept`` are what is kept by now, and was free without us."""
+        """Returns whether ``size`` bytes fit. ``kept`` bytes are kept already, and would be free without us."""
         if on_card:
             return size <= CARD_BYTES
         if size > self._bytes or now() >= self._due_ns:
@@ -33,17 +33,17 @@ class Room:
         return size <= self._bytes
 
     def refuses(self, size: int) -> str:
-        """Why so much is not kept."""
+        """Returns the reason why ``size`` bytes are not kept."""
         limit = f"{self._bytes / 1e6:.0f} MB are kept, an eighth of the memory that is free"
         return f"{size / 1e6:.0f} MB, and up to {limit}"
 
 
 def _free_bytes() -> int | None:
-    from slowtrain.machine.facts import free_bytes  # not while the script starts
+    from slowtrain.machine.facts import free_bytes  # imported late, to keep the script's start fast
 
     return free_bytes()
 
 
 def on_card(tensor: object) -> bool:
-    """Whether a tensor of TensorFlow's lies in the memory of a card, and not in the host's."""
+    """Returns whether a TensorFlow tensor is in a card's memory, and not in the host's."""
     return "CPU" not in str(getattr(tensor, "backing_device", "CPU"))

@@ -1,4 +1,4 @@
-"""Where spans are kept until they are written: rows of :data:`~slowtrain.capture.store.SPAN_FIELDS` integers."""
+"""Spans kept in memory until they are written, as rows of :data:`~slowtrain.capture.store.SPAN_FIELDS` integers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from typing import Any
 from slowtrain.capture.state import Flags, Known, Progress, Read
 from slowtrain.capture.store import SPAN_FIELDS
 
-VARIABLE = "SLOWTRAIN_NATIVE"  # 0: nothing of hot.c is used
+VARIABLE = "SLOWTRAIN_NATIVE"  # 0: do not use hot.c
 
 Row = tuple[int, int, int, int, int]
 
 
 def _compiled() -> Any:
-    """The module made of ``hot.c``; None where it was not compiled, or of older sources, or Python has no lock."""
+    """Returns the module compiled from ``hot.c``.
+
+    None if it was not compiled, was compiled from older sources, or Python runs without the interpreter lock.
+    """
     if os.environ.get(VARIABLE) == "0" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     try:
@@ -36,11 +39,11 @@ hot = _compiled()
 
 
 class PlainRows:
-    """The same in Python. ``emit`` is one call into C without a lock: the interpreter's makes it whole."""
+    """The Python version of ``hot.Rows``. ``emit`` is one call into C, which the interpreter lock makes atomic."""
 
     def __init__(self) -> None:
-        # Not one flat array: to extend that took four microseconds in caches that a training step has emptied, to
-        # append to a list takes one.
+        # Not one flat array: extending it took four microseconds in caches that a training step has emptied. Appending
+        # to a list takes one.
         self._rows: list[Row] = []
         self.emit = self._rows.append
 
@@ -48,31 +51,36 @@ class PlainRows:
         return len(self._rows)
 
     def take(self) -> bytes:
-        """All rows so far, packed; they are gone from here. Raises ``ValueError`` where one is none, and all are lost.
+        """Returns all rows so far, packed as bytes, and removes them.
 
-        Others append meanwhile: what came after the copy stays for the next time.
+        Rows that other threads append meanwhile stay for the next call. Raises ``ValueError`` if a row does not
+        consist of :data:`SPAN_FIELDS` integers; all rows taken are lost then.
         """
         settled = self._rows[:]
         del self._rows[: len(settled)]
         try:
-            # Raises where a row has more or fewer numbers: where the others begin could not be told. Twice as fast as
-            # an array made of the numbers.
+            # Raises if a row has more or fewer numbers, because the borders of the other rows would be unknown. Twice
+            # as fast as making an array of the numbers.
             return struct.pack(f"{SPAN_FIELDS * len(settled)}q", *itertools.chain.from_iterable(settled))
         except struct.error as error:
             raise ValueError(f"not {SPAN_FIELDS} integers of 64 bits: {error}") from error
 
     def collector(self, *generations: int) -> Callable[[str, dict[str, int]], None]:
-        """For ``gc.callbacks``: a row for each collection, with what it freed. Given names of the three generations."""
+        """Returns a function for ``gc.callbacks`` that adds a row for each collection, with the number of freed
+        objects.
+
+        ``generations`` are the names of the three generations.
+        """
         begun = [0]
 
-        def collected(phase: str, info: dict[str, int]) -> None:
+        def add_collection(phase: str, info: dict[str, int]) -> None:
             if phase == "start":
                 begun[0] = time.perf_counter_ns()
             else:
                 name = generations[info["generation"]]
                 self.emit((name, begun[0], time.perf_counter_ns(), threading.get_ident(), info["collected"]))
 
-        return collected
+        return add_collection
 
 
 def rows() -> Any:

@@ -1,4 +1,4 @@
-"""Machine samples of a long run: every other one goes when there are too many, the peaks excepted."""
+"""Thins the machine samples of a long run: every other one is dropped if there are too many, except the peaks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from slowtrain.capture.store import Store
 
-MOST_SAMPLES = 20_000  # five figures of a chart's points; about 10 MB
-RECENT = 240  # the newest are left alone
+MOST_SAMPLES = 20_000  # several times the points of a chart; about 10 MB
+RECENT = 240  # the newest samples are never dropped
 GROUP = 16  # neighbours of which every fourth is kept, and the peaks
 AT_ONCE = 16 * GROUP
 HIGH = ("rss_bytes", "gpu_memory_used_bytes", "gpu_celsius")
@@ -16,12 +16,12 @@ LOW = ("available_bytes",)
 
 
 class SampleThinning:
-    """A round goes through all samples but the newest, a few at a time, and leaves at most half of them."""
+    """Goes through all samples but the newest in rounds, a few at a time. A round leaves at most half of them."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.count = 0
-        self._at: int | None = None  # the row at which the round goes on
+        self._at: int | None = None  # the row at which the round continues
 
     def wrote(self, count: int) -> None:
         self.count += count
@@ -55,6 +55,6 @@ def _dropped(rows: list[tuple[int, str]]) -> list[int]:
 
 
 def _number(value: Any) -> float | None:
-    """Of a figure that several GPUs have, the highest; None where it is absent."""
+    """Returns the highest value of a figure that several GPUs have; None if it is absent."""
     values = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, (int, float))]
     return float(max(values)) if values else None

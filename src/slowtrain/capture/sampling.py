@@ -1,4 +1,4 @@
-"""Low-rate samples: the main thread's stack, the machine, the loss."""
+"""Samples taken at a low rate: the main thread's stack, the machine, the loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StackSampler:
-    """Which line of the user's the main thread is in, and which library call under it."""
+    """Records the user's line that the main thread is in, and the library call below it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -43,9 +43,9 @@ class StackSampler:
 
     def _named(self, key: object, frame: FrameType, leaf: FrameType) -> int:
         line = frame.f_lineno or _line_before(frame)
-        self._codes += [frame.f_code, leaf.f_code]  # so that no other code gets their ids
-        # The instruction, since one line may hold a loop of many; below zero where a loop jumps back. That is
-        # where the interpreter lets go of its lock in a loop without calls, and so where such a loop is always met.
+        self._codes += [frame.f_code, leaf.f_code]  # keeps the code alive, so that no other code gets its id
+        # The instruction, because one line may hold a whole loop; negative if a loop jumps back. At this jump the
+        # interpreter releases its lock in a loop without calls, so such a loop is always sampled there.
         self._places[key] = -1 - frame.f_lasti if _jumps_back(frame) else frame.f_lasti
         number = self.recorder.name(
             "stack",
@@ -61,14 +61,14 @@ class StackSampler:
 
 
 def _jumps_back(frame: FrameType) -> bool:
-    """Whether the instruction at work ends a turn of a loop (Python 3.10 has only absolute jumps)."""
+    """Returns whether the current instruction ends an iteration of a loop (Python 3.10 has only absolute jumps)."""
     code, at = frame.f_code.co_code, frame.f_lasti
     name = dis.opname[code[at]] if 0 <= at < len(code) else ""
     return "JUMP_BACKWARD" in name or "JUMP_ABSOLUTE" in name
 
 
 def _line_before(frame: FrameType) -> int:
-    """The last line before an instruction that has none of its own, as the jump back at the end of a loop."""
+    """Returns the last line before an instruction without a line of its own, such as the jump at the end of a loop."""
     line = frame.f_code.co_firstlineno
     for start, _, number in frame.f_code.co_lines():
         if start > frame.f_lasti:
@@ -78,9 +78,9 @@ def _line_before(frame: FrameType) -> int:
 
 
 def _called_from(frame: FrameType, leaf: FrameType) -> str:
-    """File of what the user's line called: Keras' own code, say, whatever library that calls in turn.
+    """Returns the file of the function that the user's line called, such as Keras' own code.
 
-    The other thread may go on meanwhile, and a frame that returned has nothing above it any more.
+    The other thread may continue meanwhile. A frame that has returned has no caller any more.
     """
     below, above = leaf, leaf.f_back
     while below is not frame and above is not None and above is not frame:
@@ -89,7 +89,10 @@ def _called_from(frame: FrameType, leaf: FrameType) -> str:
 
 
 class MachineSampler:
-    """Facts about the machine once, then its figures; read in the recorder's thread, not while the script starts."""
+    """Records facts about the machine once, then its figures.
+
+    Runs in the recorder's thread, after the script's start.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -106,12 +109,12 @@ class MachineSampler:
 
 
 class LossWatch:
-    """Looks at the newest step's result a few times a second, outside the step, for NaN and infinity.
+    """Examines the newest step's result a few times a second, outside the step, for NaN and infinity.
 
-    Whether there ever was one to look at is a fact of the recording: of steps that give back none, nothing is known.
+    Whether there was ever a result to examine is a fact of the recording. Nothing is known of steps that return none.
     """
 
-    FIRST = 40  # looks that come at every chance: training may be over in a second
+    FIRST = 40  # looks that are taken at every tick, because training may last only a second
 
     def __init__(self, recorder: Recorder, progress: Progress, checking: Checking | None = None) -> None:
         self.recorder = recorder
@@ -120,11 +123,11 @@ class LossWatch:
         self.found = False
         self._seen = False
         self._first = self.FIRST
-        progress.wanted = True  # the very first: there may be no other look before the end
+        progress.wanted = True  # the very first step, because no other look may come before the end
         recorder.fact("loss_seen", False)
 
     def at_first(self) -> None:
-        """Called more often than the watch itself: does its work as long as training is young."""
+        """Called more often than the watch itself. Does its work while training is young."""
         if self._first and self.progress.steps:
             self._first -= 1
             self()
@@ -138,9 +141,9 @@ class LossWatch:
             self.recorder.fact("loss_seen", True)
         for name, value in losses(scalars) if not self.found else ():  # a step may be about to keep more
             if self.checking is not None and not hasattr(value, "_numpy_internal"):
-                return  # a step on JAX, whose results checked_jax looks at
+                return  # a step on JAX, whose results checked_jax examines
             number = scalar(value)
-            if number is None:  # the host runs ahead of the device: the same one is looked at next time
+            if number is None:  # the host runs ahead of the device: the same result is examined next time
                 self.progress.last_scalars, self.progress.wanted = scalars, False
                 return
             if not math.isfinite(number):

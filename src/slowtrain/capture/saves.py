@@ -1,6 +1,7 @@
-"""Patches of what writes models and checkpoints: when, and at which line of the script's.
+"""Patches the functions that write models and checkpoints, and records when and at which line of the script's.
 
-One span a call, on the lane ``save``; a call inside another, as a manager's of its checkpoint's, lies within its span.
+Each call is one span on the lane ``save``. A call inside another, such as a checkpoint's in a manager's, lies within
+its span.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 
-# Module -> the class in it, if it is one's method, and the names. What callbacks and ``Model.save`` call in their turn;
-# the same in TensorFlow 2.15 and 2.21.
+# Module -> the class in it, if it is a method, and the names. Callbacks and ``Model.save`` call these. They are the
+# same in TensorFlow 2.15 and 2.21.
 SAVERS = {
     "keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
     "tf_keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
@@ -49,9 +50,9 @@ class SavePatches:
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.guard("saving", done, start, now(), sys._getframe(1))
+                recorder.guard("saving", record_save, start, now(), sys._getframe(1))
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_save(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "save", what, key), start, end)
 
         return save

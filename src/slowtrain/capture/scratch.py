@@ -1,8 +1,8 @@
-"""A scratch folder laid over the user's files: what is written lies in it, what is removed is only hidden.
+"""A scratch folder laid over the user's files: written files are in it, removed files are only hidden.
 
-In the system's folders for temporary files only what was there before the probe is kept so; the rest is left alone,
-for other processes share it, and removed after the probe (:mod:`slowtrain.capture.temporary`). Paths with ``://`` are
-places of TensorFlow's file systems.
+In the system's folders for temporary files this protects only files that existed before the probe. The others are
+shared with other processes. They are left alone, and those of the probe are removed after it
+(:mod:`slowtrain.capture.temporary`). Paths with ``://`` belong to TensorFlow's file systems.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LEFT = ("/dev", "/proc", "/sys")
 IN_MEMORY = ("ram://",)
 MOST_LINKS = 40
 
-# As they are before anything is redirected.
+# The functions before anything is redirected.
 _open, _lstat, _stat, _readlink = io.open, os.lstat, os.stat, os.readlink
 _mkdir, _unlink, _rmdir, _rename, _listdir, _symlink = os.mkdir, os.unlink, os.rmdir, os.rename, os.listdir, os.symlink
 
 
 class Place(NamedTuple):
-    """``real`` is the file's name without links; ``inside``: it was given by its name in the scratch folder."""
+    """``real`` is the file's name without links. ``inside``: the path given was its name in the scratch folder."""
 
     real: str
     scratch: str
@@ -36,9 +36,9 @@ class Place(NamedTuple):
 
 
 class Scratch:
-    """``root`` is the scratch folder, ``moved`` the names of what was written.
+    """``root`` is the scratch folder; ``moved`` maps the names of written files to their names in it.
 
-    ``old`` are the folders for temporary files, and the names in each that were there before.
+    ``old`` are the folders for temporary files, with the names in each that existed before.
     """
 
     def __init__(self, root: Path, left: Iterable[Path] = (), old: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -49,15 +49,16 @@ class Scratch:
         self.gone: set[str] = set()
         self.notes = Notes(os.path.join(os.path.dirname(self.root), NOTES), self.old)
         self._folders: dict[str, str] = {}
-        self._linked = False  # whether the script has made links
+        self._linked = False  # whether the script has created links
         self._empty_ns = -1 if _listdir(self.root) else _stat(self.root).st_mtime_ns
 
     # -- where a path is
 
     def place(self, path: Any, folder: int | None = None, *, follow: bool = True, made: str = "") -> Place | None:
-        """The place of ``path``, relative to the descriptor ``folder`` if given; None for what is left alone.
+        """Returns the place of ``path``, or None if it is not redirected.
 
-        ``follow``: of what a link leads to, not of the link. ``made``: it is about to be made, and as what.
+        ``folder`` is a descriptor to which ``path`` is relative. With ``follow`` the place is that of a link's target.
+        ``made`` says that the path is about to be created, and as what.
         """
         try:
             text = os.fsdecode(path)
@@ -87,7 +88,7 @@ class Scratch:
         return Place(real, self.root + real)
 
     def read(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Any:
-        """Where ``path`` is to be read or looked at."""
+        """Returns the path from which ``path`` is to be read."""
         if self._untouched():
             return path
         place = self.place(path, folder, follow=follow)
@@ -98,7 +99,7 @@ class Scratch:
         return _like(path, place.real) if (place.inside or self._linked) and not self._is_remote(place) else path
 
     def written(self, place: Place) -> str:
-        """The place in the scratch folder, with the folders above it that are there for the script."""
+        """Returns the path in the scratch folder. Creates the folders above it that exist for the script."""
         if not place.inside:
             self.moved.setdefault(place.real, place.scratch)
         parent, real = os.path.dirname(place.scratch), os.path.dirname(place.real)
@@ -113,11 +114,11 @@ class Scratch:
         return there(place.scratch)
 
     def below(self, place: Place) -> bool:
-        """Whether the user's own file is there and was not hidden."""
+        """Returns whether the user's own file exists and was not hidden."""
         return not self._is_remote(place) and not self.hidden(place) and there(place.real)
 
     def hidden(self, place: Place) -> bool:
-        """Whether the script has removed it, or a folder above it."""
+        """Returns whether the script has removed the file, or a folder above it."""
         if not self.gone:
             return False
         real = place.real
@@ -132,13 +133,13 @@ class Scratch:
         return self.in_scratch(place) or self.below(place)
 
     def anything(self) -> bool:
-        """Whether something was written or removed, by a process that was forked either."""
+        """Returns whether something was written or removed, by this process or a forked one."""
         return not self._untouched()
 
     # -- changes
 
     def opened(self, place: Place, mode: str) -> str:
-        """Where to open for writing with ``mode``; a file that is only added to is copied first."""
+        """Returns the path to open for writing with ``mode``. A file that is not truncated is copied first."""
         if "x" in mode:
             return place.real if not self.in_scratch(place) and self.below(place) else self.written(place)
         scratch = self.written(place)
@@ -149,7 +150,7 @@ class Scratch:
         return scratch
 
     def copied_up(self, place: Place) -> str:
-        """The scratch's own copy of a file, or a folder there for the user's; nothing where there is none."""
+        """Copies the user's file, or creates the folder, in the scratch folder; does nothing if it does not exist."""
         scratch = self.written(place)
         if not there(scratch) and self.below(place):
             if _is_folder(place.real):
@@ -159,13 +160,13 @@ class Scratch:
         return scratch
 
     def link(self, target: str, scratch: str) -> None:
-        """``os.symlink`` that nobody redirects."""
+        """Calls the original ``os.symlink``."""
         _symlink(target, scratch)
         self._linked = True
         self._folders.clear()
 
     def folders(self, scratch: str) -> None:
-        """``os.makedirs`` that nobody redirects."""
+        """Calls the original functions to do the same as ``os.makedirs``."""
         missing = []
         while not there(scratch):
             missing.append(scratch)
@@ -177,7 +178,7 @@ class Scratch:
                 continue
 
     def remove(self, place: Place) -> bool:
-        """Removes a file or a folder, whole, from the scratch folder, and hides the user's; whether it was there."""
+        """Removes a file or folder tree from the scratch folder, and hides the user's. Returns whether it existed."""
         was = self.there(place)
         if self.below(place):
             self.gone.add(place.real)
@@ -187,7 +188,7 @@ class Scratch:
         return was
 
     def rename(self, source: Any, target: Any) -> None:
-        """As ``os.replace``, between any two places; what is only the user's is copied."""
+        """Does the same as ``os.replace``, between any two places. Files that only the user has are copied."""
         origin, goal = self.place(source, follow=False), self.place(target, follow=False)
         self._folders.clear()
         begun = origin.scratch if origin is not None else os.fsdecode(source)
@@ -210,7 +211,7 @@ class Scratch:
             self.gone.add(origin.real)
 
     def _replaceable(self, origin: Place | None, goal: Place) -> None:
-        """The user's folder ``goal`` as the target of a rename: only an empty one may be, and only by a folder."""
+        """Checks the user's folder ``goal`` as the target of a rename: it must be empty, and the source a folder."""
         if origin is not None and not _is_folder(origin.scratch):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), goal.real)
         if self.names(goal):
@@ -218,7 +219,7 @@ class Scratch:
         self.gone.add(goal.real)
 
     def _merged(self, place: Place) -> None:
-        """Copies the user's folder into the scratch folder, beside what was written there."""
+        """Copies the user's folder into the scratch folder, beside the files written there."""
         self.folders(place.scratch)
         for name in _listdir(place.real):
             one = Place(os.path.join(place.real, name), os.path.join(place.scratch, name))
@@ -230,7 +231,7 @@ class Scratch:
     # -- listings
 
     def names(self, place: Place) -> list[str]:
-        """What a folder holds for the script. Raises as ``os.listdir`` does."""
+        """Returns the names in a folder as the script sees it. Raises as ``os.listdir`` does."""
         mine = _listdir(place.scratch) if _is_folder(place.scratch) else []
         if not self.below(place):
             return mine if _is_folder(place.scratch) else _listdir(place.scratch)
@@ -242,7 +243,7 @@ class Scratch:
         ]
 
     def merged(self, path: Any) -> Place | None:
-        """The place of a folder of which the scratch folder knows something; None where ``path`` says it all."""
+        """Returns the place of a folder with changes in the scratch folder; None if ``path`` itself can be listed."""
         if self._untouched():
             return None
         place = self.place(path)
@@ -253,11 +254,11 @@ class Scratch:
     # -- within
 
     def _untouched(self) -> bool:
-        """Whether nothing was written or removed, by a process that was forked neither."""
+        """Returns whether nothing was written or removed, by this process or a forked one."""
         return not self.gone and _stat(self.root).st_mtime_ns == self._empty_ns
 
     def _left(self, real: str) -> bool:
-        """Whether nothing is done about ``real``."""
+        """Returns whether ``real`` is not redirected."""
         for folder, names in self.old.items():
             if _below(real, folder):
                 known = real[len(folder) + 1 :].partition("/")[0] in names
@@ -268,7 +269,10 @@ class Scratch:
         return "://" in place.real or place.real.startswith(self.root)
 
     def _real(self, text: str) -> str:
-        """The name without links in its folders. The last part stays: a link is replaced, not what it leads to."""
+        """Returns the name without links in its folders.
+
+        A link in the last part stays, because it is what a call replaces.
+        """
         folder, name = os.path.split(text.rstrip("/") or "/")
         if name in (".", ".."):
             folder, name = os.path.join(folder, name), ""
@@ -280,7 +284,7 @@ class Scratch:
         return os.path.join(known, name) if name else known
 
     def _resolved(self, folder: str) -> str:
-        """``os.path.realpath`` as the script would see it: links that it made lie in the scratch folder."""
+        """Does the same as ``os.path.realpath`` as the script sees it: links that it made are in the scratch folder."""
         parts, done, links = folder.split("/")[::-1], "", 0
         while parts:
             part = parts.pop()
@@ -299,7 +303,9 @@ class Scratch:
         return done or "/"
 
     def _link(self, path: str) -> str | None:
-        """What a link leads to; None where there is none, or it stands in for the file of the same name."""
+        """Returns the target of a link; None if there is none, or if it only stands for the user's file of the same
+        name.
+        """
         mine = self.root + path
         try:
             if not there(mine):

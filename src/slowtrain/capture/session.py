@@ -1,4 +1,4 @@
-"""A recording that code begins and ends itself, inside its own process: `slowtrain.record`, `slowtrain.Monitor`."""
+"""A recording that code begins and ends inside its own process: `slowtrain.record`, `slowtrain.Monitor`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _now_recording: Session | None = None
 
 
 class Session:
-    """One recording, from :func:`begin` to :meth:`end`. Fork, crash and a full disk end it as they do elsewhere."""
+    """One recording, from ``begin`` to :meth:`end`. Fork, crash and full disk end it as in `slowtrain run`."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, about: dict[str, Any]) -> None:
         self.recorder = recorder
@@ -35,7 +35,7 @@ class Session:
         self.folder = recorder.folder
         self.at_end: list[Callable[[], None]] = []
         self._own_loop: tuple[int, dict[str, Any]] | None = None
-        self._fit: tuple[int, CodeType] | None = None  # the thread and the code of the fit that it was made for
+        self._fit: tuple[int, CodeType] | None = None  # thread and code of the fit that this session was started for
         recorder.at_fork.append(self._forked)
 
     @property
@@ -43,7 +43,7 @@ class Session:
         return _now_recording is self
 
     def end(self, code: int = 0) -> None:
-        """Writes what is left, and puts every patched function back. Safe to call twice."""
+        """Writes what is left, and restores every patched function. Can be called twice."""
         global _now_recording  # noqa: PLW0603  one process, one recording
         if not self.active:
             return
@@ -59,21 +59,21 @@ class Session:
                 call()
 
     def _forked(self) -> None:
-        """In the child of a fork, which is not recorded: how that ends says nothing of this recording."""
+        """Runs in the child of a fork, which is not recorded. How the child ends says nothing about this recording."""
         global _now_recording  # noqa: PLW0603  one process, one recording
         _now_recording = None
         atexit.unregister(self.end)
         patching.undo()
 
-    # -- fit, told of by a callback
+    # -- fit, reported by a callback
 
     def loop_begun(self, model: Any, params: dict[str, Any]) -> None:
-        """A fit whose call was on its way before its function was patched: ``fit(…, callbacks=[Monitor()])``."""
+        """Records a fit that was called before its function was patched: ``fit(…, callbacks=[Monitor()])``."""
         recorder = self.recorder
         code = next((f.f_code for f in _above(sys._getframe(1)) if f.f_code.co_name == "fit"), None)
         self._fit = (threading.get_ident(), code) if code is not None else None
         if self._own_loop is not None:
-            self.loop_ended()  # of a fit that failed
+            self.loop_ended()  # the previous fit failed
         if any(lane == "loop" for _, lane, _ in list(recorder._unfinished)):
             return
         given = {"epochs": params.get("epochs") or 1, "steps_per_epoch": params.get("steps")}
@@ -84,11 +84,13 @@ class Session:
         self._own_loop = begun_ns, about
         recorder.begun("loop", "fit", begun_ns, **about)
         if getattr(model, "train_function", None) is not None:
-            # Made before a recording that begins here; Keras gives back what it has, and our patch wraps that.
+            # Created before the recording began. Keras returns the function it has, and our patch wraps that.
             recorder.guard("step function", model.make_train_function)
 
     def loop_ended(self) -> None:
-        """A fit that ends: its span and its event, which its own wrapper would write after the recording's end."""
+        """Writes the span and the event of a fit that ends. Its own wrapper would write them after the recording's
+        end.
+        """
         recorder, at = self.recorder, now()
         for start, lane, name in list(recorder._unfinished):
             if lane == "loop":
@@ -100,28 +102,31 @@ class Session:
             self.state.me.loops = max(self.state.me.loops - 1, 0)
 
     def failed(self) -> bool:
-        """Whether the fit that it was made for has begun in this thread and is not under way: it ended by an error."""
+        """Returns whether the fit that the session was started for has ended with an error.
+
+        That is so if it was called in this thread and its code is no longer on the stack.
+        """
         if self._fit is None or self._fit[0] != threading.get_ident():
             return False
         return all(frame.f_code is not self._fit[1] for frame in _above(sys._getframe(1)))
 
 
 def _above(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and those that called it."""
+    """Yields a frame and its callers, innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def recorded_from_outside() -> Path | None:
-    """The folder of the recording that `slowtrain run` makes of this process, if it does."""
+    """Returns the folder of the recording that `slowtrain run` makes of this process, or None."""
     return child.current.folder if child.current is not None and child.current.active else None
 
 
 def in_progress() -> Session | None:
-    """The recording under way. One that was made for a fit that has failed ends here: nothing else would end it.
+    """Returns the session in progress. Ends a session whose fit has failed, because nothing else would end it.
 
-    In a notebook the cell is run again, after Ctrl-C say, and a new callback with it.
+    In a notebook the cell runs again, for example after Ctrl-C, and makes a new callback.
     """
     if _now_recording is not None and _now_recording.failed():
         _now_recording.end(1)
@@ -129,7 +134,7 @@ def in_progress() -> Session | None:
 
 
 def _command(stem: str) -> list[str]:
-    """What the process was started with; of a notebook's kernel that says nothing to anybody."""
+    """Returns the command that started the process, or ``stem`` in a notebook, whose kernel command is of no use."""
     kernel = Path(sys.argv[0]).name == "ipykernel_launcher.py"
     return [stem] if kernel else list(sys.argv)
 
@@ -137,9 +142,9 @@ def _command(stem: str) -> list[str]:
 def begin(
     parent: Path, stem: str, *, windows: bool, max_bytes: int = MAX_BYTES, on_nonfinite: str | None = None
 ) -> Session:
-    """Starts recording this process into a new folder. Raises ``InputError`` where that cannot be written.
+    """Starts recording this process into a new folder. Raises ``InputError`` if the folder cannot be written.
 
-    There is one recording at a time; the caller asks :func:`in_progress` first.
+    There is one recording at a time; the caller asks ``in_progress`` first.
     """
     global _now_recording  # noqa: PLW0603  one process, one recording
     start_ns = time.perf_counter_ns()
@@ -148,7 +153,7 @@ def begin(
     recorder = Recorder(folder, max_bytes)
     try:
         recorder.start()
-    except (OSError, sqlite3.Error) as error:  # a full disk, one without locks
+    except (OSError, sqlite3.Error) as error:  # for example a full disk, or one without locks
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(f"cannot write a recording to {parent} ({error}); {ADVICE}") from error
     state, checking = child.install(recorder, windows=windows, guest=True, on_nonfinite=on_nonfinite)

@@ -1,7 +1,7 @@
-"""Calls of ``Session.run``, as TensorFlow 1 took its steps, and the graphs that sessions run.
+"""Calls of ``Session.run``, the steps of TensorFlow 1, and the graphs that sessions run.
 
-A call counts as a call of a function of the line that makes it; it trains where what it asks for comes of a gradient
-and changes variables.
+A call counts as a call of a function at the calling line. It trains if its fetches depend on a gradient and change
+variables.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
 
-MOST_OPS = 20_000  # gone through for what one call asks for: a tenth of a second, beside a first call
-NEWEST = 64  # ops of a graph whose lines are looked up: 30 µs each
+MOST_OPS = 20_000  # examined for the fetches of one call: a tenth of a second, at a first call
+NEWEST = 64  # ops of a graph whose lines are looked up; 30 µs each
 MOST_GRAPHS = 4
-OP_BYTES = 1000  # of an op in a graph, at least: the object of Python's and the node behind it
+OP_BYTES = 1000  # minimum for an op in a graph: its Python object and the node behind it
 _CHANGES = re.compile(r"^(?:Resource)?(?:Sparse)?Apply|^(?:Resource)?Scatter|^Assign")
 _GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
 _graphs: deque[tuple[str, weakref.ref[Any]]] = deque(maxlen=MOST_GRAPHS)
@@ -31,13 +31,13 @@ _numbers = itertools.count(1)
 
 
 class SessionPatches:
-    """Times ``Session.run``, and what of it turns the values of its ``feed_dict`` into arrays."""
+    """Times ``Session.run``, and the conversion of the values in its ``feed_dict`` to arrays."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self._kinds: dict[tuple[int, int], int] = {}  # by the code that calls, and where in it
+        self._kinds: dict[tuple[int, int], int] = {}  # by the calling code and the offset in it
 
     def install(self) -> None:
         on_import(self.recorder, "tensorflow.python.client.session", self._patch)
@@ -61,15 +61,15 @@ class SessionPatches:
                 finally:
                     end = now()
                     me.busy -= 1
-                    recorder.guard("session", done, frame, kind, start, end)
+                    recorder.guard("session", record_run, frame, kind, start, end)
                     if me.fed:
                         recorder.guard("session", fed, frame, start, me.fed, args, kwargs)
 
             return run
 
-        def fetching(original: Wrapper) -> Wrapper:
+        def wrap_fetch_init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-                state.me.fed = now()  # what the call was given is an array by now
+                state.me.fed = now()  # the arguments of the call are arrays by now
                 original(self, *args, **kwargs)
 
             return __init__
@@ -82,14 +82,14 @@ class SessionPatches:
                 kind = self._kinds[place] = 3 if _trains(fetches) else 1
             return kind
 
-        def done(frame: FrameType | None, kind: int, start: int, end: int) -> None:
+        def record_run(frame: FrameType | None, kind: int, start: int, end: int) -> None:
             file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (None, 0)
             about = {"file": file, "line": line, "qualname": "Session.run", "training": kind == 3}
             name = recorder.name_at(frame, "function", "Session.run", "Session.run", **about)
             recorder.span(name, start, end)
 
         replace(module.BaseSession, "run", make)
-        replace(module._FetchHandler, "__init__", fetching)
+        replace(module._FetchHandler, "__init__", wrap_fetch_init)
 
     def _fed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
         given = args[0] if args else kwargs.get("feed_dict")
@@ -99,13 +99,13 @@ class SessionPatches:
 
 
 def also(graph: Any) -> None:
-    """Counts this graph's ops too, as long as it lives."""
+    """Also counts this graph's ops, as long as it lives."""
     if all(known() is not graph for _, known in _graphs):
         _graphs.append((f"graph {next(_numbers)} of a session", weakref.ref(graph)))
 
 
 def counted() -> Iterator[tuple[str, Any, int]]:
-    """Graphs that code without functions builds, by name, and how many ops each has."""
+    """Yields the graphs that code without functions builds: name, graph, number of ops."""
     ops: Any = sys.modules.get("tensorflow.python.framework.ops")
     default = getattr(getattr(ops, "_default_graph_stack", None), "_global_default_graph", None)
     run = [(name, graph) for name, known in list(_graphs) if (graph := known()) is not None and graph is not default]
@@ -116,7 +116,7 @@ def counted() -> Iterator[tuple[str, Any, int]]:
 
 
 def about(graph: Any) -> dict[str, Any]:
-    """Of a graph that grows: the lines of the user's that made its newest ops, those that made most first."""
+    """Describes a growing graph: the user's lines that made its newest ops, those that made most first."""
     lines = (graphs.user_line(op.traceback) for op in graph.get_operations()[-NEWEST:])
     found = Counter(line for line in lines if line is not None)
     sites = [list(line) for line, _ in found.most_common(3)]
@@ -141,7 +141,7 @@ def _trains(fetches: Any) -> bool:
 
 
 def _asked(fetches: Any) -> Iterator[Any]:
-    """The ops behind what a call asks for."""
+    """Yields the ops that a call fetches."""
     if isinstance(fetches, dict):
         fetches = list(fetches.values())
     for one in fetches if isinstance(fetches, (list, tuple)) else [fetches]:

@@ -1,4 +1,4 @@
-"""What a call was given, in words that can be compared: shapes and dtypes of tensors, values of the rest."""
+"""Describes the arguments of a call so that calls can be compared: shapes and dtypes of tensors, values of the rest."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 MAX_LEAVES = 200
-LOOKED_AT = 4  # elements of a list, of which the rest are taken to be alike
-DEEPEST = 8  # lists in lists
+LOOKED_AT = 4  # elements of a list that are read; the rest are assumed to be alike
+DEEPEST = 8  # levels of nested lists
 
 
 _readers: dict[type, Callable[[Any], Any] | None] = {}
 
 
 def batch_size(args: tuple[Any, ...]) -> int:
-    """First dimension of the first array-like argument (looked for one level deep); 0 when there is none.
+    """Returns the first dimension of the first array-like argument (one level deep), or 0 if there is none.
 
-    On the hot path: how a type tells its shape is looked up once a type, since asking a tensor for
-    an attribute that it lacks takes microseconds.
+    This is on the hot path. The way to read the shape of a type is looked up once, because testing a tensor for a
+    missing attribute takes microseconds.
     """
     for value in args:
         kind = type(value)
@@ -46,16 +46,17 @@ def batch_size(args: tuple[Any, ...]) -> int:
 def _shape_reader(value: Any) -> Callable[[Any], Any] | None:
     if not hasattr(value, "shape") or hasattr(value, "assign"):
         return None
-    # An eager tensor makes the object that is its ``shape`` when it is first asked, and each step's is a new
-    # tensor; this tuple is made in C.
+    # An eager tensor creates its ``shape`` object when it is first read, and each step has new tensors. This tuple is
+    # made in C.
     made_in_c = type(value).__name__ == "EagerTensor" and hasattr(value, "_shape_tuple")
     return methodcaller("_shape_tuple") if made_in_c else attrgetter("shape")
 
 
 def host_bytes(args: tuple[Any, ...]) -> int:
-    """Bytes of NumPy arrays among the arguments, and eight for each plain number in lists.
+    """Returns the bytes of NumPy arrays among the arguments, plus eight for each plain number in lists.
 
-    Of a list a few are looked at, of lists inside it the first: some are nested four deep, and this runs in each step.
+    Only a few elements of a list are read, and one of each list inside it, because some are nested four deep and this
+    runs in each step.
     """
     return int(sum(_bytes(value, LOOKED_AT) for value in args))
 
@@ -69,12 +70,13 @@ def _bytes(value: Any, looked_at: int, depth: int = 0) -> float:
     if isinstance(value, (int, float)):
         return 8.0 if depth else 0.0
     size = getattr(value, "nbytes", None)
-    on_host = isinstance(size, int) and getattr(value, "device", "cpu") == "cpu"  # as NumPy 2 says it; none before
+    # "cpu" as of NumPy 2; older arrays have no such attribute
+    on_host = isinstance(size, int) and getattr(value, "device", "cpu") == "cpu"
     return float(size or 0) if on_host else 0.0
 
 
 def leaf(value: Any) -> dict[str, Any]:
-    """One argument: ``kind`` (tensor, array, variable, python, object), with shape and dtype, or the value."""
+    """Describes an argument: ``kind`` (tensor, array, variable, python, object) with shape and dtype, or the value."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
         module = type(value).__module__.split(".")[0]
@@ -90,7 +92,7 @@ def leaf(value: Any) -> dict[str, Any]:
 
 
 def describe(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The leaves of a call by parameter name: ``{"lr": {...}, "boxes[3]": {...}}``."""
+    """Describes the arguments of a call by parameter name: ``{"lr": {...}, "boxes[3]": {...}}``."""
     python_function = getattr(function, "python_function", function)
     try:
         bound = inspect.signature(python_function).bind_partial(*args, **kwargs).arguments

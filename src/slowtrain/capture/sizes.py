@@ -1,4 +1,4 @@
-"""Sizes as people write them: ``200MB``, ``1.5 GiB``, ``4000000``."""
+"""Sizes in the form that people write: ``200MB``, ``1.5 GiB``, ``4000000``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORM = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
 def parse(option: str, text: str, least: int = 0) -> int:
-    """Bytes. Raises ``InputError``."""
+    """Returns the size in bytes. Raises ``InputError`` if ``text`` is no size, or is below ``least``."""
     found = FORM.fullmatch(text.strip().lower())
     unit = UNITS.get(found[2]) if found else None
     if found is None or unit is None:

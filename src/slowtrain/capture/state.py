@@ -1,4 +1,4 @@
-"""What the wrappers of one thread know of each other, and of the training in progress."""
+"""What the wrappers of one thread share with each other, and the progress of the training."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from slowtrain.capture import frames
 from slowtrain.capture.graphs import GraphSummary
 
 MOST_KEPT = 400  # results of a probe's steps
-EAGER, TRAINING = 2, 3  # kinds of a step in a loop by hand, as Progress.step counts
-EVERY = 31  # calls: to ask a tensor its shape costs more than all the rest. Odd, as most epochs are not
-ALL = 64  # calls that are all looked at first, so that short runs are exact
-KERAS = -2  # in place of an instruction: called by Keras, between its steps; one less inside a step
-CONSTANTS = "tensor_util.py"  # of TensorFlow's: what it reads may be for a gradient's own use
-ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
+EAGER, TRAINING = 2, 3  # kinds of a step in a custom loop, as in Progress.step
+EVERY = 31  # calls; asking a tensor for its shape costs more than everything else. Odd, because most epochs are even
+ALL = 64  # calls that are all examined first, so that short runs are exact
+KERAS = -2  # in place of an instruction offset: called by Keras between its steps; one less inside a step
+CONSTANTS = "tensor_util.py"  # of TensorFlow; values that it reads may be for a gradient's own use
+ENDED = 1 << 20  # added to Flags.busy; more than calls can be nested
 
-Origin = tuple[str, int]  # of a step by hand: the function's name; where in it a gradient is taken, 0 for a whole call
-Told = tuple[int, Origin | None, list[tuple[str, Any]]]  # of a step: its kind, where it is from, its scalars
+# of a step in a custom loop: the function's name, and the offset of its gradient call, 0 for a whole call
+Origin = tuple[str, int]
+Told = tuple[int, Origin | None, list[tuple[str, Any]]]  # of a step: its kind, its origin, its scalars
 
 
 class Site:
-    """Where something was called last, and the name of that: a look at two fields instead of into a table."""
+    """The place of the last call, and the name for it. Comparing two fields is faster than a lookup in a table."""
 
     __slots__ = ("at", "code", "name")
 
@@ -33,18 +34,20 @@ class Site:
         self.name = 0
 
     def remember(self, frame: FrameType, anywhere: bool) -> None:
-        """The name holds for calls from here. Not so from a library's line, above which there may be any of the user's.
+        """Stores ``frame`` as the place for which the name holds.
 
-        ``anywhere``: the name says no line of the user's.
+        A line of a library is not stored, because different lines of the user's may be above it. ``anywhere`` means
+        that the name contains no line of the user's.
         """
         known = anywhere or frames.is_user(frame.f_code)
         self.code, self.at = (frame.f_code, frame.f_lasti) if known else (None, -1)
 
 
 class Known(Site):
-    """What the wrapper knows of one tf.function. Its batch's size is looked at in one call of :data:`EVERY`.
+    """What the wrapper knows of one tf.function. The size of its batch is read in one call of ``EVERY``.
 
-    ``kind`` is that of :meth:`Progress.step`. Where Keras calls, ``at`` says so (:data:`KERAS`): no line is looked for.
+    ``kind`` is that of :meth:`Progress.step`. If Keras is the caller, ``at`` is ``KERAS`` and no line is looked
+    up.
     """
 
     __slots__ = ("kind", "left", "looks", "size")
@@ -58,7 +61,7 @@ class Known(Site):
 
 
 class Read(Site):
-    """Where tensors were last asked for their values: in which method of theirs, and from where that was called."""
+    """The last place where the values of tensors were read: the method of the tensor, and the caller of that method."""
 
     __slots__ = ("asker", "asker_at", "in_loops")
 
@@ -70,7 +73,7 @@ class Read(Site):
 
     def remember(self, frame: FrameType, anywhere: bool) -> None:
         asker = frame.f_back
-        # Who wants a constant's value only frames further out tell.
+        # For a constant, only frames further out show who reads its value.
         constant = asker is not None and asker.f_code.co_filename.endswith(CONSTANTS)
         known = asker is not None and (frames.is_user(asker.f_code) or (anywhere and not constant))
         self.code, self.at = (frame.f_code, frame.f_lasti) if known else (None, -1)
@@ -78,7 +81,7 @@ class Read(Site):
         self.in_loops = anywhere
 
     def again(self, frame: FrameType, anywhere: bool) -> bool:
-        """Whether this is what was remembered, so that ``name`` holds."""
+        """Returns whether this is the stored place, so that ``name`` holds."""
         asker = frame.f_back
         return (
             self.at == frame.f_lasti
@@ -91,10 +94,11 @@ class Read(Site):
 
 
 class Flags(Site):
-    """``busy``: above 0 while wrappers stand aside: in a tf.function's call or trace, or once recording has ended.
+    """The flags of one thread. ``busy`` is above 0 while wrappers only forward their calls.
 
-    ``traces``: functions traced so far in this thread. One small object, for it lies in cold memory after a step.
-    As a :class:`Site` it is where an iterator was last asked for its next element.
+    That is so inside a tf.function's call or trace, and once recording has ended. ``traces`` counts the functions
+    traced so far in this thread. All flags are in one small object, because it lies in cold memory after a step. As a
+    ``Site`` it stores where an iterator was last asked for its next element.
     """
 
     __slots__ = (
@@ -116,35 +120,35 @@ class Flags(Site):
     def __init__(self, ident: int) -> None:
         super().__init__()
         self.ident = ident
-        # Not current_thread(): for a thread of TensorFlow's that would add one to threading.enumerate().
+        # Not current_thread(): for a thread of TensorFlow it would add an entry to threading.enumerate().
         self.main = ident == threading.main_thread().ident
         self.busy = 0
         self.tracing = 0  # counted in busy as well
         self.traces = 0
-        self.steps = 0  # Keras steps under way (a step inside a step is not counted)
-        self.fed = 0  # on JAX, and in a session's run: when the newest batch was there
-        self.loops = 0  # Keras fit, evaluate, predict under way
-        self.training = False  # a gradient was taken during the trace under way
+        self.steps = 0  # Keras steps in progress; a step inside a step is not counted
+        self.fed = 0  # on JAX, and in a session's run: when the newest batch was ready
+        self.loops = 0  # Keras fit, evaluate, predict in progress
+        self.training = False  # a gradient was taken during the current trace
         self.last_trace: dict[str, Any] | None = None
-        self.python = 0  # calls of Python inside an op under way
-        self.graph = GraphSummary()  # of the trace under way
-        self.left = 1  # calls until it is looked whether recording still goes on
+        self.python = 0  # Python calls inside an op in progress
+        self.graph = GraphSummary()  # of the current trace
+        self.left = 1  # calls until the next check whether recording still goes on
 
     def look(self, active: bool) -> None:
-        """Called once in :data:`EVERY` calls of a wrapper that is quick: they stand aside once recording has ended."""
+        """Switches the wrappers off once recording has ended. A fast wrapper calls it once in ``EVERY`` calls."""
         self.left = EVERY
         if not active:
             self.busy += ENDED
 
 
 class ThreadState(threading.local):
-    """``me``: the flags of the current thread; ``main``: those of the main thread, in whatever thread.
+    """``me``: the flags of the current thread; ``main``: those of the main thread, in any thread.
 
-    To look up ``me`` costs as much as all that a wrapper does with it. What runs in each step asks for the thread's
-    number, and has the flags of the main thread, where nearly all of it runs, at hand.
+    Looking up ``me`` costs as much as all other work of a wrapper. Code that runs in each step compares the thread's
+    number and uses ``main``, because nearly all of it runs in the main thread.
     """
 
-    def __init__(self, main: Flags) -> None:  # called anew in each thread, with the same argument
+    def __init__(self, main: Flags) -> None:  # called again in each thread, with the same argument
         self.main = main
         ident = threading.get_ident()
         self.me = main if ident == main.ident else Flags(ident)
@@ -155,7 +159,7 @@ def thread_state() -> ThreadState:
 
 
 class Progress:
-    """Steps seen so far; whoever waits for a step boundary (the windows) is told."""
+    """Steps seen so far. Calls whoever waits for a step boundary, such as the profiler windows."""
 
     __slots__ = (
         "boundary",
@@ -172,18 +176,20 @@ class Progress:
 
     def __init__(self) -> None:
         self.steps = 0
-        self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
+        self.kind = 0  # the strongest kind of step seen; a Keras step counts in place of the functions in it
         self.boundary: Callable[[int], None] | None = None
-        self.stronger: Callable[[], None] | None = None  # called when a stronger kind is seen: steps count anew
-        self.compiling: Callable[[], None] | None = None  # called before something new is compiled, where that is heard
-        self.given: Any = None  # of a Keras step that is about to begin: its arguments, while the boundary is called
-        self.loop: dict[str, Any] | None = None  # what is told of the outermost loop under way, at its end
-        self.wanted = False  # whether the next step's result is to be looked at
+        # called when a stronger kind is seen, and steps count from 1 again
+        self.stronger: Callable[[], None] | None = None
+        # called before something new is compiled, if the framework reports it
+        self.compiling: Callable[[], None] | None = None
+        self.given: Any = None  # the arguments of a Keras step that is about to begin, set while the boundary is called
+        self.loop: dict[str, Any] | None = None  # facts of the outermost loop in progress, recorded at its end
+        self.wanted = False  # whether the next step's result is examined
         self.last_scalars: list[tuple[str, Any]] = []
-        self.trajectory: list[Told] | None = None  # a probe keeps its first
+        self.trajectory: list[Told] | None = None  # the first results, kept by a probe
 
     def step(self, kind: int) -> None:
-        """A step is about to begin.
+        """Counts a step that is about to begin.
 
         ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras, 5 a training step of Keras.
         """
@@ -196,7 +202,7 @@ class Progress:
             self.boundary(self.steps)
 
     def turned_out(self, kind: int) -> None:
-        """The step that was just taken is of this kind: a function is known to train once its first call has traced."""
+        """Sets the kind of the step just taken. Only the trace in its first call shows that a function trains."""
         if kind > self.kind:
             self._anew(kind, 1)
 
@@ -206,17 +212,17 @@ class Progress:
             self.stronger()
 
     def keep(self, result: Any, kind: int, origin: Origin | None = None) -> None:
-        """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.
+        """Keeps the scalars of a step's result. Not the result, which may be large and occupy memory of the next step.
 
-        ``kind`` is that of :meth:`step`; only those of the strongest kind count: others evaluate now and then. A probe
-        keeps a gradient that is taken eagerly beside a training function, too: of a loop's two steps one may be either.
+        ``kind`` is that of :meth:`step`. Only results of the strongest kind count, because others may be evaluations.
+        A probe also keeps an eager gradient beside a training function, because a loop may have steps of both kinds.
         """
         beside = kind < self.kind
         if beside and (self.trajectory is None or not EAGER <= kind < self.kind <= TRAINING):
             return
         self.wanted = beside and self.wanted
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):
-            result = result[0]  # on JAX: beside the new state
+            result = result[0]  # on JAX it comes with the new state
         items = list(result.items()) if isinstance(result, dict) else [("result", result)]
         if isinstance(result, (list, tuple)):
             items = [(f"result[{i}]", v) for i, v in enumerate(result[:8])]
@@ -235,21 +241,22 @@ class Progress:
 
 
 def losses(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Of a step's results by their names those that are the loss, where one is called so; else all.
+    """Returns the results that are named as a loss, or all if none is.
 
-    Keras gives its metrics beside the loss. These may be no numbers by what they are: a ratio of nothing.
+    Keras gives its metrics together with the loss. A metric may legitimately be NaN, for example the ratio of two
+    zeros.
     """
     found = list(named)
     return [one for one in found if "loss" in one[0]] or found
 
 
 def _floating(dtype: Any) -> bool:
-    known = getattr(dtype, "is_floating", None)  # TensorFlow's; JAX has NumPy's
+    known = getattr(dtype, "is_floating", None)  # TensorFlow's attribute; JAX has NumPy's types
     return bool(known) if known is not None else str(dtype).startswith(("float", "bfloat"))
 
 
 def scalar(value: Any, *, wait: bool = False) -> float | None:
-    """The number that a framework's scalar holds; None where its device has yet to compute it, unless we ``wait``."""
+    """Returns the number in a framework's scalar; None if the device has not computed it, unless ``wait`` is set."""
     read = getattr(value, "_numpy_internal", None)
     if read is not None:
         return float(read())

@@ -1,8 +1,8 @@
-"""Whether the process was stopped while the recorder's thread waited: SIGSTOP, Ctrl-Z, a debugger, a frozen container.
+"""Detects that the process was stopped while the recorder's thread waited: SIGSTOP, Ctrl-Z, debugger, frozen container.
 
-A thread that waits for the interpreter's lock is late as well, behind C code that holds it. But it wakes up each
-switch interval (five milliseconds) to ask for the lock, and whoever works uses the processor meanwhile. In a stopped
-process nothing of that happens, and only the clock of the machine goes on.
+A thread that waits for the interpreter lock behind C code is late, too. But it wakes up each switch interval (five
+milliseconds) to request the lock, and the thread that holds it uses the processor. In a stopped process neither
+happens, and only the clock of the machine advances.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from __future__ import annotations
 import sys
 import time
 
-LANE, STOPPED = "suspend", "process stopped"
-LEAST_NS = 500_000_000  # beyond the wait that was asked for: a crowded machine wakes nobody up on time
-MOST_STOPS = 20  # noted in one recording; what else is kept of each is kept for ever
-WORKED = 0.1  # of the time: a process that used so much of a processor was not stopped
-LEAST_TURNS = 20.0  # wake-ups that waiting for the lock would have made: with fewer the two look the same
-WOKE = 0.25  # of those: as many, and the thread did run
+LEAST_NS = 500_000_000  # late beyond the requested wait; a crowded machine wakes no thread on time
+MOST_STOPS = 20  # noted in one recording, because the stretches around each are never thinned
+WORKED = 0.1  # of the time; a process that used more of a processor was not stopped
+LEAST_TURNS = 20.0  # wake-ups that waiting for the lock would have made; with fewer the two cases look the same
+WOKE = 0.25  # of those; with more the thread did run
 
 
 class Stops:
-    """Asked before and after each wait of the recorder's thread, in that thread."""
+    """Detects stops. Called before and after each wait of the recorder's thread, in that thread."""
 
     def __init__(self) -> None:
         self._left = MOST_STOPS
         self._before = (0, 0, 0)
 
     def waits(self) -> None:
-        """The thread is about to wait."""
+        """Notes that the thread is about to wait."""
         if self._left:
             self._before = _clocks()
 
     def waited(self, asked_s: float) -> tuple[int, int] | None:
-        """From when to when the process was surely stopped, of a wait of ``asked_s`` that is over, in ns; or None."""
+        """Returns start and end (ns) of the time in which the process was certainly stopped during a wait, or None.
+
+        ``asked_s`` is the requested duration of the wait.
+        """
         if not self._left:
             return None
         (begun, worked, turns), (end, worked_now, turns_now) = self._before, _clocks()
@@ -47,7 +49,7 @@ class Stops:
 
 
 def _clocks() -> tuple[int, int, int]:
-    """The machine's clock and the process's own, in ns; how often this thread gave up the processor, -1: not told."""
+    """Returns wall time (ns), processor time (ns), and how often this thread gave up the processor (-1: not known)."""
     return time.perf_counter_ns(), time.process_time_ns(), _turns()
 
 

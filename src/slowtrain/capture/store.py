@@ -1,9 +1,8 @@
 """The file of a recording: SQLite in WAL mode, written by one background thread.
 
-Spans come in chunks: rows of five little-endian int64 (name, start_ns, end_ns, thread,
-value), compressed together, since a row of SQL for each would cost more than the step
-that it describes. A chunk that was committed survives ``kill -9`` of the process, and the machine's loss of power:
-each commit waits for the disk.
+Spans are stored in chunks: rows of five little-endian int64 (name, start_ns, end_ns, thread, value), compressed
+together. One SQL row for each span would cost more than the step that it describes. A committed chunk survives ``kill
+-9`` and a power failure, because each commit waits for the disk.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 FILE = "recording.sqlite"
-WHOLE = 1  # the format of a recording that holds everything
-VERSION = 2  # and of one from which something was thinned: an older reader would take the holes for long steps
-LOG_BYTES = 4 << 20  # of SQLite's log: it is moved into the file when it has grown so far
+WHOLE = 1  # format version of a recording that holds everything
+VERSION = 2  # format version of a thinned recording; an older reader would take the holes for long steps
+LOG_BYTES = 4 << 20  # SQLite moves its log into the file when the log has grown to this size
 SPAN_FIELDS = 5
+SUSPEND_LANE, STOPPED_EVENT = "suspend", "process stopped"
 
 SCHEMA = """
 CREATE TABLE name(id INTEGER PRIMARY KEY, lane TEXT NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);
@@ -39,7 +39,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._db = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")  # waits for the disk once a second, in a thread of its own
+        self._db.execute("PRAGMA synchronous=FULL")  # waits for the disk once a second, in the recorder's thread
         self._db.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
         self._page_bytes = int(self._db.execute("PRAGMA page_size").fetchone()[0])
         if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
@@ -63,7 +63,7 @@ class Store:
         )
 
     def spans(self, data: bytes) -> int:
-        """``data``: packed int64, :data:`SPAN_FIELDS` a span. The number of the chunk that they became."""
+        """Writes packed int64, :data:`SPAN_FIELDS` for each span. Returns the number of the new chunk."""
         count = len(data) // (8 * SPAN_FIELDS)
         done = self._db.execute("INSERT INTO chunk(spans, data) VALUES (?,?)", (count, zlib.compress(data, 1)))
         return int(done.lastrowid or 0)
@@ -84,14 +84,14 @@ class Store:
         self._db.execute("INSERT INTO pipeline VALUES (?,?,?)", (time_ns, iterator, proto))
 
     def used_bytes(self) -> int:
-        """What the file needs: its pages less the free ones, which the next rows reuse."""
+        """Returns the bytes that the file needs: its pages without the free ones, which later rows reuse."""
         pages, free = (self._db.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "freelist_count"))
         return int(pages - free) * self._page_bytes
 
-    # -- what thinning asks for (:mod:`slowtrain.capture.thinning`)
+    # -- used by thinning (:mod:`slowtrain.capture.thinning`)
 
     def next_row(self, table: str) -> int:
-        """The number that the next row will get; only the newest rows stay where they are."""
+        """Returns the number that the next row will get. Correct only if the newest rows were never deleted."""
         query = f"SELECT coalesce(max(rowid), 0) + 1 FROM {table}"  # noqa: S608  a table of ours
         return int(self._db.execute(query).fetchone()[0])
 
@@ -99,7 +99,7 @@ class Store:
         return self._db.execute("SELECT data FROM chunk WHERE id BETWEEN ? AND ? ORDER BY id", (first, last)).fetchall()
 
     def moments(self, first: int, after: int) -> list[int]:
-        """At which an epoch or a loop begins or ends."""
+        """Returns the times (ns) at which an epoch or a loop begins or ends."""
         rows = self._db.execute(
             "SELECT start_ns, end_ns FROM event WHERE rowid >= ? AND rowid < ? AND lane IN ('epoch', 'loop')",
             (first, after),
@@ -130,7 +130,7 @@ class Store:
         return bytes(self._db.execute("SELECT data FROM hole WHERE first = ?", (first,)).fetchone()[0])
 
     def thin(self, first: int, last: int, hole: bytes) -> None:
-        """Chunks ``first`` to ``last``, and whatever holes lie among them, become one hole."""
+        """Replaces chunks ``first`` to ``last``, and the holes among them, by one hole."""
         self._db.execute("DELETE FROM chunk WHERE id BETWEEN ? AND ?", (first, last))
         self._db.execute("DELETE FROM hole WHERE first BETWEEN ? AND ?", (first, last))
         self._db.execute("INSERT INTO hole VALUES (?,?,?)", (first, last, hole))
@@ -143,17 +143,17 @@ class Store:
 
 
 def dumps(value: Any) -> str:
-    """JSON of anything: what JSON does not know becomes its ``repr``, cut at 200 characters."""
+    """Returns any value as JSON. What JSON does not know is stored as its ``repr``, cut at 200 characters."""
     try:
         return json.dumps(value, default=_repr, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):  # keys that are no text; a circle
+    except (TypeError, ValueError, RecursionError):  # keys that are not text, or a circular structure
         if isinstance(value, Mapping):
             return json.dumps({plain(k): _repr(v) for k, v in value.items()}, separators=(",", ":"))
         return json.dumps(_repr(value))
 
 
 def plain(text: object) -> str:
-    """Text that SQLite takes: without lone surrogates, at most a thousand characters."""
+    """Returns text that SQLite accepts: without lone surrogates, at most a thousand characters."""
     return str(text)[:1000].encode("utf-8", "replace").decode("utf-8")
 
 

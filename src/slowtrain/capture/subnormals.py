@@ -1,4 +1,4 @@
-"""How many numbers of the variables are subnormal, and what such numbers cost here, as measured in this process."""
+"""Counts subnormal numbers in the variables, and measures what they cost on this computer, in this process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 from slowtrain.capture import jax as on_jax
 from slowtrain.capture.recorder import Recorder
 
-LEAST_SHARE = 0.001  # below it nothing could come of it, and the cost is not measured
-DUTY = 100  # one per cent of a core at most
-SIZE = 1_000_000  # numbers of the measurement: shared out to the framework's threads, as large variables are
+LEAST_SHARE = 0.001  # below this share they have no effect, and the cost is not measured
+DUTY = 100  # pause after a look, as a multiple of its duration: one per cent of a core at most
+# numbers in the measurement; the framework distributes so many over its threads, as with large variables
+SIZE = 1_000_000
 REPEATS = 15
 BITS = {4: ("uint32", 0x7FFFFFFF, 0x00800000), 8: ("uint64", 0x7FFFFFFFFFFFFFFF, 0x0010000000000000)}
 TINY = {"float32": 1e-40, "float64": 1e-310}
 
 
 class Offered(NamedTuple):
-    """Variables at one moment: each by a key, with what it holds last; ``way`` is how the loop computes with them.
+    """Variables at one moment: by key, the pair whose last element is the value. ``way`` is how the loop computes.
 
-    ``suspect`` is told the key of one that is not finite and was so: the loss may be all the same, behind a relu.
+    ``suspect`` is called with the key of a variable that was finite and is not any more. The loss may be finite all
+    the same, for example behind a relu.
     """
 
     state: Mapping[int, tuple[Any, Any]]
@@ -31,14 +33,14 @@ class Offered(NamedTuple):
 
 
 class Subnormals:
-    """Variables are offered by the training thread, and looked at in the recorder's: their values never change."""
+    """The training thread offers variables, and the recorder's thread reads them. Their values never change."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.share = -1.0
         self._offered: Offered | None = None
         self._next_s = 0.0
-        self._finite: set[int] = set()  # variables that were so
+        self._finite: set[int] = set()  # variables that were finite
 
     def offer(self, offered: Offered) -> None:
         self._offered = offered
@@ -48,7 +50,7 @@ class Subnormals:
             self.look()
 
     def look(self) -> None:
-        """At the newest state; the largest share is what is told."""
+        """Reads the newest variables. The largest share is reported."""
         offered, self._offered = self._offered, None
         if offered is None:
             return
@@ -56,7 +58,7 @@ class Subnormals:
         import numpy as np
 
         values = few = 0
-        most, where = 0, ""  # the variable with the most of them
+        most, where = 0, ""  # the variable with most of them
         for key, (_, value) in offered.state.items():
             if value.dtype.name == "float32":
                 array = np.asarray(value._numpy() if hasattr(value, "_numpy") else value)
@@ -68,7 +70,7 @@ class Subnormals:
                 if np.isfinite(array).all():
                     self._finite.add(key)
                 elif key in self._finite and offered.suspect is not None:
-                    offered.suspect(key)  # what was never finite is meant so: a best loss so far, a mask
+                    offered.suspect(key)  # what was never finite is intended, for example a best loss so far, or a mask
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values
@@ -76,21 +78,24 @@ class Subnormals:
             self.recorder.fact("subnormals", told | {"way": offered.way})
 
     def measure(self) -> None:
-        """What they cost, where there are any; in the training thread, at the end."""
+        """Measures the cost of subnormal numbers, if there are any. Runs in the training thread, at the end."""
         self.look()
         if self.share >= LEAST_SHARE:
             self.recorder.fact("subnormal_cost", cost())
 
 
 def subnormal(array: Any, numpy: Any) -> int:
-    """How many float32 or float64 numbers are below the normal range and not zero; by their bits, at one speed."""
+    """Returns how many float32 or float64 numbers are subnormal.
+
+    Compares bits, so that the time does not depend on values.
+    """
     unsigned, magnitude, least = BITS[array.dtype.itemsize]
     bits = numpy.ascontiguousarray(array).view(unsigned) & numpy.array(magnitude, unsigned)
     return int(numpy.count_nonzero((bits > 0) & (bits < least)))
 
 
 def cost() -> dict[str, float]:
-    """Time of a product of subnormal numbers over that of normal ones: in a function, op by op, and in NumPy."""
+    """Returns the time of a product of subnormal numbers over that of normal ones: in a function, eager, in NumPy."""
     import numpy as np
 
     usual, small = (np.full(SIZE, x, np.float32) for x in (0.5, TINY["float32"]))
@@ -100,7 +105,7 @@ def cost() -> dict[str, float]:
 
 
 def in_numpy(dtype: str, size: int) -> float:
-    """The same of arrays of a size, in the calling thread: what NumPy computes there is not handed to others."""
+    """Returns the same ratio for arrays of a size in NumPy, which computes in the calling thread."""
     import numpy as np
 
     usual, small = (np.full(size, x, dtype) for x in (0.5, TINY[dtype]))

@@ -1,8 +1,8 @@
 """Patches of TensorFlow: functions and their traces, gradients.
 
-Each wrapper takes two clock readings and writes one span. The names patched are the same
-in TensorFlow 2.15 and 2.21. What a wrapper costs is what it touches: a step has emptied the caches,
-so that known things are compared in place rather than looked up (docs/overhead.md).
+Each wrapper reads the clock twice and writes one span. The patched names are the same in TensorFlow 2.15 and 2.21. The
+cost of a wrapper is the memory it touches, because a step has emptied the caches. So known things are compared in
+place and not looked up (docs/overhead.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import ALL, EAGER, EVERY, KERAS, Flags, Known, Progress, ThreadState
 
 getframe = sys._getframe
-_ASIDE = Flags(0)  # of a thread whose calls belong to another's
+_ASIDE = Flags(0)  # for a thread whose calls belong to another thread
 _ASIDE.busy = 1
 
 FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
@@ -52,7 +52,10 @@ class TensorFlowPatches:
             on_import(self.recorder, module, patch)
 
     def _in_a_trace(self) -> bool:
-        """Whether another thread works for a trace: a distribution strategy traces each replica in one of its own."""
+        """Returns whether this thread works for a trace of another one.
+
+        A distribution strategy traces each replica in a thread of its own.
+        """
         return bool(self._tracers) and not sys.modules["tensorflow.python.eager.context"].executing_eagerly()
 
     # -- tf.function
@@ -64,22 +67,23 @@ class TensorFlowPatches:
         replace(module.Function, "__call__", self._caller(), stands)
 
     def _patch_concrete(self, module: Any) -> None:
-        """One of a function's graphs, which scripts ask for to call it by itself."""
+        """Patches the concrete functions that scripts request from a tf.function to call them directly."""
         replace(module.Function, "get_concrete_function", self._concrete)
         replace(sys.modules[CONCRETE].ConcreteFunction, "__call__", self._caller(ours=True))
 
     def _caller(self, ours: bool = False) -> Callable[[Wrapper], Wrapper]:
-        """Makes a wrapper of calls: of all, or of those that are ``ours`` to tell."""
+        """Returns a wrapper maker for calls: for all, or with ``ours`` only for concrete functions that we know."""
         patches, progress, main = self, self.progress, self.state.main
         emit, elsewhere = self.recorder.emit, self._elsewhere
 
         def call(original: Wrapper) -> Wrapper:
-            def __call__(*args: Any, **kwargs: Any) -> Any:  # self first: so the tuple is handed on as it is
+            def __call__(*args: Any, **kwargs: Any) -> Any:  # self is in args, so that the tuple is passed on as it is
                 me = main if get_ident() == main.ident else elsewhere()
                 if me.busy or (ours and not hasattr(args[0], "_slowtrain")):
                     return original(*args, **kwargs)
                 self = args[0]
-                # All that can be done before the call is: it is not long since the last wrapper ran.
+                # Everything possible is done before the call, while the caches still hold the data of the last
+                # wrapper.
                 try:
                     known = self._slowtrain_known
                 except AttributeError:
@@ -90,7 +94,7 @@ class TensorFlowPatches:
                     frame, wanted = getframe(1), progress.wanted
                     anew = known.at != frame.f_lasti or known.code is not frame.f_code
                     if known.kind == progress.kind and progress.boundary is None:
-                        progress.steps += 1  # as progress.step, without the call
+                        progress.steps += 1  # same as progress.step, without the call
                     else:
                         progress.step(known.kind)
                 known.left -= 1
@@ -122,7 +126,7 @@ class TensorFlowPatches:
         def get_concrete_function(*args: Any, **kwargs: Any) -> Any:
             me = state.me
             if me.busy or me.tracing or not frames.is_user(getframe(1).f_code):
-                return original(*args, **kwargs)  # tf.data asks for the graph of each map, in each call of predict
+                return original(*args, **kwargs)  # tf.data requests the graph of each map, in each call of predict
             traces, start = me.traces, now()
             me.busy += 1
             try:
@@ -131,28 +135,31 @@ class TensorFlowPatches:
                 end = now()
                 me.busy -= 1
             traced = (args[1:], kwargs, start, end, getframe(1)) if me.traces != traces else None
-            guard("concrete function", noted, args[0], made, traced)
+            guard("concrete function", note_concrete, args[0], made, traced)
             return made
 
-        def noted(function: Any, made: Any, traced: Any) -> None:
+        def note_concrete(function: Any, made: Any, traced: Any) -> None:
             if traced is not None:
                 self._traced(function, None, *traced)
-            made._slowtrain = _about(function)  # its calls are the function's
+            made._slowtrain = _about(function)  # its calls count as the function's
 
         return get_concrete_function
 
     def _after(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Known, start: int, end: int) -> int:
-        """A call that traced its function, told of by the front: its name."""
+        """Handles a call that traced its function. The fast path calls it; returns the name of the call."""
         return self.named(args[0], known, self.state.main, getframe(1), (args[1:], kwargs, start, end))
 
-    # What the wrapper calls seldom. It holds little: each variable of a closure is a line of cold memory.
+    # Rarely called by the wrapper, which is kept small: each variable of a closure is a line of cold memory.
 
     def _elsewhere(self) -> Flags:
-        """Flags in another thread than the main one; where that traces for the main one, wrappers stand aside."""
+        """Returns the flags of a thread that is not the main one.
+
+        If it traces for the main one, wrappers only forward.
+        """
         return _ASIDE if self._tracers and self._in_a_trace() else self.state.me
 
     def look(self, known: Known, me: Flags, args: tuple[Any, ...]) -> None:
-        """In one call of many: what changes seldom."""
+        """Reads what rarely changes, in one call of many."""
         known.looks += 1
         known.left = 1 if known.looks < ALL else EVERY
         me.look(self.recorder.active)
@@ -163,7 +170,7 @@ class TensorFlowPatches:
         self.recorder.guard("loss", self.progress.keep, result, known.kind, origin)
 
     def named(self, function: Any, known: Known, me: Flags, frame: FrameType, traced: Any) -> int:
-        """After a function's first call, the first from another place, or one that traced it: the call's name."""
+        """Returns the call's name, after the first call, a call from another place, or a call that traced."""
         if traced is not None:
             self.recorder.guard("trace", self._traced, function, known, *traced, frame)
         return self.recorder.guard("function", self._named, function, known, me, frame) or 0
@@ -184,9 +191,9 @@ class TensorFlowPatches:
 
         def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
             original(self, python_function, *args, **kwargs)
-            recorder.guard("tf.function", number, self, python_function, sys._getframe(1))
+            recorder.guard("tf.function", assign_number, self, python_function, sys._getframe(1))
 
-        def number(function: Any, python_function: Any, frame: FrameType) -> None:
+        def assign_number(function: Any, python_function: Any, frame: FrameType) -> None:
             self._functions += 1
             about = frames.describe(python_function)
             about["number"] = self._functions
@@ -198,7 +205,7 @@ class TensorFlowPatches:
     def _traced(
         self, function: Any, known: Known | None, args: Any, kwargs: Any, start: int, end: int, frame: FrameType
     ) -> None:
-        """Notes a call that traced its function, with what was given to it; ``known`` where it was a step, too."""
+        """Records a call that traced its function, with its arguments. ``known`` is set if the call was a step, too."""
         me, about = self.state.me, _about(function)
         trace, me.last_trace = me.last_trace or {}, None
         if trace.get("training"):
@@ -257,11 +264,11 @@ class TensorFlowPatches:
                     me.tracing = 0
                     me.busy -= 1
                     me.traces += 1
-                    recorder.guard("graph", done, me, graph, start, end)
+                    recorder.guard("graph", record_trace, me, graph, start, end)
 
             return func_graph_from_py_func
 
-        def done(me: Flags, graph: Any, start: int, end: int) -> None:
+        def record_trace(me: Flags, graph: Any, start: int, end: int) -> None:
             in_call = me.busy > 0
             recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
             if in_call:
@@ -303,7 +310,7 @@ class TensorFlowPatches:
                     for tracer in tracers:
                         tracer.training = True
                     return original(self, *args, **kwargs)
-                if not me.loops and not me.busy:  # inside a call: functions run eagerly
+                if not me.loops and not me.busy:  # inside a call functions run eagerly
                     progress.step(2)
                     if args and (progress.wanted or progress.trajectory is not None):
                         recorder.guard("loss", differentiated, args[0], sys._getframe(1))
@@ -311,25 +318,25 @@ class TensorFlowPatches:
                 try:
                     result = original(self, *args, **kwargs)
                 finally:
-                    recorder.guard("gradient", done, start, now(), sys._getframe(1))
+                    recorder.guard("gradient", record_gradient, start, now(), sys._getframe(1))
                 if eager is not None:
                     recorder.guard("checking", eager.differentiated, self, args, kwargs, sys._getframe(1))
                 return result
 
             return gradient
 
-        def done(start: int, end: int, frame: FrameType) -> None:
+        def record_gradient(start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)
 
         replace(module.GradientTape, "gradient", make)
 
 
 def _about(function: Any) -> dict[str, Any]:
-    """What was noted of a tf.function when it was made, and since; of one made before us, little."""
+    """Returns the facts noted when a tf.function was created and traced. There are few if it existed before us."""
     about: dict[str, Any] = function.__dict__.setdefault("_slowtrain", {"qualname": "tf.function", "number": 0})
     return about
 
 
 def _kind(function: Any) -> int:
-    """As :meth:`Progress.step` counts."""
+    """Returns the kind of step, as :meth:`Progress.step` counts."""
     return 3 if _about(function).get("training") else 1

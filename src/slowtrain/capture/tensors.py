@@ -1,4 +1,4 @@
-"""Patches of TensorFlow: tensors read back to the host, and tensors made by hand from the host's values."""
+"""Patches of TensorFlow that time tensors read back to the host, and tensors created from the host's values."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import CONSTANTS, Read, ThreadState
 
 DATA = os.path.join("tensorflow", "python", "data", "")
-PLACES = 4  # where a step reads values back, as a rule at most
+PLACES = 4  # places where a step reads values back, usually at most
 
 
 def readback(
     recorder: Recorder, state: ThreadState, called: Callable[[FrameType], str], reads: tuple[Read, ...]
 ) -> Callable[[Wrapper], Wrapper]:
-    """What times a getter of an array's values in the main thread; ``called`` names the call by its caller's frame.
+    """Returns a wrapper maker for a getter of array values. It times calls in the main thread.
 
-    ``reads`` are where values were asked for last: a step reads at a few places, at the same ones as the step before.
+    ``called`` names the call from its caller's frame. ``reads`` store the last places of reads: a step reads at a few
+    places, which are the same as in the step before.
     """
     main, emit, oldest = state.main, recorder.emit, itertools.cycle(reads)
 
@@ -46,18 +47,18 @@ def readback(
                     if read.again(frame, in_loops):
                         break
                 else:
-                    read = recorder.guard("readback", asked, frame, in_loops)
+                    read = recorder.guard("readback", name_place, frame, in_loops)
                 if read is not None:
                     emit((read.name, start, end, main.ident, 0))
 
         return _numpy
 
-    def asked(frame: FrameType, in_loops: bool) -> Read | None:
-        """Values are asked for at another place; None where TensorFlow does so for itself."""
+    def name_place(frame: FrameType, in_loops: bool) -> Read | None:
+        """Handles a read at a new place. Returns None if TensorFlow reads for itself."""
         if _of_its_own(frame):
             return None
         read = next(oldest)
-        # Keras' own readings belong to no line.
+        # Reads by Keras itself belong to no line.
         read.name = recorder.name_at(None if in_loops else frame, "readback", called(frame), "readback")
         read.remember(frame, in_loops)
         return read
@@ -66,9 +67,9 @@ def readback(
 
 
 def _of_its_own(frame: FrameType | None) -> bool:
-    """Whether TensorFlow asks for a constant: a gradient function for an axis or a shape, a data set for its size."""
+    """Returns whether TensorFlow reads a constant: a gradient function an axis or shape, a data set its size."""
     constant = False
-    for _ in range(3):  # itself, by numpy(), or by constant_value()
+    for _ in range(3):  # directly, through numpy(), or through constant_value()
         if frame is None:
             return False
         name = frame.f_code.co_filename
@@ -80,7 +81,7 @@ def _of_its_own(frame: FrameType | None) -> bool:
 
 
 class TensorPatches:
-    """Installs itself through import hooks; only what the main thread does itself is noted."""
+    """Installs itself through import hooks. Records only calls in the main thread."""
 
     def __init__(self, recorder: Recorder, state: ThreadState) -> None:
         self.recorder = recorder
@@ -91,7 +92,7 @@ class TensorPatches:
         on_import(self.recorder, "tensorflow", self._patch_feed)
 
     def _patch_readback(self, module: Any) -> None:
-        # Its caller is the method that was asked: numpy(), __float__() and others.
+        # Its caller is the method that was called: numpy(), __float__() and others.
         reads = tuple(Read() for _ in range(PLACES))
         make = readback(self.recorder, self.state, lambda frame: frame.f_code.co_name, reads)
         quick = front("readback", self.recorder, self.state.main, names=reads)
@@ -111,11 +112,11 @@ class TensorPatches:
                 try:
                     return original(*args, **kwargs)
                 finally:
-                    recorder.guard("feed", done, original.__name__, args[:1], start, now(), sys._getframe(1))
+                    recorder.guard("feed", record_feed, original.__name__, args[:1], start, now(), sys._getframe(1))
 
             return convert
 
-        def done(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_feed(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "feed", text, "feed")
             recorder.span(name, start, end, signatures.host_bytes(given))
 

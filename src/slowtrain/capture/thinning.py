@@ -1,13 +1,13 @@
-"""Keeps a recording under its size, however long the run: older stretches of it become summaries.
+"""Keeps a recording below its maximum size, however long the run, by replacing older parts by summaries.
 
-The run is cut into **stretches** of a few thousand spans. While there is room all are kept whole. When there is
-none, of each pair of neighbours one is kept whole and the other becomes a summary (:mod:`slowtrain.trace.thinned`);
-later one of four, of eight. Which one is drawn by lot, so that nothing periodic in the run agrees with it, and
-beforehand, so that a stretch which comes later is thinned like the ones before it. What is left is a uniform sample
-of the whole run; the first stretches (warm-up) and those around profiler windows, or in which the process was stopped,
-always stay.
+The run is divided into **stretches** of a few thousand spans. While there is room, all are kept whole. When the room
+is used up, one of each pair of neighbours is kept whole and the other becomes a summary
+(:mod:`slowtrain.trace.thinned`); later one of four is kept, then one of eight. Which one is kept is pseudo-random, so
+that it does not coincide with anything periodic in the run. It is fixed in advance, so that a later stretch is thinned
+like the earlier ones. The result is a uniform sample of the whole run. The first stretches (warm-up), and those around
+profiler windows or stops of the process, are always kept.
 
-One stretch at a time, a few milliseconds each, in the recorder's thread; each is one transaction.
+The recorder's thread thins one stretch at a time. Each takes a few milliseconds and is one transaction.
 """
 
 from __future__ import annotations
@@ -24,39 +24,38 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.capture.samplethinning import SampleThinning
-from slowtrain.capture.stops import STOPPED
-from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, VERSION, Store
+from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, STOPPED_EVENT, VERSION, Store
 
-MAX_BYTES = 200_000_000  # of a recording, unless told otherwise
-LEAST_BYTES = 16_000_000  # a log of SQLite's, a report, and something to tell of
-REPORT_BYTES = 4_000_000  # the reports and notes that are written beside the recording
-FULL = 0.8  # of the room: thinning begins
-OVERFULL = 0.92  # it hurries
-SPAN_BYTES = 200  # of the given size for each span kept whole: a million are read in seconds, and are plenty
-EVENT_COST = 16  # spans that an event weighs: what both take to be read
-STRETCH = 4096  # spans that tell something of steps; a stretch
-MOST_STRETCH = 1 << 16  # spans of any kind, where steps are long
-LEAST_TURNS = 32  # steps in a stretch, unless it would be too long
-SAMPLED = frozenset({"stack", "gc", "memory", "held"})  # lanes that come with time, not with steps
+MAX_BYTES = 200_000_000  # maximum size of a recording, unless the user gives another one
+LEAST_BYTES = 16_000_000  # room for SQLite's log, a report, and enough data to diagnose
+REPORT_BYTES = 4_000_000  # for the reports and notes that are written beside the recording
+FULL = 0.8  # share of the room at which thinning begins
+OVERFULL = 0.92  # share of the room at which it hurries
+SPAN_BYTES = 200  # of the maximum size, for each span kept whole: a million spans are read in seconds, and are plenty
+EVENT_COST = 16  # spans that take as long to read as one event
+STRETCH = 4096  # spans of one stretch, without those of sampled lanes
+MOST_STRETCH = 1 << 16  # spans of any lane in one stretch, if steps are long
+LEAST_TURNS = 32  # steps of one stretch, unless it would become too long
+SAMPLED = frozenset({"stack", "gc", "memory", "held"})  # lanes whose spans come with time, not with steps
 TURNING = frozenset({"step", "on_batch", "gradient", "function"})
-FIRST = 2  # stretches always kept: the start and the warm-up
-RECENT_NS = 60_000_000_000  # who watches the run sees this much of it whole
-MOST_EVENTS = 8  # of a kind kept in a hole
+FIRST = 2  # stretches that are always kept: the start and the warm-up
+RECENT_NS = 60_000_000_000  # the newest part stays whole for those who watch the run
+MOST_EVENTS = 8  # events of one kind kept in a hole
 SINGLE = ("window", "nonfinite", "checked", "suspend")  # lanes whose events are all kept
-KINDS = ("pipeline", "iterator")  # lanes whose events have names of their own
-LATER_EVENTS = 8  # looked at behind a stretch: an epoch may end between it and what follows
+KINDS = ("pipeline", "iterator")  # lanes in which each event has a name of its own
+LATER_EVENTS = 8  # events after a stretch that are read, because an epoch may end between it and the next one
 A_FLUSH = 2  # stretches thinned at once
 HURRIED = 8
-LAST_NS = 2_000_000_000  # at the end of the run, at most
-LEAST_KEPT = 32  # whole stretches of a run, at least, as long as the disk has room
-LOOKS = 10  # flushes between two looks at what else lies in the folder
+LAST_NS = 2_000_000_000  # maximum time for thinning at the end of the run
+LEAST_KEPT = 32  # minimum number of whole stretches, as long as the disk has room
+LOOKS = 10  # flushes between two measurements of the other files in the folder
 
 now = time.perf_counter_ns
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Chunks ``first`` to ``last``, the events and pipeline counters written with them, and what that weighs."""
+    """Chunks ``first`` to ``last``, the events and pipeline counters written with them, and their ``cost`` in spans."""
 
     index: int
     first: int
@@ -70,7 +69,7 @@ class Stretch:
 
 
 class Thinning:
-    """Told of all that is written, in the recorder's thread; :meth:`work` thins a little."""
+    """Gets all rows that are written, in the recorder's thread. :meth:`work` thins a few stretches."""
 
     def __init__(self, store: Store, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.store = store
@@ -83,7 +82,7 @@ class Thinning:
         self._quiet: set[int] = set()  # names of sampled lanes
         self._turning: set[int] = set()
         self._kept: list[Stretch] = []
-        self._cost = 0  # of what is kept whole
+        self._cost = 0  # of the stretches kept whole
         self._holes: dict[int, Stretch] = {}  # by the first chunk
         self._ends: dict[int, int] = {}  # last chunk of a hole -> its first
         self._todo: list[Stretch] = []
@@ -108,9 +107,9 @@ class Thinning:
                 self._turning.add(number)
 
     def wrote(self, chunk: int, spans: array[int], events: Sequence[Any]) -> None:
-        """After each commit."""
+        """Counts the rows after each commit."""
         self._noted += len(events)
-        self._windowed |= any(e[2] == "window" or e[3] == STOPPED for e in events)
+        self._windowed |= any(e[2] == "window" or e[3] == STOPPED_EVENT for e in events)
         if not chunk:
             return
         self._open.append(chunk)
@@ -131,7 +130,7 @@ class Thinning:
             self._spans + EVENT_COST * self._noted, (self._marks[0], marks[0]), (self._marks[1], marks[1]),
             self._windowed or self._index < FIRST,
         )  # fmt: skip
-        if self._windowed and self._kept:  # in which the window began
+        if self._windowed and self._kept:  # the stretch in which the window began
             self._kept[-1] = replace(self._kept[-1], always=True)
         self._kept.append(made)
         self._cost += made.cost
@@ -143,7 +142,7 @@ class Thinning:
     # -- thinning
 
     def work(self, hurry: bool = False) -> bool:
-        """Thins a little where it is time. False when the recording has outgrown its size all the same."""
+        """Thins a few stretches if it is time to. Returns False if the recording is too large in spite of that."""
         self._flushes += 1
         if self._flushes % LOOKS == 1:
             self._beside = beside_bytes(self.folder)
@@ -161,18 +160,18 @@ class Thinning:
         return used <= room
 
     def room_bytes(self) -> int:
-        """For SQLite's file alone."""
+        """Returns the bytes that SQLite's own file may use."""
         return max(self.max_bytes - self._beside - LOG_BYTES - REPORT_BYTES, 0)
 
     def finish(self) -> None:
-        """At the run's end its last minute is thinned like the rest, so that it does not count for more."""
+        """Thins the last minute of the run like the rest, so that it does not count for more."""
         until = now() + LAST_NS
         old = self._until(True)
         while now() < until and (one := self._waiting(old)) is not None:
             self._thin(one)
 
     def _until(self, hurry: bool) -> int:
-        """The number of the first stretch that is too young to be thinned."""
+        """Returns the index of the first stretch that is too new to be thinned."""
         if hurry:
             return self._index
         cost, young = 0, self._index
@@ -184,14 +183,17 @@ class Thinning:
         return young
 
     def _is_time(self, old: int, full: bool) -> bool:
-        """Whether fewer are to be kept from now on: only where that makes room."""
+        """Returns whether fewer stretches are to be kept from now on. Only if that makes room."""
         if not full and self._cost <= self.most_cost:
             return False
         least = 2 if full else LEAST_KEPT
         return sum(s.index < old and not s.always for s in self._kept) >= least
 
     def _waiting(self, old: int) -> Stretch | None:
-        """The next stretch to thin. Those that come up for the first time since the last round began are asked for."""
+        """Returns the next stretch to thin, or None.
+
+        Collects the stretches that have become old since the last round.
+        """
         if not self._todo and self.level and self._next < old:
             fresh = list(takewhile(lambda s: s.index >= self._next, reversed(self._kept)))
             self._todo = [s for s in reversed(fresh) if s.index < old and self._goes(s)]
@@ -202,7 +204,7 @@ class Thinning:
         return not one.always and not survives(one.index, self.level)
 
     def _thin(self, one: Stretch) -> None:
-        """The stretch and the holes beside it become one hole."""
+        """Replaces the stretch and the holes next to it by one hole."""
         from slowtrain.trace import thinned
 
         store = self.store
@@ -239,7 +241,7 @@ class Thinning:
         self._cost -= one.cost
 
     def _events(self, whole: Stretch) -> dict[str, int]:
-        """Of each kind the longest are kept; of those that belong together, the first and the last."""
+        """Drops events of a hole. Keeps the longest of each kind; of a series, the first and the last."""
         kinds: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for row, lane, name, ns in self.store.events_between(*whole.events):
             if lane not in SINGLE:
@@ -256,7 +258,11 @@ class Thinning:
         return dropped
 
     def _counters(self, whole: Stretch) -> None:
-        """Counters are totals: the last of each iterator says it all; of very many, the first and the last."""
+        """Drops pipeline counters of a hole.
+
+        Counters are totals, so the last one of each iterator is enough. Of very many iterators, the first and last are
+        kept.
+        """
         last = dict[int, int]()
         found = self.store.counters_between(*whole.counters)
         for row, iterator in found:
@@ -274,7 +280,7 @@ def _both(one: Stretch, two: Stretch) -> Stretch:
 
 
 def survives(index: int, level: int) -> bool:
-    """Whether this stretch is the one that is kept of its 2 ** level."""
+    """Returns whether this stretch is the one that is kept of its 2 ** level."""
     group = index >> level
     for _ in range(level):
         group = 2 * group + _lot(group)
@@ -282,7 +288,7 @@ def survives(index: int, level: int) -> bool:
 
 
 def _lot(number: int) -> int:
-    """0 or 1, drawn by the number alone (the finaliser of SplitMix64)."""
+    """Returns 0 or 1, a pseudo-random function of ``number`` (the finaliser of SplitMix64)."""
     mixed = (number + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & (1 << 64) - 1
@@ -290,7 +296,7 @@ def _lot(number: int) -> int:
 
 
 def beside_bytes(folder: Path) -> int:
-    """What lies in the folder beside SQLite's files: the profiler's windows, above all."""
+    """Returns the bytes of the files beside SQLite's in the folder, mainly profiler windows."""
     found = 0
     for base, _, files in os.walk(folder):
         for name in files:

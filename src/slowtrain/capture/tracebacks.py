@@ -1,4 +1,4 @@
-"""Keeps our frames, and those of the import hooks, out of the tracebacks that the interpreter prints."""
+"""Removes our frames, and those of the import hooks, from the tracebacks that the interpreter prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import wrapt
 
 from slowtrain.capture.patching import MARK
 
-_OURS = (os.path.dirname(__file__), MARK)
+_OURS = (os.path.dirname(str(sys.modules["slowtrain.capture"].__file__)), MARK)
 _HOOKS = os.path.dirname(wrapt.__file__)
 _IMPORTING = "<frozen importlib"
 
@@ -21,7 +21,7 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 
 def install() -> None:
-    """Also in ``sys.__excepthook__``, which hooks of the user's call in their turn."""
+    """Installs the hooks, also in ``sys.__excepthook__``, which the user's own hooks may call."""
     given, original = sys.excepthook, sys.__excepthook__
     clean = _cleaning(original)
     sys.__excepthook__ = clean  # type: ignore[assignment, misc, unused-ignore]
@@ -44,7 +44,7 @@ def _cleaning(previous: Hook) -> Hook:
 
 
 def _clean(error: BaseException | None) -> None:
-    """Cleans an error, what it came from, and its parts if it is a group."""
+    """Cleans an error, its causes, and its parts if it is a group."""
     todo, seen = [error], set[int]()
     while todo:
         one = todo.pop()
@@ -57,7 +57,7 @@ def _clean(error: BaseException | None) -> None:
 
 
 def without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """The same traceback, linked past our frames."""
+    """Returns the traceback without our frames."""
     kept: list[TracebackType] = []
     gone = False
     while trace is not None:
@@ -66,7 +66,7 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
             gone = True
         elif file.startswith(_HOOKS):
             gone = True
-            # Python leaves its import machinery out, unless something stands in the midst of it.
+            # Python removes the frames of its import machinery, unless other frames are among them.
             while kept and kept[-1].tb_frame.f_code.co_filename.startswith(_IMPORTING):
                 kept.pop()
         else:

@@ -1,7 +1,7 @@
-"""Cures that need no edit: the framework is given another argument while the script runs as it is written.
+"""Cures that need no edit: the framework gets another argument while the script runs as it is written.
 
-Each is named after what it does; causes name them in their prescriptions. What a treatment gives is what
-the edit would give, so that a cure can be proven where the source cannot be changed by a machine.
+Each is named after its effect; causes name them in their prescriptions. A treatment has the same effect as the edit,
+so that a cure can be proven where a machine cannot change the source.
 """
 
 from __future__ import annotations
@@ -25,73 +25,74 @@ COMPILED = (
     ("tf_keras.src.engine.training", "Model"),
 )
 FITTED = (("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer"), *COMPILED[1:])
-EXECUTIONS = 50  # steps at once, as the prescription says
+EXECUTIONS = 50  # steps in one call, as in the prescription
 AUTOTUNE = -1  # tf.data.AUTOTUNE
-READY = ("Prefetch", "Options")  # nodes at a pipeline's end behind which another prefetch gives nothing
+READY = ("Prefetch", "Options")  # last nodes of a pipeline after which another prefetch has no effect
 
 Original = Callable[..., Any]
 
 
 def prefetch(recorder: Recorder) -> None:
-    """Every data set that is iterated ends with a prefetch."""
+    """Ends every data set that is iterated with a prefetch."""
 
-    def iterated(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
+    def iterate_prefetched(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
         if type(dataset).__name__.lstrip("_").startswith(READY):
             return original(*args, **kwargs)
         return iter(dataset.prefetch(AUTOTUNE))
 
-    _wrap(recorder, DATASETS, "DatasetV2.__iter__", iterated)
+    _wrap(recorder, DATASETS, "DatasetV2.__iter__", iterate_prefetched)
 
 
 def parallel_map(recorder: Recorder) -> None:
-    """``map`` runs several elements at once where it was not told how many; their order stays."""
+    """Lets ``map`` process several elements at once if no number is given. Their order stays."""
 
-    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+    def map_in_parallel(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs).arguments
         if given.get("num_parallel_calls") is None:
             given["num_parallel_calls"] = AUTOTUNE
         return original(**given)
 
-    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+    _wrap(recorder, DATASETS, "DatasetV2.map", map_in_parallel)
 
 
 def cache(recorder: Recorder, at: str) -> None:
-    """What the ``map`` ``at`` a line (``FILE:LINE``) gives is kept in memory, for the passes behind the first.
+    """Caches in memory the output of the ``map`` at a line (``FILE:LINE``), for the passes after the first.
 
-    Nothing from outside tells whether that is right, so that only a line which was judged, or given by hand, is cached.
+    Nothing outside the script shows whether that is right. So only a line that was judged, or given by hand, is
+    cached.
     """
     file, _, line = at.rpartition(":")
     wanted = os.path.realpath(file), int(line)
 
-    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+    def map_and_cache(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
         made, place = original(*args, **kwargs), frames.place(sys._getframe(1))
         if place is None or place[1] != wanted[1] or os.path.realpath(place[0]) != wanted[0]:
             return made
         if not sys.modules["tensorflow"].executing_eagerly():
-            return made  # in the function of an interleave each call would make a cache that nobody reads again
+            return made  # in the function of an interleave each call would make a cache that is never read again
         recorder.fact(f"treated cache@{at}", value=True)
         return made.cache()
 
-    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+    _wrap(recorder, DATASETS, "DatasetV2.map", map_and_cache)
 
 
 def no_eager(recorder: Recorder) -> None:
-    """``run_eagerly`` and ``run_functions_eagerly`` are not heard."""
+    """Ignores ``run_eagerly`` and ``run_functions_eagerly``."""
     _compile_with(recorder, run_eagerly=False)
 
-    def asked(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+    def run_as_graphs(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(False)
 
-    _wrap(recorder, "tensorflow", "config.run_functions_eagerly", asked)
+    _wrap(recorder, "tensorflow", "config.run_functions_eagerly", run_as_graphs)
 
 
 def several_steps(recorder: Recorder) -> None:
-    """``compile`` is given ``steps_per_execution``: for a ``fit`` that is told its steps, as many as come out even."""
+    """Gives ``steps_per_execution`` to ``compile``. For a ``fit`` with given steps, a divisor of their number."""
     _compile_with(recorder, steps_per_execution=EXECUTIONS)
 
-    def fitted(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
+    def fit_with_executions(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
         told = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
-        # Whole calls only: else it would take more steps than it was told, which is another training.
+        # Whole calls only: otherwise it would take more steps than given, which is a different training.
         even = (n for n in range(EXECUTIONS, 0, -1) if not told or told % n == 0)
         together, known = next(even, 1), getattr(model, "_steps_per_execution", None)
         if known is not None and hasattr(known, "assign"):  # Keras 2
@@ -101,31 +102,31 @@ def several_steps(recorder: Recorder) -> None:
         return original(*args, **kwargs)
 
     for module, owner in FITTED:
-        _wrap(recorder, module, f"{owner}.fit", fitted)
+        _wrap(recorder, module, f"{owner}.fit", fit_with_executions)
 
 
 def xla(recorder: Recorder) -> None:
-    """``compile`` is given ``jit_compile=True``."""
+    """Gives ``jit_compile=True`` to ``compile``."""
     _compile_with(recorder, jit_compile=True)
 
 
 def all_threads(recorder: Recorder) -> None:
-    """TensorFlow chooses how many threads it computes with, whatever number the script gives."""
+    """Lets TensorFlow choose its number of threads, whatever number the script gives."""
 
-    def told(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+    def set_no_limit(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(0)
 
     for kind in ("intra", "inter"):
-        _wrap(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", told)
+        _wrap(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", set_no_limit)
 
 
 def mixed_precision(recorder: Recorder) -> None:
-    """Keras' policy is ``mixed_float16`` from the start."""
+    """Sets Keras' policy to ``mixed_float16`` at the start."""
     on_import(recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_float16"))
 
 
 def _compile_with(recorder: Recorder, **changed: Any) -> None:
-    def compiled(original: Original, _model: Any, args: Any, kwargs: Any) -> Any:
+    def compile_overridden(original: Original, _model: Any, args: Any, kwargs: Any) -> Any:
         given = inspect.signature(original).bind_partial(*args, **kwargs)
         given.apply_defaults()
         for name in [n for n, p in inspect.signature(original).parameters.items() if p.kind is p.VAR_KEYWORD]:
@@ -134,7 +135,7 @@ def _compile_with(recorder: Recorder, **changed: Any) -> None:
         return original(**given.arguments | changed)
 
     for module, owner in COMPILED:
-        _wrap(recorder, module, f"{owner}.compile", compiled)
+        _wrap(recorder, module, f"{owner}.compile", compile_overridden)
 
 
 def _wrap(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:

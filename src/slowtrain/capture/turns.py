@@ -1,11 +1,12 @@
-"""How the recorder's thread waits, and comes by the interpreter's lock again.
+"""How the recorder's thread waits and gets the interpreter lock back.
 
-CPython makes the owner of the lock let go of it where a thread has waited for a switch interval (five milliseconds)
-and nobody let go meanwhile. In a loop that lets go of it for an instant more often than that (one larger NumPy call
-among many small ones) the wait begins anew each time, before the thread has woken up: it comes seconds late, and then
-always at the same call. The script's lines in such a loop are what it is there to look at. So the interval is shorter
-until training begins, and for a while after the thread came late. Only threads that wait for the lock feel that; where
-the script has others that run Python it is left alone, since they, too, would take turns more often than without us.
+CPython makes the owner release the lock if another thread has waited for a switch interval (five milliseconds) and
+nobody released it meanwhile. A loop may release it for an instant more often than that, for example one larger NumPy
+call among many small ones. Then the wait starts again each time before the thread has woken up. The thread comes
+seconds late, and always at the same call, although it is there to sample the lines of such a loop. So the interval is
+shorter until training begins, and for a while after the thread was late. Only threads that wait for the lock notice
+that. If the script has other threads that run Python, the interval stays unchanged, because they would switch more
+often, too.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ import sys
 import time
 
 LATE_NS = 100_000_000  # beyond the wait: twenty usual intervals
-WORKED = 0.5  # of that time; a process that was stopped, or found no core, came late for another reason
-ASKING = 100  # waits in time, until it is tried without again
+WORKED = 0.5  # of that time; a process that was stopped or found no core was late for another reason
+ASKING = 100  # waits on time before the usual interval is tried again
 SOON_S = 0.0001
-ALONE = 2  # threads in Python: the script's own, and the one that waits here
+ALONE = 2  # threads that run Python: the script's own, and the one that waits here
 
 
 class Turns:
-    """Waits until ``stop`` is free. For one thread, of which :meth:`end` is called when it needs no more turns."""
+    """Waits until ``stop`` is free. Belongs to one thread; :meth:`end` is called when it ends."""
 
     def __init__(self, stop: _thread.LockType) -> None:
         self._stop = stop
         self._asking = 0
-        self._usual_s: float | None = None  # while the interval is ours
+        self._usual_s: float | None = None  # set while the interval is ours
 
     def wait(self, seconds: float, *, trains: bool) -> bool:
-        """Waits for ``seconds`` at most; whether it is time to stop. ``trains``: whether training has begun."""
+        """Waits for at most ``seconds``; returns whether to stop. ``trains`` says whether training has begun."""
         if (self._asking or not trains) and len(sys._current_frames()) <= ALONE:
             self._ask()
         else:
@@ -53,7 +54,7 @@ class Turns:
             sys.setswitchinterval(SOON_S)
 
     def end(self) -> None:
-        """The interval is as it was, unless the script has set another one meanwhile."""
+        """Restores the interval, unless the script has set another one meanwhile."""
         if self._usual_s is not None and math.isclose(sys.getswitchinterval(), SOON_S):
             sys.setswitchinterval(self._usual_s)
         self._usual_s = None

@@ -1,8 +1,8 @@
-"""The variables of traced functions: their values as they are now, and putting them back.
+"""Reads and restores the variables of traced functions.
 
-A value that was read shares the variable's memory; TensorFlow copies when the variable is next written, so that to
-keep one state costs one copy of what changes. Of a variable on a card the state is a copy in the host's memory: what
-is free on the card is the script's.
+A value that was read shares the variable's memory. TensorFlow copies it when the variable is next written, so that
+keeping one state costs one copy of what changes. For a variable on a card the state is a copy in the host's memory,
+because the free memory of the card belongs to the script.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from slowtrain.capture.room import on_card
 
 MOST_VARIABLES = 5000
 
-State = dict[int, tuple[Any, Any]]  # by the handle's number: the handle and the value
+State = dict[int, tuple[Any, Any]]  # by the handle's id: the handle and the value
 
 
 def read(handle: Any, dtype: Any = None) -> Any:
-    """The value of a variable by its handle, of a number format where it is known; None where it has none yet."""
+    """Returns the value behind a handle, None if it has none yet. ``dtype`` saves looking up the dtype."""
     from tensorflow.python.ops import gen_resource_variable_ops as ops
 
     dtype = held(handle) if dtype is None else dtype
@@ -30,7 +30,7 @@ def read(handle: Any, dtype: Any = None) -> Any:
 
 
 def held(handle: Any) -> Any:
-    """The number format of the variable behind a handle; None where it is no variable's."""
+    """Returns the dtype of the variable behind a handle; None if it is not the handle of a variable."""
     from tensorflow.python.framework import dtypes
     from tensorflow.python.ops import resource_variable_ops as variables
 
@@ -42,7 +42,7 @@ def held(handle: Any) -> Any:
 
 
 def written(state: State) -> None:
-    """Puts the values back."""
+    """Writes the values of ``state`` back into the variables."""
     from tensorflow.python.ops import gen_resource_variable_ops as ops
 
     for handle, value in state.values():
@@ -50,13 +50,13 @@ def written(state: State) -> None:
 
 
 class Variables:
-    """Handles of all variables that the traced functions capture, and their names."""
+    """Handles and names of all variables that the traced functions capture."""
 
     def __init__(self) -> None:
         self.handles: dict[int, Any] = {}
         self.names: dict[int, str] = {}
-        self.complete = True  # whether the newest state has them all: some have no value before the first step
-        self.models: list[weakref.ref[Any]] = []  # of Keras', that train
+        self.complete = True  # whether the newest state has them all; some have no value before the first step
+        self.models: list[weakref.ref[Any]] = []  # Keras models that train
 
     def add(self, graph: Any) -> None:
         for outside, _ in graph.captures:
@@ -68,10 +68,13 @@ class Variables:
                 self.names[handle._id] = str(getattr(variable, "name", "")).removesuffix(":0")
 
     def of_metrics(self) -> set[int]:
-        """The numbers of the handles in which metrics count: a ratio of nothing is no number, and harms no training."""
+        """Returns the ids of the handles of metrics.
+
+        A metric may be NaN without harm, for example a ratio of two zeros.
+        """
         found = set()
         for known in self.models:
-            with contextlib.suppress(Exception):  # a model may say by itself what its metrics are
+            with contextlib.suppress(Exception):  # the user may have overridden ``metrics``
                 for metric in getattr(known(), "metrics", ()):
                     found |= {v.handle._id for v in metric.variables}
         return found
@@ -89,7 +92,7 @@ class Variables:
 
 
 def _is_empty(handle: Any) -> bool:
-    """Whether a variable is declared to hold nothing. TensorFlow reads one without a value as such, too."""
+    """Returns whether a variable is declared as empty. TensorFlow reads a variable without a value as empty, too."""
     from tensorflow.python.ops import resource_variable_ops as ops
 
     shape = ops.get_eager_safe_handle_data(handle).shape_and_type[0].shape

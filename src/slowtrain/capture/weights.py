@@ -1,7 +1,8 @@
-"""What a probe's weights have become after its first steps: for scripts whose steps tell no loss.
+"""Digests of a probe's weights after its first steps, for scripts whose steps return no loss.
 
-Read between two steps, at a few of them only. All variables count that are trained, wherever the script keeps them:
-none of its names have to be known, so that an eager loop, a ``tf.function`` and Keras are alike.
+The weights are read between two steps, after a few of them only. All trainable variables count, wherever the script
+keeps them. No name in the script has to be known, so that an eager loop, a ``tf.function`` and Keras are treated
+alike.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from slowtrain.capture import variables
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.state import Progress
 
-FIRST = 1  # steps taken when the weights are first read: some have no value before
+FIRST = 1  # steps taken when the weights are first read; some have no value before
 KERAS = 5  # a training step of Keras, as Progress.step counts
 AFTER = (5, 10, 20, 50)
 MOST_BYTES = 1 << 30
 
 
 class Weights:
-    """``marks``: steps taken, a digest of all weights, and how far these are from those after the first step.
+    """``marks``: steps taken, a digest of all weights, and their distance from those after the first step.
 
     The distance is the Euclidean norm over all weights, as float64.
     """
@@ -35,7 +36,7 @@ class Weights:
         self._began: list[tuple[Any, Any]] = []  # each variable's handle and its value after the first step
 
     def at_boundary(self, steps: int) -> None:
-        """Before step number ``steps``, counted from 1 for each kind of step."""
+        """Called before step number ``steps``, which is counted from 1 for each kind of step."""
         taken = steps - 1
         if taken == FIRST or taken in AFTER:
             self.recorder.guard("weights", self._mark, taken)
@@ -43,9 +44,9 @@ class Weights:
             self._began.clear()
 
     def _mark(self, taken: int) -> None:
-        if taken == FIRST:  # again, where a stronger kind of step is counted anew
+        if taken == FIRST:  # happens again if a stronger kind of step is counted from 1
             self.marks.clear()
-            # Reading them takes time from the steps that are compared; a step of Keras tells its loss in every form.
+            # Reading weights takes time from the steps that are compared. A step of Keras always returns its loss.
             told = any(scalars for _, _, scalars in self.progress.trajectory or ())
             self._began = [] if told and self.progress.kind == KERAS else _trained()
         if taken == FIRST or not self._began:
@@ -62,14 +63,14 @@ class Weights:
 
 
 def _trained() -> list[tuple[Any, Any]]:
-    """Handles and values of all trainable variables that are alive; none where they are too large to be kept."""
+    """Returns handles and values of all trainable variables that are alive; empty if they are too large to be kept."""
     base = getattr(sys.modules.get("tensorflow.python.ops.resource_variable_ops"), "BaseResourceVariable", None)
     if base is None:
         return []
     found: list[tuple[Any, Any]] = []
     room = MOST_BYTES
     for one in gc.get_objects():
-        # type(): an object of the user's may claim to be anything.
+        # type(), because an object of the user's may claim to be anything.
         if not issubclass(type(one), base) or not one.trainable or not one.dtype.is_floating:
             continue
         value = variables.read(one.handle, one.dtype) if hasattr(one.handle, "_id") else None
@@ -82,5 +83,5 @@ def _trained() -> list[tuple[Any, Any]]:
 
 
 def _array(value: Any) -> Any:
-    """As NumPy holds it. Not by ``numpy()``, which the recorder counts as the script's own reading."""
+    """Returns the value as NumPy array. Does not use ``numpy()``, which the recorder counts as a read by the script."""
     return None if value is None else value._numpy_internal()

@@ -1,7 +1,7 @@
 """Deep windows: the framework's profiler for a few steady steps, then a line tracer for a few more.
 
-The windows begin at step boundaries of the main thread. What the steps inside them cost more
-than their neighbours is computed by the reader from the steps themselves.
+The windows begin at step boundaries of the main thread. The reader computes how much longer the steps inside them take
+than their neighbours, from the steps themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
-WARMUP_STEPS = 14  # of which ten and more are steady, so that runs of two dozen steps can be judged
+WARMUP_STEPS = 14  # of which ten or more are steady, so that runs of two dozen steps can be diagnosed
 WARMUP_NS = 300_000_000
 STEPS = 20
 LINE_STEPS = 8
@@ -27,13 +27,16 @@ LEAST_STEPS = 4
 ENOUGH_NS = 300_000_000
 LONGEST_NS = 1_000_000_000
 NEVER = 1 << 62
-AGAIN = 3  # windows that are begun anew in a run, because they had to end too early
-SECOND_NS = 30_000_000_000  # the second window, this long after the first
+AGAIN = 3  # windows of a run that are repeated because they had to end too early
+SECOND_NS = 30_000_000_000  # start of the second window, after the first
 USERS = ((profilers.USERS_PROFILER, "start"), (profilers.JAX_PROFILER, "start_trace"), ("jax.profiler", "start_trace"))
 
 
 class Windows:
-    """Called at each step boundary, but not while the next window is far away: the recorder's thread arms it again."""
+    """Called at each step boundary, except while the next window is far away.
+
+    The recorder's thread sets the call again.
+    """
 
     def __init__(
         self,
@@ -46,11 +49,11 @@ class Windows:
         self.recorder = recorder
         self.progress = progress
         self.main = threading.main_thread().ident
-        self._sessions: list[profilers.End] = []  # what ends the one at work, if any; popped by whoever calls it
+        self._sessions: list[profilers.End] = []  # ends the current session, if any; popped by whoever calls it
         self._tracer: LineTracer | None = None
         self._first_ns = 0
         self._begun_ns = 0
-        self._clock_ns = 0  # the time of day less our clock: the profiler counts in the first
+        self._clock_ns = 0  # the time of day minus our clock; the profiler uses the time of day
         self._since = 0
         self._until = 0
         self._start_ns = 0
@@ -77,7 +80,9 @@ class Windows:
             self._sessions.clear()
 
     def _stronger(self) -> None:
-        """What trains came only now: windows that were spent on what came before (predictions, say) come again."""
+        """Repeats windows that were spent on steps before training (such as predictions), because training begins only
+        now.
+        """
         if self._done and self._again > 0 and not self._sessions and self._tracer is None:
             self._again -= 1
             self._done, self._next_ns, self._first_ns = 0, 0, now()
@@ -91,11 +96,11 @@ class Windows:
             self._first_ns = at
             self._until = 0
         if self._sessions:
-            if steps < self._since:  # what trains came only now: the steps so far were none of training's
+            if steps < self._since:  # training begins only now: no step so far was a training step
                 self._end_profile(0, at, again=True)
             elif self._over(steps, at):
-                # A device that works off a queue has not done the window's last steps yet: without them there would
-                # be more steps than work. It is waited for here alone, and the wait is a part of the window.
+                # A device with a queue has not done the window's last steps yet. Without them there would be more
+                # steps than work. So the window waits for it. This is the only wait, and it is part of the window.
                 self.recorder.guard("device", self.settle)
                 self._end_profile(steps, now())
         elif self._tracer is not None:
@@ -105,7 +110,10 @@ class Windows:
             self._begin(steps, at)
 
     def _over(self, steps: int, at: int) -> bool:
-        """Enough steps, or enough time and a few steps: of a short run with long steps most stay undisturbed."""
+        """Returns whether the window has enough steps, or enough time and a few steps.
+
+        In a short run with long steps most steps stay undisturbed.
+        """
         spent = at - self._start_ns
         few = steps - self._since >= LEAST_STEPS
         return steps >= self._until or spent > LONGEST_NS or (few and spent > ENOUGH_NS)
@@ -114,7 +122,7 @@ class Windows:
         self._since, self._until, self._start_ns = steps, steps + (STEPS if self._done % 2 == 0 else LINE_STEPS), at
         if self._done % 2 == 0:
             self.recorder.guard("profiler", self._begin_profile)
-            if not self._sessions:  # the user's own profiler is at work, or there is none
+            if not self._sessions:  # the user's own profiler is active, or there is none
                 self._done += 1
                 self._next_ns = at
         else:
@@ -136,10 +144,11 @@ class Windows:
             self.progress.compiling = self._compiling
 
     def _compiling(self) -> None:
-        """What is loaded onto a GPU while the profiler watches it may fail to launch once the profiler has gone.
+        """Ends the window before something is compiled.
 
-        Seen on JAX 0.11.2 with CUDA 13: a model compiled anew inside a window died in its first step after it.
-        So the window ends before the compiler begins; one that has seen too little comes again a little later.
+        What is loaded onto a GPU while the profiler is active may fail to launch after the profiler has ended. Seen on
+        JAX 0.11.2 with CUDA 13: a model compiled again inside a window crashed in its first step after the window. A
+        window that has seen too few steps is repeated a little later.
         """
         if threading.get_ident() != self.main or not self._sessions:
             return
@@ -148,7 +157,7 @@ class Windows:
         self._end_profile(steps, at, again=few)
 
     def _schedule(self, at: int) -> None:
-        """The line window follows the profile at once; the second pair comes much later, once."""
+        """Schedules the next window: the line window directly after the profile, the second pair much later, once."""
         self._done += 1
         if self._done % 2:
             self._next_ns = at
@@ -157,14 +166,14 @@ class Windows:
             self.progress.boundary = None
 
     def _end_profile(self, steps: int, at: int, again: bool = False) -> None:
-        """``again``: it saw nothing of use, and another one comes a little later, a few times in a run."""
+        """Ends the profile. ``again``: it saw nothing useful and is repeated a little later, a few times in a run."""
         try:
             close = self._sessions.pop()
         except IndexError:  # the other thread was first
             return
         self.progress.compiling = None
         folder = f"window-{self._number}"
-        if self.recorder.folder.is_dir():  # else it would be made anew
+        if self.recorder.folder.is_dir():  # otherwise the folder would be created again
             self.recorder.guard("profiler", close)
         end = now()
         self.recorder.event(
@@ -179,7 +188,7 @@ class Windows:
             self._next_ns = at + WARMUP_NS
 
     def _overdue(self) -> None:
-        """In the recorder's thread: arms the next windows, and ends a profile when no step comes along to end it."""
+        """Sets the next windows, and ends a profile if no step comes to end it. Runs in the recorder's thread."""
         at = now()
         if self.progress.boundary is None and self._next_ns <= at:
             self.progress.boundary = self._at_boundary
@@ -188,7 +197,7 @@ class Windows:
             self._end_profile(steps, at, again=steps <= self._since)
 
     def _patch_profiler(self, name: str, module: Any) -> None:
-        """The user's own profiler goes first: there can be only one, and theirs would fail."""
+        """Gives priority to the user's own profiler: there can be only one, and theirs would fail."""
 
         def start(original: Wrapper) -> Wrapper:
             def start(*args: Any, **kwargs: Any) -> Any:
@@ -201,12 +210,12 @@ class Windows:
         replace(module, name, start)
 
     def _ended(self) -> None:
-        """Recording has ended before the script did."""
+        """Stops all windows, because recording has ended before the script."""
         self.progress.boundary, self.progress.stronger, self._next_ns = None, None, NEVER
         self._sessions.clear()
 
     def _abandon(self) -> None:
-        """In the child of a fork."""
+        """Runs in the child of a fork."""
         self.progress.boundary = None
         tracer, self._tracer = self._tracer, None
         if tracer is not None:

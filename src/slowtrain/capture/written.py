@@ -1,6 +1,6 @@
-"""A data set as the script wrote it: its operations with lines, functions and sizes; arrays that Python holds for it.
+"""Describes a data set as the script defines it: operations with lines, functions and sizes, and arrays behind it.
 
-To look at one reads values of tensors: whoever calls this lets the wrappers stand aside meanwhile.
+This reads values of tensors. The caller has to disable the wrappers meanwhile.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from slowtrain.capture import frames, signatures
 from slowtrain.capture.recorder import Recorder
 
 MAX_NODES = 200
-Sites = Mapping[Any, Any]  # the user's line that made a data set
+Sites = Mapping[Any, Any]  # data set -> the user's line that made it
 
 
 def nodes(dataset: Any, sites: Sites, recorder: Recorder) -> list[dict[str, Any]]:
-    """The operations from the sources to ``dataset``, which comes last and has the options of all."""
+    """Returns the operations from the sources to ``dataset``, which comes last and has the options of all."""
     found: list[dict[str, Any]] = []
     _node(dataset, sites, found, {})
     options = recorder.guard("options", _options, dataset)
@@ -26,7 +26,7 @@ def nodes(dataset: Any, sites: Sites, recorder: Recorder) -> list[dict[str, Any]
 
 
 def _node(dataset: Any, sites: Sites, nodes: list[dict[str, Any]], seen: dict[int, int]) -> int:
-    """Appends the node of ``dataset`` after its inputs; gives its index."""
+    """Appends the node of ``dataset`` after its inputs. Returns its index, or -1 if there are too many nodes."""
     if id(dataset) in seen:
         return seen[id(dataset)]
     if len(nodes) >= MAX_NODES:
@@ -79,7 +79,7 @@ _ATTRIBUTES = {
 
 
 def _options(dataset: Any) -> dict[str, Any]:
-    """Limits and switches that the user set on the pipeline."""
+    """Returns the limits and switches that the user set on the pipeline."""
     options = dataset.options()
     found = {
         "private_threads": options.threading.private_threadpool_size,
@@ -90,7 +90,7 @@ def _options(dataset: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number or text out of a constant tensor, or None."""
+    """Returns a number or text from a constant tensor, or None."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     try:
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
 
 
 def _spec(spec: Any) -> list[dict[str, Any]]:
-    """Shape and dtype of each component of an element."""
+    """Returns shape, dtype and item bytes of each component of an element."""
     parts: list[dict[str, Any]] = []
     stack = [spec]
     while stack and len(parts) < 32:
@@ -126,7 +126,7 @@ def _cardinality(dataset: Any) -> int | None:
 
 
 def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
-    """How many ops of each type a graph and the functions it calls hold."""
+    """Returns the number of ops of each type in a graph and the functions it calls."""
     counts: dict[str, int] = {}
     definition = graph.as_graph_def()
     nodes = list(definition.node)
@@ -138,9 +138,9 @@ def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
 
 
 def host_arrays(function: Any) -> dict[str, Any]:
-    """Arrays that a generator (or its function) refers to by name, with their length and bytes.
+    """Returns length and bytes of the arrays that a generator (or its function) refers to by name.
 
-    Of a method those of its object as well, whose attributes its code names.
+    For a method this includes attributes of its object that its code names.
     """
     code = getattr(function, "gi_code", None) or getattr(function, "__code__", None)
     if code is None:
@@ -158,7 +158,7 @@ def host_arrays(function: Any) -> dict[str, Any]:
 
 
 def held_arrays(data: Any) -> dict[str, Any]:
-    """Arrays and lists that an object holds as its attributes, with their length and bytes."""
+    """Returns length and bytes of the arrays and lists that are attributes of an object."""
     return _arrays(list(getattr(data, "__dict__", {}).items())[:64])
 
 

@@ -1,7 +1,7 @@
-"""Found on PYTHONPATH by the interpreter that runs the user's script, before the script starts.
+"""Started through PYTHONPATH by the interpreter that runs the user's script, before the script.
 
-Starting the script as ``python script.py`` and coming in by this door keeps everything as it
-would be without us: ``__main__``, ``sys.argv``, ``sys.path[0]``, pickling, ``multiprocessing``.
+The script is started as ``python script.py``, so everything is as it would be without us: ``__main__``, ``sys.argv``,
+``sys.path[0]``, pickling, ``multiprocessing``.
 """
 
 import os
@@ -24,7 +24,7 @@ def _begin() -> None:
         import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  the one that this file stood in front of, if there is any
     except ImportError as error:
         if error.name != "sitecustomize":
-            raise  # to site, which says what is wrong with it, as it would without us
+            raise  # to site, which reports the error, as it would without us
         sys.modules["sitecustomize"] = ours
     finally:
         if folder:
@@ -36,7 +36,7 @@ def _record(folder: str, begun_ns: int) -> None:
         from slowtrain.capture import child
 
         child.begin(folder, begun_ns)
-    except Exception as error:  # the script runs as it would without us; the parent says what is wrong
+    except Exception as error:  # the script runs as it would without us; the parent reports the error
         try:
             with open(os.path.join(folder, "failed.txt"), "w") as file:
                 file.write(f"{type(error).__name__}: {error}\n")
