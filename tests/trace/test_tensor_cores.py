@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.profile import op_shapes
+from slowtrain.profile.op_shapes import Operand
 from slowtrain.trace import Device, Trace, tensor_cores
-from slowtrain.trace.tensor_cores import Operand
 
 
 def gpu(**facts: object) -> Trace:
@@ -77,7 +78,7 @@ def test_a_tpu_is_no_gpu() -> None:
     ],
 )  # fmt: skip
 def test_shapes_are_read_from_annotations(text: str, inputs: tuple[Operand, ...]) -> None:
-    assert tensor_cores.operands(text) == inputs
+    assert op_shapes.operands(text) == inputs
 
 
 @pytest.mark.parametrize(

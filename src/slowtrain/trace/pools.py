@@ -8,26 +8,17 @@ largest free chunk.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from slowtrain.model import Signal
-from slowtrain.trace import Bools, Trace, names, xplane
+from slowtrain.trace import Bools, names, xplane
 from slowtrain.trace.ordered import halfway
 
 _NUMBERS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
 _STATS = ("allocator_name", *_NUMBERS)
 MOST_ALLOCATORS = 64
 MOST_KEY = 10_000_000
-
-
-def told(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
-    """Return the trace with its profile's figures of allocators."""
-    found = pools(spaces)
-    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
-    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})
 
 
 def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:

@@ -137,7 +137,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         run=_run(whole, found),
         device=summary,
     )
-    return pools.told(_with_host(trace, spaces, whole, device, found), spaces)
+    return _with_pools(_with_host(trace, spaces, whole, device, found), spaces)
 
 
 def _computing(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.Device | None:
@@ -309,3 +309,10 @@ def _run(whole: Timeline, found: Cadence) -> Attribution:
     ms = intervals.total(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
     parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
     return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
+
+
+def _with_pools(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
+    """Return the trace with its profile's figures of allocators."""
+    found = pools.pools(spaces)
+    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
+    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})

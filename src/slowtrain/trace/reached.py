@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.model import Reached
+from slowtrain.profile.op_shapes import Operand
 from slowtrain.trace import Device, Trace, names, tensor_cores
-from slowtrain.trace.tensor_cores import Operand
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
 LEAST = 0.05  # of the kernels' time; ops with less do not represent the device

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from slowtrain.profile import op_shapes
 from slowtrain.trace import (
     Device,
     Kernels,
@@ -15,7 +16,6 @@ from slowtrain.trace import (
     intervals,
     kernels,
     names,
-    tensor_cores,
     timeline,
     xplane,
 )
@@ -76,7 +76,7 @@ def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[st
                 matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # may hide any kernels
             elif names.MATRIX_KERNEL.search(text) or told is not None:
                 matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
-                by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
+                by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in op_shapes.MULTIPLE
                 cores += ms if by_xla or names.TENSOR_CORE.search(text) else 0.0
     return precision, matrix, cores
 
@@ -86,7 +86,7 @@ def _by_product(kernels: Activities) -> Iterator[tuple[str | None, Activities]]:
     if not len(kernels) or kernels.op is kernels.name:
         yield None, kernels
         return
-    formats = [tensor_cores.product_format(text) for text in kernels.texts]
+    formats = [op_shapes.product_format(text) for text in kernels.texts]
     different = sorted({f for f in formats if f is not None})
     code = np.array([*(different.index(f) if f is not None else -1 for f in formats), -1], dtype=np.int8)[kernels.op]
     for i, told in enumerate([*different, None]):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.profile import op_shapes
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import precision
 from slowtrain.source.reading import finding, shown
@@ -220,7 +221,7 @@ def _in_kernels(trace: Trace) -> Evidence | None:
         f"kernels of float64 take {plain(ms)} of each step's {plain(trace.step_ms)} ms, "
         f"{double / known:.0%} of the matrix products and convolutions among them",
         {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
-        tensor_cores.lines(device, lambda op: tensor_cores.product_format(op) == "float64"),
+        tensor_cores.lines(device, lambda op: op_shapes.product_format(op) == "float64"),
     )
 
 

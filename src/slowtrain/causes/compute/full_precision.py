@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.profile import op_shapes
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
@@ -105,7 +106,7 @@ class FullPrecision(Cause):
             f"{by} do them up to {plain(found.most, 2)} times as fast",
             {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
              "peak_ratio": found.most},
-            tensor_cores.lines(trace.device, lambda op: tensor_cores.product_format(op) in (FLOAT32, TF32)),
+            tensor_cores.lines(trace.device, lambda op: op_shapes.product_format(op) in (FLOAT32, TF32)),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:

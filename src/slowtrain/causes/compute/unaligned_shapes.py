@@ -8,8 +8,9 @@ from math import prod
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.profile.op_shapes import MULTIPLE, Operand
 from slowtrain.trace import Device, Trace, names, tensor_cores, work
-from slowtrain.trace.tensor_cores import MULTIPLE, SIXTEEN_BIT, Operand
+from slowtrain.trace.tensor_cores import SIXTEEN_BIT
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 

@@ -10,6 +10,7 @@ from typing import Any
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.profile import op_shapes
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import caststep, narrowed
@@ -298,7 +299,7 @@ def _element(written: Written) -> list[dict[str, Any]]:
 def _dtype(part: dict[str, Any]) -> str:
     """NumPy's name, "" where it is not told."""
     said = str(part.get("dtype") or "")
-    return tensor_cores.DTYPES.get(said, said)
+    return op_shapes.DTYPES.get(said, said)
 
 
 def _size(part: dict[str, Any]) -> float:

@@ -1,0 +1,1 @@
+"""Measured values that recordings and profiles share, as NumPy columns: spans, steps, kernels, pipelines, intervals."""

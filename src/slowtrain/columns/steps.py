@@ -1,0 +1,106 @@
+"""The steps of a run."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+import numpy as np
+
+from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
+from slowtrain.model import Place
+from slowtrain.trace.ordered import quantile
+from slowtrain.trace.totals import Whole
+from slowtrain.values import dataclass
+
+FEW_STEPS, FEW_STEPS_MS = 8, 500.0  # fewer steady steps say nothing, unless they took this long together
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All steps of the run in order.
+
+    ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …). ``steady`` marks
+    undisturbed steps after warm-up, ``windowed`` those disturbed by a profiler window or a stop of the process.
+    ``block`` numbers the unbroken stretches (usually epochs). ``size`` is samples per step, 0 if unknown.
+
+    In a long run most stretches are thinned. Then the steps are those of the kept stretches, and the exact long steps
+    of the others. The latter are ``rare`` and not steady, because they would be over-represented. Steps at the
+    ``edge`` of a stretch are not steady either, because a part of them is missing: next to a thinned stretch, and in
+    an unbroken one whose last step ends with its call. ``whole`` describes all steady steps of the run.
+    """
+
+    source: str = ""
+    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    steady: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    windowed: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    block: Ints = field(default_factory=lambda: NO_INTS)
+    size: Ints = field(default_factory=lambda: NO_INTS)
+    training: bool = True
+    place: Place | None = None
+    numbers: Ints | None = None
+    rare: Bools | None = None
+    edge: Bools | None = None
+    whole: Whole | None = None
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+    @property
+    def ms(self) -> Floats:
+        return self.end_ms - self.start_ms
+
+    @property
+    def number(self) -> Ints:
+        """The number of each step in the run, from 0."""
+        return np.arange(len(self), dtype=np.int64) if self.numbers is None else self.numbers
+
+    @property
+    def steady_ms(self) -> Floats:
+        """Steady step times; in a thinned run a uniform sample.
+
+        See ``count``, ``total_ms``, ``quantile_ms`` for totals.
+        """
+        return self.ms[self.steady]
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean steady step of the run, the total of the attribution."""
+        if self.whole is not None and self.whole.count:
+            return self.whole.total_ms / self.whole.count
+        steady = self.steady_ms
+        return float(steady.mean()) if len(steady) else 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of steady steps of the run, including thinned ones."""
+        return int(self.steady.sum()) if self.whole is None else self.whole.count
+
+    @property
+    def total_ms(self) -> float:
+        """Total time of these steps."""
+        return float(self.steady_ms.sum()) if self.whole is None else self.whole.total_ms
+
+    @property
+    def warm(self) -> int:
+        """Number of warm-up steps."""
+        # Steps in windows are neither warm-up nor steady, because they were disturbed on purpose.
+        early = ~self.told & ~self.windowed
+        return int((early if self.edge is None else early & ~self.edge).sum())
+
+    @property
+    def told(self) -> Bools:
+        """The steady steps, and the long ones of thinned stretches: it includes every long step of the run."""
+        return self.steady if self.rare is None else self.steady | self.rare
+
+    def quantile_ms(self, share: float) -> float:
+        """Return a quantile of all steady steps of the run; NaN without any."""
+        if self.whole is not None:
+            return self.whole.quantile_ms(share)
+        return float(quantile(self.steady_ms, share)) if self.steady.any() else float("nan")
+
+    def mean_of(self, column: Floats) -> float:
+        """Return the mean of a column over the steady steps. Columns that add up to the step have means that add up."""
+        if self.whole is None:
+            return float(column[self.steady].mean()) if self.steady.any() else 0.0
+        return float(self.whole.weight @ column)

@@ -1,0 +1,1 @@
+"""Reads somebody's profiler file: its format, activity, steps, waits and summaries."""
