@@ -1,0 +1,71 @@
+"""False findings that public scripts showed, each beside the like of it that is true."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import spotted
+
+AGENT = """
+class Agent:
+    def update(self, states):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.model(states))
+        self.opt.apply_gradients(zip(tape.gradient(loss, self.w), self.w))
+    def epochs(self, *batch):
+        for part in self.parts(*batch):
+            self.update(part)
+    {0}
+    def train_step(self):
+        self.epochs(*tf.numpy_function(self.read, [], [tf.float32]))
+"""
+OTHER_CALLER = "    def warm_up(self):\n        self.epochs(self.read())\n"
+PAIRS = """
+def build(a, b, y, c, d, v):
+    model = keras.Model([p, q], out)
+    model.compile("adam", "mse")
+    model.fit([a, b], y, batch_size=128, epochs=20, validation_data=([c, d], v))
+"""
+STORE = """
+class Agent:
+    def store(self, batch):
+        for i in range(self.environments):
+            row = []
+            for item in batch:
+                row.append(item[i])
+            self.buffers[i].append(*row)
+    def read(self):
+        batch = [np.asarray(item) for item in {0}]
+        self.store(batch)
+        return batch
+    @tf.function
+    def train_step(self):
+        for _ in range(self.times):
+            self.update(*tf.numpy_function(self.read, [], [tf.float32]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (AGENT.format("@tf.function"), []),  # the function with the tape is called inside the graph alone
+        (AGENT.format("@property"), [2]),
+        (AGENT.format("@tf.function") + OTHER_CALLER, [2]),
+    ],
+)
+def test_a_tape_that_only_a_graph_calls(text: str, lines: list[int]) -> None:
+    assert spotted.lines("host/eager-step", text) == lines
+
+
+def test_a_list_of_inputs_is_not_counted_as_samples() -> None:
+    assert spotted.lines("host/frequent-validation", PAIRS) == []
+    few = "a, b, c, d = np.zeros((100, 3)), np.zeros((100, 3)), np.zeros((5000, 3)), np.zeros((5000, 3))\n"
+    call = PAIRS.replace("def build(a, b, y, c, d, v):\n", "if True:\n")
+    assert spotted.lines("host/frequent-validation", few + call) != []
+
+
+@pytest.mark.parametrize(
+    ("held", "found"), [("[self.states(), self.rewards(), self.ends()]", 0), ("[self.state(i) for i in range(40)]", 1)]
+)
+def test_a_loop_over_the_parts_of_a_batch(held: str, found: int) -> None:
+    assert len(spotted.lines("input/python-input", STORE.format(held))) == found
