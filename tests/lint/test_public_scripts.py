@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import tomllib
 
 from . import spotted
+
+ROOT = Path(__file__).parents[2]
 
 AGENT = """
 class Agent:
@@ -74,3 +80,24 @@ def test_a_loop_over_the_parts_of_a_batch(held: str, lines: list[int]) -> None:
 def test_a_logarithm_that_is_only_drawn_from(use: str, lines: list[int]) -> None:
     text = "def f(x):\n    return " + use.format("tf.math.log(tf.nn.softmax(x, -1))") + "\n"
     assert spotted.lines("numerics/nonfinite-loss", text) == lines
+
+
+@pytest.mark.parametrize("name", ["third", "fourth"])
+def test_the_table_counts_what_is_listed(name: str) -> None:
+    listed = tomllib.loads((ROOT / f"clinic/public_{name}.toml").read_text(encoding="utf-8"))
+    verdicts = [finding.split()[2].rstrip(":") for finding in listed["findings"]]
+    counts = [verdicts.count(verdict) for verdict in ("true", "arguable", "false")]
+    found = listed["labelled"] - len(listed["missed"])
+    row = re.search(
+        rf"^\| {name}, when first read.*$", (ROOT / "docs/lint.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert row is not None
+    written = [int(number) for number in re.findall(r"\d+", row.group())]
+    assert written[:1] + written[2:] == [
+        len(listed["programs"]),
+        listed["labelled"],
+        len(verdicts),
+        *counts,
+        found,
+        round(100 * found / listed["labelled"]),
+    ]
