@@ -213,7 +213,13 @@ def _inside(loops: tuple[Loop, ...]) -> list[Loop]:
     """The loops below the one in which the input is made, those of few turns left out."""
     made_by = max((i for i, one in enumerate(loops) if isinstance(one.node, ast.Call)), default=-1)
     below = [one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)]  # while True: over and over
-    return [one for one in below if one.turns is None or one.turns >= LEAST_INSIDE]
+    return [one for one in below if (n := _shown_turns(one)) is None or n >= LEAST_INSIDE]
+
+
+def _shown_turns(loop: Loop) -> int | None:
+    """The turns that the text shows; of a list that a loop fills, the items that are seen to go into it."""
+    filled = loop.items.kind == "list" and isinstance(loop.items.data, int)
+    return loop.items.data if loop.turns is None and filled else loop.turns
 
 
 def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:

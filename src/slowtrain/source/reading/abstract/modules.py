@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import callers, elsewhere, index
 from slowtrain.source.reading.abstract import conditions, things
 from slowtrain.source.reading.abstract.names import Scope
@@ -50,12 +50,14 @@ def whole(machine: Machine) -> None:
     if _works(source, [node for node in every if node is not None and node not in machine.ran]):
         for driver in callers.of(source):
             _drive(machine, driver)
+    traced = _called_in_graphs(scope)
     for kind, function, made in _functions(scope):
         if made.node in machine.ran or not conditions.goes_through(made.node):
             continue
         known = kind is not None and _works(source, [made.node] if made.node is not None else [])
         me = [_unmade(machine, kind) if known else Value("object", name=kind.name, of=kind)] if kind is not None else []
-        with machine.tracing() if kind is not None and things.called_by_keras(kind, made) else nullcontext():
+        in_graph = made.node in traced or (kind is not None and things.called_by_keras(kind, made))
+        with machine.tracing() if in_graph else nullcontext():
             machine.call(function, Given(made.node or source.tree, me))
 
 
@@ -69,6 +71,29 @@ def _functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
             if made is not None and made.kind == "function":
                 found.append((kind, function, made))
     return found
+
+
+def _called_in_graphs(scope: Scope) -> set[ast.AST]:
+    """The functions that the module's tf.functions call, directly or not, and that no other function of it calls."""
+    every = _functions(scope)
+    calls = {made.node: _called_names(made.node) for _, _, made in every if made.node is not None}
+    graphs = {made.node for _, function, made in every if function.kind == "graph" and made.node is not None}
+    traced = set(graphs)
+    while True:
+        outside = set[str]().union(*(names for node, names in calls.items() if node not in traced))
+        inside = set[str]().union(*(names for node, names in calls.items() if node in traced)) - outside
+        more = {made.node for _, _, made in every if made.node is not None and made.name in inside} - traced
+        if not more:
+            return traced - graphs
+        traced |= more
+
+
+def _called_names(function: ast.AST) -> set[str]:
+    """``step`` of ``step(x)`` and of ``self.step(x)``."""
+    called = [node.func for node in trees.walk(function) if isinstance(node, ast.Call)]
+    own = (one for one in called if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name))
+    methods = {one.attr for one in own if ast.unparse(one.value) == "self"}
+    return methods | {one.id for one in called if isinstance(one, ast.Name)}
 
 
 def _works(source: Source, functions: Iterable[ast.AST]) -> bool:

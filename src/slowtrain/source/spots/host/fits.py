@@ -182,7 +182,7 @@ def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
 def _samples(source: Source, node: ast.expr | None) -> int | None:
     """The rows of an array, or of the first of several inputs."""
     several = machine.value(source, node) if node is not None else UNKNOWN
-    return layered.samples(several) if several.kind in ("list", "tuple", "dict") else visible.rows(source, node)
+    return layered.samples(several) if several.kind in ("list", "tuple", "dict") else _rows(source, node)
 
 
 def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:

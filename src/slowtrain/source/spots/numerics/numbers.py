@@ -45,8 +45,14 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
         if isinstance(given, ast.BinOp) and (whole is given or not isinstance(given.op, ast.Sub)):
             continue
         zero = _probability(source, whole) or (whole is given and _put_out(source, whole))
-        if zero and not finite.has_floor(source, given):
+        if zero and not finite.has_floor(source, given) and not _only_sampled(source, call):
             yield call
+
+
+def _only_sampled(source: Source, node: ast.AST) -> bool:
+    """Whether a value is drawn from: ``tf.random.categorical`` never draws what has the logit -inf."""
+    parent = finding.parents(source).get(node)
+    return isinstance(parent, ast.Call) and values.qualified(source, parent.func).endswith("random.categorical")
 
 
 def _one(node: ast.expr) -> bool:
