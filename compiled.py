@@ -9,8 +9,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULE = "slowtrain.capture.hot"
-FOLDER = "src/slowtrain/capture"
+MODULE = "slowtrain.capture.core.hot"
+FOLDER = "src/slowtrain/capture/core"
 
 
 class Compiled(BuildHookInterface[Any]):

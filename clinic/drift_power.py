@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from pages import fill
 
 from slowtrain.causes import all_causes
-from slowtrain.diagnose import examine
+from slowtrain.columns.steps import Steps
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Attribution, Category, Part, Signal
-from slowtrain.trace import Steps, Trace
+from slowtrain.trace import Trace
 
 Floats = NDArray[np.float64]
 SHAPES = ("gaussian", "heavy tail", "lognormal", "autocorrelated", "bursts", "two kinds", "sizes")
@@ -158,7 +159,7 @@ def traced(ms: Floats, size: NDArray[np.int64], block: NDArray[np.int64]) -> Tra
 
 
 def alarms(run: Run) -> tuple[str, ...]:
-    return tuple(d.cause for d in examine(run.trace, CAUSES).diagnoses)
+    return tuple(d.cause for d in diagnose_trace(run.trace, CAUSES).diagnoses)
 
 
 def false_alarms(runs: int, seed: int) -> Iterator[Answer]:

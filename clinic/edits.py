@@ -18,20 +18,20 @@ from run import Script, scripts
 from slowtrain import diagnose
 from slowtrain.errors import InputError
 from slowtrain.model import Effect
-from slowtrain.trace import build
-from slowtrain.verify.files import Files
+from slowtrain.trace.loading import recording_trace
+from slowtrain.verify.candidates.edited_files import EditedFiles
 
 
 def effects(folder: Path) -> tuple[str, set[Effect]] | None:
     """The first finding of a recording, and the effects of its edits that apply; None where nothing is found."""
-    trace = build.load(folder)
-    found = diagnose.examine(trace).diagnoses
+    trace = recording_trace.load_recording(folder)
+    found = diagnose.diagnose_trace(trace).diagnoses
     if not found:
         return None
     applied = set()
     for one in found[0].prescriptions:
         try:
-            if one.edits and Files().edited(one.edits, trace.root).changed():
+            if one.edits and EditedFiles().with_edits(one.edits, trace.root).changed():
                 applied.add(one.effect)
         except InputError:
             continue

@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowtrain.diagnose import examine
-from slowtrain.figures import plain
-from slowtrain.trace import profiled
+from slowtrain.diagnose import diagnose_trace
+from slowtrain.number_text import format_number
+from slowtrain.trace.loading import profile_trace
 
 RECORDED = Path(__file__).parents[1] / "tests" / "trace" / "recorded"
 CURED = {
@@ -34,16 +34,16 @@ def rows() -> Iterator[list[str]]:
     lines = (RECORDED / "times.jsonl").read_text(encoding="utf-8").splitlines()
     timed = {row["name"]: row["step_ms"] for row in map(json.loads, lines)}
     for name in sorted(timed):
-        trace = profiled.load([RECORDED / f"{name}.xplane.pb.gz"])
-        found = [d for d in examine(trace).diagnoses if d.cause != "compute/compute-bound"]
+        trace = profile_trace.load_profile([RECORDED / f"{name}.xplane.pb.gz"])
+        found = [d for d in diagnose_trace(trace).diagnoses if d.cause != "compute/compute-bound"]
         busy = trace.device.busy_ms / trace.step_ms if trace.device else 0.0
         first, foretold = "–", "–"
         if found:
             saving = found[0].saving
             first, foretold = found[0].cause, f"{saving.speedup:.1f} ({saving.low:.1f} to {saving.high:.1f})"
         pair = CURED.get(name)
-        cured = [pair, plain(timed[pair]), f"{timed[name] / timed[pair]:.1f}"] if pair else ["", "", ""]
-        yield [name, plain(trace.step_ms), plain(timed[name]), f"{busy:.0%}", first, foretold, *cured]
+        cured = [pair, format_number(timed[pair]), f"{timed[name] / timed[pair]:.1f}"] if pair else ["", "", ""]
+        yield [name, format_number(trace.step_ms), format_number(timed[name]), f"{busy:.0%}", first, foretold, *cured]
 
 
 def table() -> str:

@@ -35,7 +35,8 @@ PACE_S = (20.0, 40.0, 60.0)  # of the first two minutes, in which the thread kee
 SCRIPT = """
 import itertools, json, os, sys, threading, time
 import numpy as np, tensorflow as tf, keras
-from slowtrain.capture import child, patching, recorder
+from slowtrain.capture.core import patching, recorder
+from slowtrain.capture.process import recorder_setup
 kind, size, core, (seconds, paced_s) = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), map(float, sys.argv[4:])
 os.sched_setaffinity(0, {core})
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -60,7 +61,7 @@ def either(wrapper, original):
     return dispatch
 WRAPPED = {("Function", "__call__"), ("OwnedIterator", "__next__"), ("Quiet", "on_train_batch_end")}
 def switchable():
-    for owner, name, original in patching._done:
+    for owner, name, original in patching._replaced:
         if (getattr(owner, "__name__", ""), name) in WRAPPED:
             setattr(owner, name, either(owner.__dict__[name], original))
         if name == "_numpy":  # Keras asks in each step whether there was a batch; a front looks at its caller's caller
@@ -68,7 +69,7 @@ def switchable():
     if kind == "fit":
         model.train_function = either(model.train_function, model.train_function.__wrapped__)
 def ours(frame):
-    while frame is not None and not frame.f_code.co_filename.endswith("capture/recorder.py"): frame = frame.f_back
+    while frame is not None and not frame.f_code.co_filename.endswith("capture/core/recorder.py"): frame = frame.f_back
     return frame is not None
 def beside():
     main = threading.main_thread().ident
@@ -86,9 +87,9 @@ def disturbed():  # ns of the main thread's in the steps around each waking, ove
 def borders():
     for _ in range(300): yield
     read = beside()
-    watch = next(call for _, call in child.current.pulses if type(call).__name__ == "GrowthWatch")
-    for pace, since_s in zip(reversed(recorder.PACES), (0, 20, 60)):
-        recorder.PACES = ((0, *pace[1:]),)
+    watch = next(call for _, call in recorder_setup.current_recorder.pulses if type(call).__name__ == "GrowthWatch")
+    for pace, since_s in zip(reversed(recorder.TICK_PACES), (0, 20, 60)):
+        recorder.TICK_PACES = ((0, *pace[1:]),)
         if since_s: watch._begun_ns = recorder.now() - since_s * 10**9  # its walks become rarer as time goes on
         begun = read()
         for count in itertools.count(1):

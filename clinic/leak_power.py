@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from pages import fill
 
 from slowtrain.causes.memory.host_leak import LEAST_BYTES
-from slowtrain.trace import Steps, Trace, growth
+from slowtrain.columns.steps import Steps
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.memory import memory_growth
 
 Floats = NDArray[np.float64]
 Draw = np.random.Generator
@@ -104,7 +106,7 @@ def simulated(draw: Draw, shape: Callable[[Draw, int, Floats], Floats], leak_mb:
     done = np.floor(at / STEP_MS) + 1
     warm = 200 * (1 - np.exp(-done / between(draw, 2, steps / 20)))
     used = 600 + warm + leak_mb * done / steps + spread_mb * shape(draw, samples, done)
-    found = growth.slope(trace, at, 1e6 * used)
+    found = memory_growth.memory_slope(trace, at, 1e6 * used)
     return found is not None and found.grows and found.total_bytes >= LEAST_BYTES
 
 

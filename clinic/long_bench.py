@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture import recorder as recording
-from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.core import recorder as recording
+from slowtrain.capture.core.recorder import Recorder
 
 FLUSH_NS, SAMPLE_NS, STACK_NS = 500_000_000, 500_000_000, 100_000_000
 THREAD = 7

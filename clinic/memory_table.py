@@ -70,13 +70,13 @@ def fits(name: str, batch: int, limit: int, card_bytes: int | None, before: list
 
 def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path | None, write) -> None:
     """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
-    from slowtrain.memory.replay import Pool
-    from slowtrain.verify import trying
-    from slowtrain.verify.pairs import Bench
-    from slowtrain.verify.probes import Script
-    from slowtrain.verify.sizing import Sizing, measure
+    from slowtrain.memory.allocation_replay import MemoryPool
+    from slowtrain.verify.batch_sizes import limit_trials
+    from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, measure_peaks
+    from slowtrain.verify.measurement.paired_trial import Bench
+    from slowtrain.verify.measurement.probe_process import Script
 
-    class Kept(Sizing):
+    class Kept(BatchProbes):
         def at(self, batch: int):
             taken = {r.batch for r in self.recorded}
             kept = (int(f.stem.rpartition("-")[2]) for f in records.glob(f"{name}-*.pkl")) if records else ()
@@ -102,18 +102,18 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
         sizing = Kept(Bench(script, Path(folder) / "runs", time.monotonic() + 900, say=lambda t: print(f"  {t}")))
         for limit in sorted(wanted):
             begun = time.monotonic()
-            pool = Pool(limit << 20, growth=os.environ.get("KERAS_BACKEND") != "jax")
+            pool = MemoryPool(limit << 20, growth=os.environ.get("KERAS_BACKEND") != "jax")
             row = known.setdefault(f"{name}/{limit}", {})
             if "replayed" in row:
                 sizing.at(max(row["probed"]))  # tells how long a run takes
             else:
-                found = measure(sizing, pool)
-                row["replayed"] = found.largest(pool)
+                found = measure_peaks(sizing, pool)
+                row["replayed"] = found.largest_fit(pool)
                 row["probed"] = [m.batch for m in found.measured]
                 row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
                 row["error_share"] = found.error_share
                 row["card_bytes"] = sizing.recorded[0].card_bytes
-            trial = trying.tried(sizing, pool, row["replayed"])
+            trial = limit_trials.try_batches(sizing, pool, row["replayed"])
             row["foretold"], row["trials"] = trial.batch, trial.runs
             row["foretelling_s"] = round(time.monotonic() - begun, 1)
             write()
@@ -175,10 +175,10 @@ def settle(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
 def everywhere(name: str, batch: int, limit: int, row: dict, before: list[str]) -> Iterator[bool]:
     """Whether it fits alone, on one core, and beside busy cores."""
-    from slowtrain.verify import circumstances
+    from slowtrain.verify.batch_sizes import circumstances
 
-    for circumstance in circumstances.ALL:
-        with circumstances.under(circumstance):
+    for circumstance in circumstances.ALL_CIRCUMSTANCES:
+        with circumstances.circumstance_applied(circumstance):
             fitted = fits(name, batch, limit, row.get("card_bytes"), before)
         print(f"  {name} {limit} MiB, batch {batch} {circumstance}: {'fits' if fitted else 'exhausted'}", flush=True)
         yield fitted

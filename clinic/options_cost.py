@@ -26,7 +26,7 @@ KINDS = ("function", "eager", "fit")
 SCRIPT = """
 import json, os, resource, signal, subprocess, sys, time
 import numpy as np, tensorflow as tf, keras
-from slowtrain.capture import child
+from slowtrain.capture.process import recorder_setup
 kind, what, seconds, folder = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
 x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
@@ -48,7 +48,7 @@ def switch(on):
     if watcher is not None:
         os.killpg(watcher.pid, signal.SIGCONT if on else signal.SIGSTOP)
     else:
-        checking = next(call for _, call in child.current.pulses if type(call).__name__ == "LossWatch").checking
+        checking = next(call for _, call in recorder_setup.current_recorder.pulses if type(call).__name__ == "LossWatch").checking
         checking._done = checking.eager.over = not on
         if not on:
             checking.eager.noting = None

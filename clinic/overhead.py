@@ -60,9 +60,10 @@ kind, steps, size, settled_s = sys.argv[2], *map(int, sys.argv[3:])
 blocks = [bytearray(random.randrange(1 << 16)) for _ in range(random.randrange(2, 400))]; del blocks[::2]
 def settle():
     if "slowtrain" not in sys.modules: return
-    from slowtrain.capture import child, recorder
-    recorder.PACES = ((0, *recorder.PACES[0][1:]),)
-    for _, call in child.current.pulses:
+    from slowtrain.capture.core import recorder
+    from slowtrain.capture.process import recorder_setup
+    recorder.TICK_PACES = ((0, *recorder.TICK_PACES[0][1:]),)
+    for _, call in recorder_setup.current_recorder.pulses:
         if type(call).__name__ == "GrowthWatch": call._begun_ns -= settled_s * 10**9
 def count():
     counts[0] += 1

@@ -17,15 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from slowtrain.trace import names, xplane
-from slowtrain.trace.cut import varint
-from slowtrain.trace.wire import VARINT, File, field_tag, signed
-from slowtrain.trace.xstats import STAT_ID, STAT_INT, STAT_UINT
+from slowtrain.profile import framework_names
+from slowtrain.profile.format import xplane
+from slowtrain.profile.format.stat_columns import STAT_ID, STAT_INT, STAT_UINT
+from slowtrain.profile.format.time_range import encode_varint
+from slowtrain.profile.format.wire_format import VARINT, ProtoFile, field_tag, to_signed
 
 EVENT, OFFSET, EVENT_STAT = field_tag(4), field_tag(2, VARINT), xplane.EVENT_STATS
 TIES = frozenset({
-    names.PRODUCER_ID, names.CONSUMER_ID, names.STEP_NUM, names.ELEMENT_ID, names.PARENT_ID, names.NODE_ID,
-    names.CORRELATION_ID, names.GROUP_ID, "iter_num",
+    framework_names.PRODUCER_ID, framework_names.CONSUMER_ID, framework_names.STEP_NUM, framework_names.ELEMENT_ID,
+    framework_names.PARENT_ID, framework_names.NODE_ID,
+    framework_names.CORRELATION_ID, framework_names.GROUP_ID, "iter_num",
 })  # fmt: skip
 STRIDE = 1 << 20  # more than the ids of a small profile differ by, if they are counters; others are hashes
 WORD = 0xFFFF_FFFF_FFFF_FFFF
@@ -43,12 +45,12 @@ class Event:
 
 def repeat(source: bytes, target: Path, size_bytes: int) -> int:
     """Writes the large profile; the number of its events."""
-    space, file = xplane.parse(source), File(source, "the recorded profile")
+    space, file = xplane.parse_space(source), ProtoFile(source, "the recorded profile")
     starts_ends = [(int(e.start_ps.min()), int((e.start_ps + e.duration_ps).max()))
                    for plane in space.planes for line in plane.lines if len(e := line.events())]  # fmt: skip
     period_ps = max(end for _, end in starts_ends) - min(start for start, _ in starts_ends) + 1_000_000
     whole = fields(file, 0, len(source))
-    planes = [list(fields(file, value, stop)) for _, tag, value, stop in whole if tag == xplane.PLANES]
+    planes = [list(fields(file, value, stop)) for _, tag, value, stop in whole if tag == xplane.PLANES_TAG]
     ties = [{i for i, name in plane.stat_names.items() if name in TIES} for plane in space.planes]
     lines = {
         at: list(events(file, value, stop, tied))
@@ -60,27 +62,27 @@ def repeat(source: bytes, target: Path, size_bytes: int) -> int:
     times = max(1, round((size_bytes - (len(source) - once)) / (once * 1.04)))  # later offsets are longer numbers
     with target.open("wb") as out:
         for at, tag, value, stop in fields(file, 0, len(source)):
-            if tag == xplane.PLANES:
+            if tag == xplane.PLANES_TAG:
                 write_plane(file, (value, stop), lines, times, period_ps, out)
             else:
                 out.write(source[at:stop])
     return times * sum(map(len, lines.values()))
 
 
-def fields(file: File, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def fields(file: ProtoFile, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     for tag, value, stop in file.fields(pos, end):
         yield pos, tag, value, stop
         pos = stop
 
 
-def events(file: File, start: int, end: int, tied: set[int]) -> Iterator[Event]:
+def events(file: ProtoFile, start: int, end: int, tied: set[int]) -> Iterator[Event]:
     for tag, value, stop in file.fields(start, end):
         if tag != EVENT:
             continue
         head, tail, ties, offset_ps = b"", b"", [], 0
         for at, inner, found, until in fields(file, value, stop):
             if inner == OFFSET:
-                offset_ps = signed(found)
+                offset_ps = to_signed(found)
             elif inner == EVENT_STAT and (tie := tied_stat(file, found, until, tied)):
                 ties.append(tie)
             elif inner < OFFSET:
@@ -90,29 +92,29 @@ def events(file: File, start: int, end: int, tied: set[int]) -> Iterator[Event]:
         yield Event(head, offset_ps, tail, tuple(ties))
 
 
-def tied_stat(file: File, start: int, end: int, tied: set[int]) -> tuple[bytes, int] | None:
+def tied_stat(file: ProtoFile, start: int, end: int, tied: set[int]) -> tuple[bytes, int] | None:
     id_, value, tag_of = 0, None, 0
     for tag, found, _ in file.fields(start, end):
         if tag == STAT_ID:
-            id_ = signed(found)
+            id_ = to_signed(found)
         elif tag in (STAT_INT, STAT_UINT):
             value, tag_of = found, tag
     if id_ not in tied or value is None:
         return None
-    return varint(STAT_ID) + varint(id_) + varint(tag_of), value
+    return encode_varint(STAT_ID) + encode_varint(id_) + encode_varint(tag_of), value
 
 
 def encoded(event: Event, shift_ps: int, turn: int) -> bytes:
-    parts = [event.head, b"\x10", varint(event.offset_ps + shift_ps & WORD), event.tail]
+    parts = [event.head, b"\x10", encode_varint(event.offset_ps + shift_ps & WORD), event.tail]
     for before, value in event.ties:
-        stat = before + varint(value + turn * STRIDE & WORD)
-        parts += (b"\x22", varint(len(stat)), stat)
+        stat = before + encode_varint(value + turn * STRIDE & WORD)
+        parts += (b"\x22", encode_varint(len(stat)), stat)
     body = b"".join(parts)
-    return b"\x22" + varint(len(body)) + body
+    return b"\x22" + encode_varint(len(body)) + body
 
 
 def write_plane(
-    file: File, span: tuple[int, int], lines: dict[int, list[Event]], times: int, period_ps: int, out: IO[bytes]
+    file: ProtoFile, span: tuple[int, int], lines: dict[int, list[Event]], times: int, period_ps: int, out: IO[bytes]
 ) -> None:
     """Each line is made in a file of its own first, since its length stands before it."""
     with tempfile.TemporaryDirectory(dir=Path(out.name).parent) as folder:
@@ -127,9 +129,9 @@ def write_plane(
                 body.write(header)
                 for turn in range(times):
                     body.write(b"".join(encoded(event, turn * period_ps, turn) for event in lines[at]))
-            parts += (varint(tag) + varint(made.stat().st_size), made)
+            parts += (encode_varint(tag) + encode_varint(made.stat().st_size), made)
         length = sum(len(part) if isinstance(part, bytes) else part.stat().st_size for part in parts)
-        out.write(varint(xplane.PLANES) + varint(length))
+        out.write(encode_varint(xplane.PLANES_TAG) + encode_varint(length))
         for part in parts:
             if isinstance(part, bytes):
                 out.write(part)

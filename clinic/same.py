@@ -19,7 +19,14 @@ from pathlib import Path
 
 from pages import fill
 
-from slowtrain.verify.statistics import BETTER, LOOKS, NO_BETTER, UNKNOWN, decided, ratio
+from slowtrain.verify.measurement.pair_statistics import (
+    BETTER,
+    CANNOT_TELL,
+    LOOK_PAIRS,
+    NO_BETTER,
+    is_decided,
+    speedup_ratio,
+)
 
 LOOP = """
 import time
@@ -49,8 +56,8 @@ def comparison(steps: int) -> tuple[str, int, float]:
     while True:
         first, second = once(steps), once(steps)
         pairs.append((first, second) if len(pairs) % 2 == 0 else (second, first))
-        found = ratio(pairs)
-        if decided(found):
+        found = speedup_ratio(pairs)
+        if is_decided(found):
             return found.outcome, found.pairs, found.speedup
 
 
@@ -88,12 +95,12 @@ def main() -> int:
     counts = collections.Counter(outcome for outcome, _, _ in found)
     apart = sorted(abs(speedup - 1) for _, _, speedup in found)
     rows = ["| outcome | comparisons |", "|---|---|"]
-    rows += [f"| {outcome} | {counts[outcome]} |" for outcome in (BETTER, NO_BETTER, UNKNOWN)]
+    rows += [f"| {outcome} | {counts[outcome]} |" for outcome in (BETTER, NO_BETTER, CANNOT_TELL)]
     pairs = sum(p for _, p, _ in found) / len(found)
     made = (
         f"Made by `python clinic/same.py --comparisons {args.comparisons} --steps {args.steps}`: "
         f"{counts[BETTER]} of {len(found)} called better ({counts[BETTER] / len(found):.1%}); "
-        f"at most {LOOKS[-1]} pairs each, {pairs:.1f} in the mean; "
+        f"at most {LOOK_PAIRS[-1]} pairs each, {pairs:.1f} in the mean; "
         f"half of the estimates lie within {apart[len(apart) // 2]:.1%} of 1."
     )
     print(made)

@@ -11,13 +11,14 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
-from slowtrain.checkup import checkup, pictures
+from slowtrain.checkup import build_checkup
+from slowtrain.checkup.sections import chart_data
 from slowtrain.model import Checkup, Place, Saving, VerdictKind
-from slowtrain.model.pictures import Bar
+from slowtrain.model.report_charts import Bar
 from slowtrain.report import html, json, text
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.steps import ELEMENTS
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
 
 FOLDER = Path("runs/7")
 
@@ -44,12 +45,12 @@ SHORT = """
 
 
 def examined(drawing: str, **facts: object) -> Checkup:
-    trace = drawn(drawing)
+    trace = parse_drawing(drawing)
     return of(replace(trace, facts={**trace.facts, **facts}))
 
 
 def of(trace: Trace) -> Checkup:
-    return checkup(trace, diagnose.examine(trace), folder=FOLDER)
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=FOLDER)
 
 
 def test_a_run_that_waits_is_input_bound() -> None:
@@ -155,14 +156,14 @@ def test_parts_add_up_and_each_cause_has_one_outcome(drawing: str) -> None:
 def test_places_are_shown_as_the_user_knows_them(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("ds = ds.map(slow)  \nmodel.fit(ds)\n")
-    trace = drawn(WAITING)
-    findings = diagnose.examine(trace)
+    trace = parse_drawing(WAITING)
+    findings = diagnose.diagnose_trace(trace)
     first = findings.diagnoses[0]
     away = Place(str(tmp_path.parent / "gone.py"), 3)
     evidence = replace(first.evidence, where=(Place(str(script), 1), Place(str(script), 99), away))
     findings = replace(findings, diagnoses=(replace(first, evidence=evidence),))
     inside, beyond, outside = (
-        checkup(replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
+        build_checkup(replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
     )
     assert inside == Place("train.py", 1, "ds = ds.map(slow)")
     assert beyond == Place("train.py", 99, "")
@@ -184,10 +185,10 @@ def test_pictures_show_the_input_and_one_step() -> None:
 
 
 def test_kernels_that_took_no_time_are_drawn_too() -> None:
-    trace = drawn(COMPUTING)
+    trace = parse_drawing(COMPUTING)
     assert trace.kernels is not None
     bars = (Bar("device", "m/conv/Conv2D", 0.0, 0.0),)
-    shown = pictures.typical_step(replace(trace, kernels=replace(trace.kernels, bars=bars)))
+    shown = chart_data.typical_step_bars(replace(trace, kernels=replace(trace.kernels, bars=bars)))
     assert shown[-1] == bars[0]
 
 
@@ -288,23 +289,23 @@ def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:
 )
 def test_a_wide_range_stands_in_the_headline(after: float, low: float, high: float, said: str) -> None:
     """And what a replay leaves at least is no figure to promise."""
-    trace = drawn(WAITING)
-    findings = diagnose.examine(trace)
+    trace = parse_drawing(WAITING)
+    findings = diagnose.diagnose_trace(trace)
     saving = Saving("step", 100.0, after, low, high)
     findings = replace(findings, diagnoses=(replace(findings.diagnoses[0], saving=saving),))
-    found = checkup(trace, findings, folder=FOLDER)
+    found = build_checkup(trace, findings, folder=FOLDER)
     assert found.headline.endswith(f" would make the step {said}")
     assert json.document(found)["diagnoses"][0]["saving"]["high"] == high
     assert "250" not in text.render(found)
 
 
 def test_why_a_cure_of_input_spares_more_than_the_wait_for_it() -> None:
-    trace = drawn(WAITING)
-    findings = diagnose.examine(trace)
+    trace = parse_drawing(WAITING)
+    findings = diagnose.diagnose_trace(trace)
     first = findings.diagnoses[0]
     for after, told in ((4.0, False), (2.0, True)):
         saving = Saving("step", 10.0, after, 1.5, 6.0)
-        found = checkup(trace, replace(findings, diagnoses=(replace(first, saving=saving),)), folder=FOLDER)
+        found = build_checkup(trace, replace(findings, diagnoses=(replace(first, saving=saving),)), folder=FOLDER)
         assert any("spares 2 ms more than the wait for input" in note for note in found.notes) is told
 
 
@@ -319,9 +320,9 @@ def test_the_headline_names_the_part_that_the_verdict_is_of() -> None:
 
 def test_a_headline_says_that_nothing_is_trained_where_steps_are_elements() -> None:
     assert "nothing is trained" not in examined(WAITING).headline
-    trace = drawn(WAITING)
-    trace = replace(trace, steps=replace(trace.steps, source=ELEMENTS, training=False))
-    assert checkup(trace, diagnose.examine(trace), folder=FOLDER).headline.endswith(
+    trace = parse_drawing(WAITING)
+    trace = replace(trace, steps=replace(trace.steps, source=ELEMENTS_SOURCE, training=False))
+    assert build_checkup(trace, diagnose.diagnose_trace(trace), folder=FOLDER).headline.endswith(
         "nothing is trained here: a step is an element that the script takes from a data set"
     )
 
@@ -417,10 +418,10 @@ def test_why_steps_could_not_be_told_apart(window: str, said: str, following: st
 
 
 def test_a_card_that_vanished_during_the_run_is_told_of_once() -> None:
-    trace = drawn(COMPUTING)
+    trace = parse_drawing(COMPUTING)
     at, gone = np.arange(20) * 250.0, np.where(np.arange(20) < 8, 1980.0, np.nan)
     for column, told in ((gone, True), (np.full(20, 1980.0), False)):
         samples = {"time_ms": at, "gpu_sm_mhz_0": column}
-        notes = checkup(replace(trace, samples=samples), diagnose.examine(trace), folder=FOLDER).notes
+        notes = build_checkup(replace(trace, samples=samples), diagnose.diagnose_trace(trace), folder=FOLDER).notes
         said = [note for note in notes if "told nothing of the card from 1.75 s of the run on" in note]
         assert len(said) == told

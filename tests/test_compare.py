@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slowtrain.compare import compare
+from slowtrain.columns.steps import Steps
+from slowtrain.compare import compare_runs
 from slowtrain.model import Attribution, Category, Part
 from slowtrain.report import comparison
-from slowtrain.trace import Steps, Trace
+from slowtrain.trace import Trace
 
 
 def trace(step_ms: float, input_ms: float, seed: int, steps: int = 400, drift: float = 0.0) -> Trace:
@@ -28,12 +29,12 @@ def trace(step_ms: float, input_ms: float, seed: int, steps: int = 400, drift: f
 
 
 def test_a_real_change_is_found_in_its_category() -> None:
-    found = compare(trace(10, 6, 1), trace(5, 1, 2), ("a", "b"))
+    found = compare_runs(trace(10, 6, 1), trace(5, 1, 2), ("a", "b"))
     assert found.step.real
     assert found.rows[0].name == "input"
     assert found.rows[0].difference_ms == pytest.approx(-5, rel=0.2)
     assert re.match(r"a step of B is (1\.9|2\.[01])\dx as fast as one of A\n", comparison.render(found))
-    back = comparison.render(compare(trace(5, 1, 2), trace(10, 6, 1), ("a", "b")))
+    back = comparison.render(compare_runs(trace(5, 1, 2), trace(10, 6, 1), ("a", "b")))
     assert re.match(r"a step of B is slower: it takes (1\.9|2\.[01])\dx as long as one of A\n", back)
 
 
@@ -43,7 +44,7 @@ def sized(found: Trace, samples: int) -> Trace:
 
 def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None:
     """The cure of a small batch: a step takes longer, and each of its samples much less."""
-    found = compare(sized(trace(10, 2, 1), 32), sized(trace(20, 4, 2), 256), ("a", "b"))
+    found = compare_runs(sized(trace(10, 2, 1), 32), sized(trace(20, 4, 2), 256), ("a", "b"))
     assert found.samples is not None
     assert list(found.samples) == [32.0, 256.0]
     assert found.step.before_ms == pytest.approx(10 / 32 * 1000, rel=0.05)
@@ -62,7 +63,7 @@ def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None
 def test_steps_of_as_many_samples_or_of_nobody_knows_how_many_are_held_against_each_other(
     samples: tuple[int, int],
 ) -> None:
-    found = compare(sized(trace(10, 2, 1), samples[0]), sized(trace(20, 4, 2), samples[1]), ("a", "b"))
+    found = compare_runs(sized(trace(10, 2, 1), samples[0]), sized(trace(20, 4, 2), samples[1]), ("a", "b"))
     assert found.samples is None
     assert "ms a step" in comparison.render(found)
 
@@ -73,7 +74,7 @@ def test_the_whole_runs_stand_below() -> None:
         trace(10, 6, 1), run=Attribution(9000.0, (Part("steps", 4000.0, 0.44), Part("validation", 5000.0, 0.56)))
     )
     second = replace(trace(10, 6, 2), run=Attribution(4010.0, (Part("steps", 4000.0, 0.99), Part("epoch", 10.0, 0.01))))
-    found = compare(first, second, ("a", "b"))
+    found = compare_runs(first, second, ("a", "b"))
     assert found.run == (("validation", 5000.0, 0.0), ("epoch", 0.0, 10.0), ("steps", 4000.0, 4000.0))
     said = comparison.render(found)
     assert re.search(r"^whole run +9\.00 +4\.01 +-4\.99$", said, re.MULTILINE)
@@ -83,24 +84,24 @@ def test_the_whole_runs_stand_below() -> None:
 
 def test_the_same_run_twice_differs_by_noise_only() -> None:
     false = sum(
-        compare(trace(10, 6, 2 * seed), trace(10, 6, 2 * seed + 1), ("a", "b")).step.real for seed in range(100)
+        compare_runs(trace(10, 6, 2 * seed), trace(10, 6, 2 * seed + 1), ("a", "b")).step.real for seed in range(100)
     )
     assert false <= 15  # 95 % of differences of noise lie within; 5 expected of 100
 
 
 def test_too_few_steps_cannot_tell() -> None:
-    found = compare(trace(10, 6, 1, steps=4), trace(5, 1, 2, steps=4), ("a", "b"))
+    found = compare_runs(trace(10, 6, 1, steps=4), trace(5, 1, 2, steps=4), ("a", "b"))
     assert not found.step.real
     assert "cannot tell" in comparison.render(found)
 
 
 def test_a_run_without_steps_cannot_tell() -> None:
     empty = replace(Trace(), steps=Steps())
-    assert "cannot tell" in comparison.render(compare(empty, trace(5, 1, 1), ("a", "b")))
+    assert "cannot tell" in comparison.render(compare_runs(empty, trace(5, 1, 1), ("a", "b")))
 
 
 def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
-    found = compare(trace(2000, 1900, 1), trace(10, 1, 2), ("a", "b"))
+    found = compare_runs(trace(2000, 1900, 1), trace(10, 1, 2), ("a", "b"))
     shown = comparison.render(replace(found, rows=(replace(found.rows[0], before_noise_ms=2.7e-10),)))
     assert not re.search(r"\de[+-]\d", shown)
     assert re.search(r"input +1,[89]\d0 ± 0 .* -1,[89]\d0\n", shown)
@@ -117,6 +118,6 @@ def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
 )
 def test_runs_of_two_scripts_are_said_to_be_that(argv: tuple[list[str], list[str]], told: str) -> None:
     sides = [replace(trace(10, 6, 1), facts={"launch": {"argv": a}}) for a in argv]
-    shown = comparison.render(compare(sides[0], sides[1], ("a", "b")))
+    shown = comparison.render(compare_runs(sides[0], sides[1], ("a", "b")))
     assert ("two scripts" in shown) is bool(told)
     assert told in shown

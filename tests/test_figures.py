@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.figures import counted, plain
+from slowtrain.number_text import format_count, format_number
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from slowtrain.figures import counted, plain
     ],
 )
 def test_a_number_has_no_exponent(value: float, digits: int, said: str) -> None:
-    assert plain(value, digits) == said
+    assert format_number(value, digits) == said
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_what_is_no_number_is_said_as_it_is(value: float) -> None:
-    assert plain(value) == str(value)
+    assert format_number(value) == str(value)
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_what_is_no_number_is_said_as_it_is(value: float) -> None:
     ],
 )
 def test_one_of_a_thing_is_no_plural(value: float, said: str) -> None:
-    assert counted(value, "step") == said
+    assert format_count(value, "step") == said

@@ -39,7 +39,7 @@ def test_the_wheel_has_every_file_of_the_source() -> None:
         return {name for name in found if not name.endswith(".so") or name.endswith(suffix)}
 
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
-    assert files(Path(slowtrain.__file__).parent) == files(ROOT / "src/slowtrain") - {"capture/hot.c"}
+    assert files(Path(slowtrain.__file__).parent) == files(ROOT / "src/slowtrain") - {"capture/core/hot.c"}
 
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
@@ -58,9 +58,9 @@ def test_a_wheel_is_made_with_a_compiler_and_without(compiler: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "slowtrain/capture/fronts.py" in names
+    assert "slowtrain/capture/core/fast_path.py" in names
     assert [name for name in names if name.endswith((".so", ".c"))] == [
-        f"slowtrain/capture/hot{sysconfig.get_config_var('EXT_SUFFIX')}"
+        f"slowtrain/capture/core/hot{sysconfig.get_config_var('EXT_SUFFIX')}"
     ] * (compiler == "cc")
     assert wheel.name.endswith("-none-any.whl") is (compiler == "false")
 

@@ -14,18 +14,18 @@ from hypothesis import given, strategies
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.causes.judged import facts_of
-from slowtrain.checkup.given import join
+from slowtrain.checkup.sections.external_facts import join_facts
 from slowtrain.cli._facts import DAMAGED
-from slowtrain.machine import document
-from slowtrain.machine.judging import judge, outcome
-from slowtrain.machine.rules import SOURCES
-from slowtrain.machine.seeing import left
+from slowtrain.doctor import facts_document
+from slowtrain.doctor.machine_sheet import build_sheet, machine_causes, trace_of_facts
+from slowtrain.machine.checks.machine_checks import check_machine, combined_state
+from slowtrain.machine.checks.visibility_checks import count_visible
+from slowtrain.machine.tables.rule_table import SOURCES
 from slowtrain.model import Signal
-from slowtrain.model.sheet import Check, State
+from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.report import doctor, doctor_html
-from slowtrain.sheet import bare, causes, sheet
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 FIXTURES = Path(__file__).parent / "machine/fixtures"
 FILES = sorted(FIXTURES.glob("*.json"))
@@ -53,7 +53,7 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 
 
 def facts(name: str) -> dict[str, Any]:
-    return document.read(FIXTURES / f"{name}.json")
+    return facts_document.read_facts_file(FIXTURES / f"{name}.json")
 
 
 def changed(name: str, *path: str, to: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def changed(name: str, *path: str, to: Any) -> dict[str, Any]:
 
 
 def named(found: dict[str, Any], cause: str, name: str) -> Check:
-    return next(c for c in judge(found) if c.cause == cause and c.name == name)
+    return next(c for c in check_machine(found) if c.cause == cause and c.name == name)
 
 
 def test_every_fixture_says_where_it_comes_from_and_is_expected() -> None:
@@ -77,62 +77,64 @@ def test_every_fixture_says_where_it_comes_from_and_is_expected() -> None:
 
 @each_file
 def test_what_is_wrong_and_its_remedy(file: Path) -> None:
-    found = sheet(document.read(file), str(file))
+    found = build_sheet(facts_document.read_facts_file(file), str(file))
     expected = WRONG[file.stem]
-    assert {c.cause for c in found.of(State.WRONG)} == set(expected)
+    assert {c.cause for c in found.of(CheckState.WRONG)} == set(expected)
     for cause, words in expected.items():
-        assert any(words in (c.remedy or "") for c in found.of(State.WRONG) if c.cause == cause)
+        assert any(words in (c.remedy or "") for c in found.of(CheckState.WRONG) if c.cause == cause)
     assert (found.headline[0] != "n") == bool(expected)
     for check in found.checks:
-        assert (check.remedy is not None) == (check.state is State.WRONG)
-        assert bool(check.missing) == (check.state is State.UNCHECKED)
+        assert (check.remedy is not None) == (check.state is CheckState.WRONG)
+        assert bool(check.missing) == (check.state is CheckState.UNCHECKED)
         assert set(check.sources) <= set(SOURCES)
 
 
 @each_file
 def test_causes_and_checks_agree(file: Path) -> None:
     """What ``run`` would say of these facts is what the sheet says."""
-    found = sheet(document.read(file))
+    found = build_sheet(facts_document.read_facts_file(file))
     for cause, state in found.causes.items():
         checks = tuple(c for c in found.checks if c.cause == cause)
         assert checks, f"nothing was looked at for {cause}"
-        said = outcome(checks)
-        assert state is (State.FINE if said is State.NOTED else said)
+        said = combined_state(checks)
+        assert state is (CheckState.FINE if said is CheckState.NOTED else said)
 
 
 @each_file
 def test_the_text_fits_a_screen(file: Path) -> None:
     for unicode in (True, False):
-        lines = doctor.render(sheet(document.read(file)), width=80, unicode=unicode).splitlines()
+        lines = doctor.render(build_sheet(facts_document.read_facts_file(file)), width=80, unicode=unicode).splitlines()
         assert len(lines) <= 40
         assert max(map(len, lines)) <= 80
         assert unicode or all(line.isascii() for line in lines)
 
 
 def test_nothing_is_cut_off_where_the_screen_has_the_room() -> None:
-    said = doctor.render(sheet(facts("h100_vm")), width=80)
+    said = doctor.render(build_sheet(facts("h100_vm")), width=80)
     assert len(said.splitlines()) <= 40
     unchecked = " ".join(said.partition("UNCHECKED")[2].split())
     assert "which cards its compiler knows it does not tell" in unchecked
     assert "…" not in unchecked
     found = facts("h100_vm")
     found["environment"] = {"CUDA_LAUNCH_BLOCKING": "1", "JAX_DEBUG_NANS": "1"}  # what is wrong takes that room
-    assert len(doctor.render(sheet(found), width=80).splitlines()) <= 40
+    assert len(doctor.render(build_sheet(found), width=80).splitlines()) <= 40
 
 
 @each_file
 def test_its_json_is_read_again_with_the_same_answer(file: Path, tmp_path: Path) -> None:
-    first = sheet(document.read(file))
+    first = build_sheet(facts_document.read_facts_file(file))
     (tmp_path / "again.json").write_text(doctor.dump(first))
-    assert doctor.document(sheet(document.read(tmp_path / "again.json"))) == doctor.document(first)
+    assert doctor.document(build_sheet(facts_document.read_facts_file(tmp_path / "again.json"))) == doctor.document(
+        first
+    )
 
 
 def test_names_from_somewhere_cannot_break_out_of_the_page() -> None:
     bad = changed("healthy_t4", "gpu", "devices", "0", "name", to="<script>alert(1)</script>\x1b[31m")
-    page = doctor_html.render(sheet(bad))
+    page = doctor_html.render(build_sheet(bad))
     assert "<script>alert" not in page
     assert "alert(1)" in page
-    assert "\x1b" not in doctor.render(sheet(bad))
+    assert "\x1b" not in doctor.render(build_sheet(bad))
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))
@@ -140,7 +142,7 @@ def test_without_the_probe_of_frameworks_nothing_of_them_is_fine(name: str) -> N
     found = facts(name)
     del found["frameworks"]
     asked = {"machine/gpu-unseen", "machine/library-mismatch", "startup/jit-from-ptx"}
-    fine = {c.name for c in judge(found) if c.cause in asked and c.state is State.FINE}
+    fine = {c.name for c in check_machine(found) if c.cause in asked and c.state is CheckState.FINE}
     assert fine <= {"driver", "match"}
     if found["gpu"]["devices"]:
         assert "match" not in fine
@@ -150,12 +152,12 @@ def test_without_a_load_link_and_clock_are_unchecked() -> None:
     found = changed("worn_v100", "load", to={"unmeasured": "--no-load was given", "devices": []})
     for cause, name in (("transfer/slow-link", "link"), ("machine/throttled-clock", "clock")):
         check = named(found, cause, name)
-        assert (check.state, check.missing) == (State.UNCHECKED, (Signal.LOAD,))
+        assert (check.state, check.missing) == (CheckState.UNCHECKED, (Signal.LOAD,))
 
 
 def test_a_generation_that_the_table_does_not_know_is_unchecked() -> None:
     found = changed("healthy_t4", "gpu", "devices", "0", "pcie_generation_max", to=9)
-    assert named(found, "transfer/slow-link", "link").state is State.UNCHECKED
+    assert named(found, "transfer/slow-link", "link").state is CheckState.UNCHECKED
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_why_a_framework_sees_no_gpu(path: tuple[str, ...], to: Any, words: str)
     found = changed("healthy_t4", *path, to=to)
     found["frameworks"]["tensorflow"]["gpus"] = 0
     check = named(found, "machine/gpu-unseen", "tensorflow")
-    assert check.state is State.WRONG
+    assert check.state is CheckState.WRONG
     assert words in check.says
 
 
@@ -208,56 +210,61 @@ def test_a_driver_updated_under_a_running_system_wants_a_reboot() -> None:
 def test_a_real_card_in_order() -> None:
     """As `nvidia-smi -q` gave it at the same time: PCIe 5 x16, 1980 MHz, 700 W, 480 MiB reserved, no errors."""
     found = facts("h100_vm")
-    said = {(c.cause, c.name): c for c in judge(found)}
+    said = {(c.cause, c.name): c for c in check_machine(found)}
     link, kept = said["transfer/slow-link", "link"], said["machine/busy-gpu", "processes"]
-    assert link.state is State.FINE
+    assert link.state is CheckState.FINE
     assert link.numbers["link_gbps"] == pytest.approx(16 * 3.938)
     assert "PCIe 5.0 x16" in link.says
     assert "54.4 GB/s" in link.says
     assert kept.says == "the driver lists no other process that computes on it (480 MiB kept by the driver)"
     assert said["machine/throttled-clock", "power limit"].says == "700 W, its default"
-    assert said["machine/faulty-gpu", "memory errors"].state is State.FINE
-    assert said["startup/jit-from-ptx", "torch code"].state is State.FINE
+    assert said["machine/faulty-gpu", "memory errors"].state is CheckState.FINE
+    assert said["startup/jit-from-ptx", "torch code"].state is CheckState.FINE
     clock = said["machine/throttled-clock", "clock"]
-    assert clock.state is State.FINE
+    assert clock.state is CheckState.FINE
     assert "1980 of 1980 MHz, 407 W, 43 °C, slows down at 89 °C" in clock.says
     # Under copies alone nothing of heat or power can show.
     found["load"]["devices"][0]["computed_seconds"] = 0.0
-    assert named(found, "machine/throttled-clock", "clock").state is State.UNCHECKED
+    assert named(found, "machine/throttled-clock", "clock").state is CheckState.UNCHECKED
 
 
 def test_libraries_that_lie_there_and_are_not_loaded_are_none_of_its_matter() -> None:
     """The loader finds cuDNN 9.14 there; PyTorch and JAX load 9.19 from its wheel."""
     found = facts("h100_vm")
-    assert not any("9.14" in c.says or c.name.endswith("duplicates") for c in judge(found))
+    assert not any("9.14" in c.says or c.name.endswith("duplicates") for c in check_machine(found))
     files: list[dict[str, str | None]] = [{"file": "/usr/lib/libcudnn.so.9.14.0", "version": "9.14.0"}]
     found["frameworks"]["torch"]["loaded"] = files
     found["frameworks"]["torch"] |= {"cudnn_version": "9.19.0", "cudnn_loaded": None}
     check = named(found, "machine/library-mismatch", "torch cuDNN")
-    assert check.state is State.WRONG
+    assert check.state is CheckState.WRONG
     assert check.says == (
         "PyTorch 2.11.0+cu130 was built with cuDNN 9.19.0 and loads 9.14.0 (/usr/lib/libcudnn.so.9.14.0)"
     )
     assert "'nvidia-cudnn-cu13>=9.19,<10'" in str(check.remedy)
     files[0]["version"] = "9.20.1"
-    assert named(found, "machine/library-mismatch", "torch cuDNN").state is State.FINE
+    assert named(found, "machine/library-mismatch", "torch cuDNN").state is CheckState.FINE
     files.append({"file": "/opt/other/libcudnn.so.9", "version": None})
-    assert named(found, "machine/library-mismatch", "torch cuDNN").state is State.UNCHECKED  # which of them?
+    assert named(found, "machine/library-mismatch", "torch cuDNN").state is CheckState.UNCHECKED  # which of them?
     assert "has loaded libcudnn 2 times" in named(found, "machine/library-mismatch", "torch duplicates").says
 
 
 @pytest.mark.parametrize(
     ("built", "file", "version", "state"),
     [
-        ("9", "/venv/nvidia/cudnn/lib/libcudnn.so.9", None, State.FINE),  # TensorFlow tells the major version alone
-        ("9", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.3.0.75", State.FINE),
-        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", None, State.UNCHECKED),
-        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.1.0.70", State.WRONG),
-        ("8", "/usr/lib/libcudnn.so.9", None, State.WRONG),
-        ("9", None, None, State.UNCHECKED),
+        (
+            "9",
+            "/venv/nvidia/cudnn/lib/libcudnn.so.9",
+            None,
+            CheckState.FINE,
+        ),  # TensorFlow tells the major version alone
+        ("9", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.3.0.75", CheckState.FINE),
+        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", None, CheckState.UNCHECKED),
+        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.1.0.70", CheckState.WRONG),
+        ("8", "/usr/lib/libcudnn.so.9", None, CheckState.WRONG),
+        ("9", None, None, CheckState.UNCHECKED),
     ],
 )
-def test_cudnn_as_it_is_loaded(built: str, file: str | None, version: str | None, state: State) -> None:
+def test_cudnn_as_it_is_loaded(built: str, file: str | None, version: str | None, state: CheckState) -> None:
     found = facts("healthy_t4")
     found["frameworks"]["tensorflow"] |= {
         "cudnn_version": built,
@@ -269,33 +276,33 @@ def test_cudnn_as_it_is_loaded(built: str, file: str | None, version: str | None
 def test_a_framework_beside_the_one_in_use_may_be_blind() -> None:
     found = facts("healthy_t4")
     found["frameworks"]["torch"] = {"version": "2.9.0+cpu", "cuda_build": False, "rocm_build": False, "gpus": 0}
-    assert named(found, "machine/gpu-unseen", "torch").state is State.NOTED
+    assert named(found, "machine/gpu-unseen", "torch").state is CheckState.NOTED
     found["keras_backend"] = "torch"
-    assert named(found, "machine/gpu-unseen", "torch").state is State.WRONG
+    assert named(found, "machine/gpu-unseen", "torch").state is CheckState.WRONG
 
 
 def test_a_quota_counts_when_it_binds() -> None:
     found = changed("container_without_gpu", "cgroup", "throttled_periods", to=3.0)
-    assert named(found, "machine/limited-host", "quota").state is State.NOTED
+    assert named(found, "machine/limited-host", "quota").state is CheckState.NOTED
     found["cgroup"]["periods"] = None
-    assert named(found, "machine/limited-host", "quota").state is State.UNCHECKED
+    assert named(found, "machine/limited-host", "quota").state is CheckState.UNCHECKED
 
 
 def test_a_rate_from_the_page_cache_is_not_the_disks() -> None:
     data = {"folder": "/data", "filesystem": "ext4", "kind": "solid-state", "read_files": 9, "read_bytes": 9e6,
             "seconds": 1.0, "bytes_per_second": 9e6, "from_storage_share": 0.2}  # fmt: skip
     check = named({**facts("healthy_t4"), "data": data}, "machine/limited-host", "data folder")
-    assert check.state is State.UNCHECKED
+    assert check.state is CheckState.UNCHECKED
     data["from_storage_share"] = 1.0
     check = named({**facts("healthy_t4"), "data": data}, "machine/limited-host", "data folder")
-    assert (check.state, check.numbers["bytes_per_second"]) == (State.NOTED, 9e6)
+    assert (check.state, check.numbers["bytes_per_second"]) == (CheckState.NOTED, 9e6)
 
 
 def test_a_small_shared_memory_matters_to_what_uses_it() -> None:
     found = changed("healthy_t4", "memory", "shm_total_bytes", to=64 << 20)
-    assert named(found, "machine/limited-host", "shared memory").state is State.NOTED
+    assert named(found, "machine/limited-host", "shared memory").state is CheckState.NOTED
     found["gpu"]["devices"] *= 2
-    assert named(found, "machine/limited-host", "shared memory").state is State.WRONG
+    assert named(found, "machine/limited-host", "shared memory").state is CheckState.WRONG
 
 
 def test_in_a_run_the_framework_of_the_run_speaks() -> None:
@@ -304,7 +311,7 @@ def test_in_a_run_the_framework_of_the_run_speaks() -> None:
     del machine["frameworks"]
     run = {"machine": machine, "devices": [{"kind": "CPU"}], "build": {"version": "2.21.0", "cuda_build": False}}
     trace = Trace(signals=frozenset(Signal), facts=run)
-    found = diagnose.examine(trace, [c for c in causes() if c.id == "machine/gpu-unseen"])
+    found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id == "machine/gpu-unseen"])
     assert [d.cause for d in found.diagnoses] == ["machine/gpu-unseen"]
     assert "build for the CPU" in found.diagnoses[0].evidence.says
     assert facts_of(trace)["frameworks"]["tensorflow"]["gpus"] == 0
@@ -317,14 +324,16 @@ def test_in_a_run_on_jax_jax_is_judged() -> None:
     run = {"machine": machine, "devices": [{"kind": "GPU"}], "build": build, "keras": {"backend": "jax"}}
     trace = Trace(signals=frozenset({Signal.FACTS}), facts=run)
     asked = {"machine/gpu-unseen", "machine/library-mismatch", "startup/jit-from-ptx"}
-    found = diagnose.examine(trace, [c for c in causes() if c.id in asked])
+    found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id in asked])
     # Which cards its compiler knows JAX does not tell.
     assert (found.diagnoses, [u.cause for u in found.unchecked]) == ((), ["startup/jit-from-ptx"])
-    said = [c.says for c in judge(facts_of(trace)) if c.cause in asked]
+    said = [c.says for c in check_machine(facts_of(trace)) if c.cause in asked]
     assert "JAX 0.11.2 loads cuDNN 9.19.0, built with 9.12.0" in said
     assert not any("TensorFlow" in one for one in said)
     run["devices"] = [{"kind": "CPU"}]
-    found = diagnose.examine(Trace(signals=frozenset(Signal), facts=run), [c for c in causes() if c.id in asked])
+    found = diagnose.diagnose_trace(
+        Trace(signals=frozenset(Signal), facts=run), [c for c in machine_causes() if c.id in asked]
+    )
     assert [d.cause for d in found.diagnoses] == ["machine/gpu-unseen"]
     assert "JAX 0.11.2 sees no GPU" in found.diagnoses[0].evidence.says
 
@@ -333,12 +342,12 @@ def test_settings_of_jax() -> None:
     found = facts("h100_vm")
     said = {"JAX_PLATFORMS": "cpu", "JAX_DEBUG_NANS": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
     found["environment"] = said | {"JAX_DEFAULT_MATMUL_PRECISION": "highest", "JAX_DISABLE_JIT": "0"}
-    states = {c.name: c.state for c in judge(found) if c.cause == "machine/slowing-setting"}
+    states = {c.name: c.state for c in check_machine(found) if c.cause == "machine/slowing-setting"}
     assert states == {
-        "JAX_DEBUG_NANS": State.WRONG, "XLA_PYTHON_CLIENT_ALLOCATOR": State.WRONG,
-        "JAX_DEFAULT_MATMUL_PRECISION": State.NOTED,
+        "JAX_DEBUG_NANS": CheckState.WRONG, "XLA_PYTHON_CLIENT_ALLOCATOR": CheckState.WRONG,
+        "JAX_DEFAULT_MATMUL_PRECISION": CheckState.NOTED,
     }  # fmt: skip
-    assert named(found, "machine/gpu-unseen", "jax").state is State.FINE  # it sees one all the same
+    assert named(found, "machine/gpu-unseen", "jax").state is CheckState.FINE  # it sees one all the same
     found["frameworks"]["jax"]["gpus"] = 0
     assert "JAX_PLATFORMS=cpu leaves it out" in named(found, "machine/gpu-unseen", "jax").says
     found["environment"]["JAX_PLATFORMS"] = "cuda,cpu"
@@ -352,15 +361,15 @@ def test_small_processes_and_the_displays_are_told() -> None:
     gpu["graphics_processes"] = [{"pid": 41, "memory_used_bytes": 0}, {"pid": 7, "memory_used_bytes": 90 << 20}]
     busy, shows = named(found, "machine/busy-gpu", "processes"), named(found, "machine/busy-gpu", "display")
     assert (busy.state, busy.says) == (
-        State.NOTED, "1 other process (pid 41) computes on it and holds 200 MiB of 15 GiB",
+        CheckState.NOTED, "1 other process (pid 41) computes on it and holds 200 MiB of 15 GiB",
     )  # fmt: skip
-    assert (shows.state, shows.says) == (State.NOTED, "1 other process (pid 7) draws on it and holds 90 MiB")
+    assert (shows.state, shows.says) == (CheckState.NOTED, "1 other process (pid 7) draws on it and holds 90 MiB")
     gpu |= {"compute_processes": [], "memory_used_bytes": 5 << 30, "memory_reserved_bytes": 400 << 20}
     busy = named(found, "machine/busy-gpu", "processes")
-    assert busy.state is State.NOTED
+    assert busy.state is CheckState.NOTED
     assert "4.61 GiB of 15 GiB are in use: by whom it does not tell" in busy.says
     gpu["memory_used_bytes"] = 500 << 20
-    assert named(found, "machine/busy-gpu", "processes").state is State.FINE
+    assert named(found, "machine/busy-gpu", "processes").state is CheckState.FINE
 
 
 def test_a_busy_card_s_remedy_names_one_that_is_free() -> None:
@@ -373,29 +382,29 @@ def test_wsl_alone_is_no_nvidia_gpu() -> None:
     found = facts("rtx5090_wsl")
     found["gpu"] = {"unmeasured": "NVML Shared Library Not Found", "devices": []}
     found["frameworks"]["tensorflow"]["gpus"] = 0
-    for told, state in ((False, State.UNCHECKED), (None, State.UNCHECKED), (True, State.WRONG)):
+    for told, state in ((False, CheckState.UNCHECKED), (None, CheckState.UNCHECKED), (True, CheckState.WRONG)):
         found["devices"]["wsl_driver"] = told
         assert named(found, "machine/gpu-unseen", "driver").state is state
     found["devices"]["wsl_driver"] = False
-    assert named(found, "machine/gpu-unseen", "tensorflow").state is State.UNCHECKED
+    assert named(found, "machine/gpu-unseen", "tensorflow").state is CheckState.UNCHECKED
     assert "/dev/dxg" in named(found, "machine/gpu-unseen", "driver").says
 
 
 def test_gpus_of_other_makers_are_told_and_not_judged() -> None:
     found = facts("cpu_only_vm")
     found["devices"]["other_gpus"] = [{"address": "0000:00:01.0", "vendor": "0x1234"}]
-    answer = sheet(found)
-    assert answer.causes["machine/gpu-unseen"] is State.FINE
+    answer = build_sheet(found)
+    assert answer.causes["machine/gpu-unseen"] is CheckState.FINE
     assert dict(answer.about)["GPU"] == "none; display of QEMU"
     found["devices"]["other_gpus"].append({"address": "0000:03:00.0", "vendor": "0x1002"})
-    answer = sheet(found)
-    assert answer.causes["machine/gpu-unseen"] is State.UNCHECKED
+    answer = build_sheet(found)
+    assert answer.causes["machine/gpu-unseen"] is CheckState.UNCHECKED
     assert answer.headline.endswith("no NVIDIA GPU here, and the AMD GPU at PCI 0000:03:00.0 was not looked at")
     assert dict(answer.about)["GPU"] == "none of NVIDIA; AMD GPU at PCI 0000:03:00.0; display of QEMU"
     found = facts("healthy_t4")
     found["devices"]["other_gpus"] = [{"address": "0000:00:02.0", "vendor": "0x8086"}]
-    assert named(found, "machine/gpu-unseen", "other GPUs").state is State.UNCHECKED
-    assert sheet(found).causes["machine/gpu-unseen"] is State.FINE
+    assert named(found, "machine/gpu-unseen", "other GPUs").state is CheckState.UNCHECKED
+    assert build_sheet(found).causes["machine/gpu-unseen"] is CheckState.FINE
 
 
 @pytest.mark.parametrize(
@@ -407,7 +416,7 @@ def test_gpus_of_other_makers_are_told_and_not_judged() -> None:
 )  # fmt: skip
 def test_what_cuda_visible_devices_leaves(visible: str, count: int, sees: int | None) -> None:
     """The examples of NVIDIA's own page among them."""
-    assert left(visible, count) == sees
+    assert count_visible(visible, count) == sees
 
 
 def test_a_hidden_part_names_the_variable() -> None:
@@ -415,7 +424,7 @@ def test_a_hidden_part_names_the_variable() -> None:
     found["gpu"]["devices"] = [{**found["gpu"]["devices"][0], "index": i} for i in range(4)]
     found["environment"] = {"CUDA_VISIBLE_DEVICES": "2"}
     check = named(found, "machine/gpu-unseen", "tensorflow")
-    assert (check.state, check.sources) == (State.NOTED, ("cuda-variables",))
+    assert (check.state, check.sources) == (CheckState.NOTED, ("cuda-variables",))
     assert check.says == "TensorFlow 2.19.0 sees 1 GPU, of 4: CUDA_VISIBLE_DEVICES='2' leaves the others out"
     found["environment"] = {"CUDA_VISIBLE_DEVICES": "2,3"}  # it sees one: another reason
     assert named(found, "machine/gpu-unseen", "tensorflow").says.endswith("sees 1 GPU, of 4")
@@ -425,17 +434,17 @@ def test_jax_takes_a_plugin_of_its_own_version_alone() -> None:
     found = facts("h100_vm")
     jax = found["frameworks"]["jax"]
     jax |= {"jaxlib_version": "0.11.2", "plugins": {"jax-cuda13-plugin": "0.11.2.post1"}}
-    assert named(found, "machine/library-mismatch", "jax plugin").state is State.FINE
+    assert named(found, "machine/library-mismatch", "jax plugin").state is CheckState.FINE
     jax["plugins"] = {"jax-cuda13-plugin": "0.11.1"}
     check = named(found, "machine/library-mismatch", "jax plugin")
-    assert (check.state, check.remedy) == (State.WRONG, "`pip install -U 'jax[cuda13]'`")
+    assert (check.state, check.remedy) == (CheckState.WRONG, "`pip install -U 'jax[cuda13]'`")
     jax["gpus"] = 0
     assert "jax-cuda13-plugin 0.11.1 is not used with jaxlib 0.11.2" in named(found, "machine/gpu-unseen", "jax").says
 
 
 def test_what_jax_compiles_for_is_unchecked() -> None:
     for cause in ("machine/library-mismatch", "startup/jit-from-ptx"):
-        assert named(facts("h100_vm"), cause, "jax code").state is State.UNCHECKED
+        assert named(facts("h100_vm"), cause, "jax code").state is CheckState.UNCHECKED
 
 
 def test_jax_on_native_windows_is_sent_to_wsl() -> None:
@@ -503,21 +512,23 @@ def test_settings_that_are_read_are_judged() -> None:
         "TF_DISABLE_MKL": "1", "MALLOC_ARENA_MAX": "1", "CUDA_CACHE_MAXSIZE": "1000000", "NCCL_SHM_DISABLE": "1",
         "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "256",
     }  # fmt: skip
-    said = {c.name: c for c in judge(found) if c.cause == "machine/slowing-setting"}
-    assert {name for name, c in said.items() if c.state is State.NOTED and c.sources} == set(found["environment"])
+    said = {c.name: c for c in check_machine(found) if c.cause == "machine/slowing-setting"}
+    assert {name for name, c in said.items() if c.state is CheckState.NOTED and c.sources} == set(found["environment"])
     found["environment"] = {"MALLOC_ARENA_MAX": "4", "CUDA_CACHE_MAXSIZE": "4294967296",
                             "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "8192"}  # fmt: skip
-    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+    assert {c.name for c in check_machine(found) if c.cause == "machine/slowing-setting"} == {"settings"}
     found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is no number
-    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+    assert {c.name for c in check_machine(found) if c.cause == "machine/slowing-setting"} == {"settings"}
 
 
-@pytest.mark.parametrize(("threads", "state"), [("32", State.NOTED), ("64", State.NOTED), ("65", State.WRONG)])
-def test_far_more_threads_than_cores_are_wrong(threads: str, state: State) -> None:
+@pytest.mark.parametrize(
+    ("threads", "state"), [("32", CheckState.NOTED), ("64", CheckState.NOTED), ("65", CheckState.WRONG)]
+)
+def test_far_more_threads_than_cores_are_wrong(threads: str, state: CheckState) -> None:
     found = changed("healthy_t4", "environment", to={"OMP_NUM_THREADS": threads})
     check = named(found, "machine/limited-host", "threads")
     assert check.state is state
-    assert check.remedy == ("`export OMP_NUM_THREADS=32`" if state is State.WRONG else None)
+    assert check.remedy == ("`export OMP_NUM_THREADS=32`" if state is CheckState.WRONG else None)
 
 
 def test_the_host_and_the_link_in_more_words() -> None:
@@ -526,23 +537,26 @@ def test_the_host_and_the_link_in_more_words() -> None:
     assert "(distance 10 within it, 21 to the others)" in named(found, "machine/limited-host", "NUMA").says
     found = changed("healthy_t4", "memory", "swap_free_bytes", to=7 << 30)
     check = named(found, "machine/limited-host", "memory")
-    assert (check.state, "1 GiB swapped out" in check.says) == (State.NOTED, True)
+    assert (check.state, "1 GiB swapped out" in check.says) == (CheckState.NOTED, True)
     found["load"]["devices"][0]["bytes_per_second"] = 7e9  # of 15.8
     check = named(found, "transfer/slow-link", "link")
-    assert (check.state, check.says.endswith("copies reach 7 GB/s, less than half of that")) == (State.NOTED, True)
+    assert (check.state, check.says.endswith("copies reach 7 GB/s, less than half of that")) == (CheckState.NOTED, True)
 
 
 @pytest.mark.parametrize(
     ("busy", "state", "says"),
-    [(1.93, State.NOTED, "other processes take 1.9 of 2 cores just now"), (0.04, State.FINE, "0.04 of 2 cores")],
+    [
+        (1.93, CheckState.NOTED, "other processes take 1.9 of 2 cores just now"),
+        (0.04, CheckState.FINE, "0.04 of 2 cores"),
+    ],
 )
-def test_cores_that_others_take_are_noted_and_no_fault(busy: float, state: State, says: str) -> None:
+def test_cores_that_others_take_are_noted_and_no_fault(busy: float, state: CheckState, says: str) -> None:
     found = facts("cpu_only_vm") | {"others": {"busy_cores": busy, "cores": 2, "seconds": 0.5}}
     check = named(found, "machine/limited-host", "busy")
     assert (check.state, says in check.says, check.remedy) == (state, True, None)
-    assert sheet(found).headline == sheet(facts("cpu_only_vm")).headline
+    assert build_sheet(found).headline == build_sheet(facts("cpu_only_vm")).headline
     for broken in (None, {}, {"busy_cores": "x", "cores": 2}, {"busy_cores": 1.0, "cores": 0}):
-        assert not [c for c in judge(found | {"others": broken}) if c.name == "busy"]
+        assert not [c for c in check_machine(found | {"others": broken}) if c.name == "busy"]
 
 
 def test_errors_are_counted() -> None:
@@ -567,20 +581,20 @@ def test_what_the_driver_does_not_tell_is_unchecked() -> None:
     gpu |= {"ecc_uncorrected": None, "power_limit_watts": None}
     errors = named(found, "machine/faulty-gpu", "memory errors")
     assert (errors.state, errors.says) == (
-        State.UNCHECKED, "ECC is on, and its count of memory errors is not told",
+        CheckState.UNCHECKED, "ECC is on, and its count of memory errors is not told",
     )  # fmt: skip
     limit = named(found, "machine/throttled-clock", "power limit")
-    assert (limit.state, limit.says) == (State.UNCHECKED, "its power limit is not told")
+    assert (limit.state, limit.says) == (CheckState.UNCHECKED, "its power limit is not told")
     gpu |= {"power_limit_watts": 75.0}
     limit = named(found, "machine/throttled-clock", "power limit")
-    assert (limit.state, limit.says) == (State.FINE, "75 W, above its default of 70 W")
+    assert (limit.state, limit.says) == (CheckState.FINE, "75 W, above its default of 70 W")
     found["numa_nodes"] = []
-    assert named(found, "machine/limited-host", "NUMA").state is State.UNCHECKED
+    assert named(found, "machine/limited-host", "NUMA").state is CheckState.UNCHECKED
 
 
 def test_facts_that_tell_nothing_of_the_system_say_so() -> None:
     found = changed("windows_native", "platform", to={})
-    assert ("system", "not told") in sheet(found).about
+    assert ("system", "not told") in build_sheet(found).about
 
 
 def test_the_heat_of_a_card_at_rest_is_told_as_that() -> None:
@@ -590,7 +604,7 @@ def test_the_heat_of_a_card_at_rest_is_told_as_that() -> None:
 
 
 def test_no_source_is_cited_nowhere_and_own_choices_say_that_they_are() -> None:
-    package = Path(document.__file__).parents[1]
+    package = Path(facts_document.__file__).parents[1]
     tables = ("rules.py", "choices.py")
     texts = [file.read_text(encoding="utf-8") for file in package.rglob("*.py") if file.name not in tables]
     idle = {key for key in SOURCES if not any(f'"{key}"' in text for text in texts)}
@@ -606,7 +620,7 @@ def test_of_macos_nothing_is_known_but_what_tensorflow_says() -> None:
     found = changed("cpu_only_vm", "platform", "system", to="Darwin")
     found["devices"] = {"pci_gpus": None, "files": []}
     check = named(found, "machine/gpu-unseen", "tensorflow")
-    assert (check.state, check.sources) == (State.UNCHECKED, ("tensorflow-macos",))
+    assert (check.state, check.sources) == (CheckState.UNCHECKED, ("tensorflow-macos",))
 
 
 def test_libraries_that_were_tried_are_one_line() -> None:
@@ -614,7 +628,7 @@ def test_libraries_that_were_tried_are_one_line() -> None:
     assert named(found, "machine/gpu-unseen", "libraries").says == "8 of 8 libraries load by their names"
     found["libraries"][7] |= {"loaded": None, "found": ["/a/libcudnn.so.9", "/b/libcudnn.so.9"]}
     check = named(found, "machine/gpu-unseen", "libraries")
-    assert check.state is State.NOTED
+    assert check.state is CheckState.NOTED
     assert check.says == (
         "7 of 8 libraries load by their names, not libcudnn.so.9; several files lie on the way of libcudnn.so.9"
     )
@@ -622,13 +636,13 @@ def test_libraries_that_were_tried_are_one_line() -> None:
 
 def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:
     machine = changed("worn_v100", "devices", "own_pid_namespace", to=True)
-    busy = [c for c in causes() if c.id == "machine/busy-gpu"]
+    busy = [c for c in machine_causes() if c.id == "machine/busy-gpu"]
     run = Trace(signals=frozenset({Signal.FACTS}), facts={"machine": machine})
-    assert [d.cause for d in diagnose.examine(run, busy).diagnoses] == ["machine/busy-gpu"]
+    assert [d.cause for d in diagnose.diagnose_trace(run, busy).diagnoses] == ["machine/busy-gpu"]
     machine["gpu"]["devices"][0]["compute_processes"].pop()
     run = Trace(signals=frozenset({Signal.FACTS}), facts={"machine": machine})
-    assert [u.missing for u in diagnose.examine(run, busy).unchecked] == [("card",)]
-    assert [d.cause for d in diagnose.examine(bare(machine), busy).diagnoses] == ["machine/busy-gpu"]
+    assert [u.missing for u in diagnose.diagnose_trace(run, busy).unchecked] == [("card",)]
+    assert [d.cause for d in diagnose.diagnose_trace(trace_of_facts(machine), busy).diagnoses] == ["machine/busy-gpu"]
 
 
 def test_whether_a_card_was_grabbed_is_read_off_a_run() -> None:
@@ -636,25 +650,25 @@ def test_whether_a_card_was_grabbed_is_read_off_a_run() -> None:
     grabbed = [c for c in all_causes() if c.id == "memory/grabbed-device"]
     measured = frozenset({Signal.FACTS, Signal.DEVICE_MEMORY})
     machine = facts("h100_vm")
-    found = diagnose.examine(Trace(signals=measured, facts={"machine": machine}), grabbed)
+    found = diagnose.diagnose_trace(Trace(signals=measured, facts={"machine": machine}), grabbed)
     assert (found.healthy, found.unchecked) == (("memory/grabbed-device",), ())
     machine["gpu"]["devices"][0]["compute_processes"] = None
-    found = diagnose.examine(Trace(signals=measured, facts={"machine": machine}), grabbed)
+    found = diagnose.diagnose_trace(Trace(signals=measured, facts={"machine": machine}), grabbed)
     assert [u.missing for u in found.unchecked] == [("card",)]
-    found = diagnose.examine(Trace(signals=measured, facts={"machine": facts("cpu_only_vm")}), grabbed)
+    found = diagnose.diagnose_trace(Trace(signals=measured, facts={"machine": facts("cpu_only_vm")}), grabbed)
     assert found.unchecked == ()
 
 
 def test_a_hot_card_in_a_run_is_priced_by_its_clock() -> None:
-    fires = next(c for c in causes() if c.id == "machine/throttled-clock")
-    found = diagnose.examine(drawn(fires.fires[0]), [fires])
+    fires = next(c for c in machine_causes() if c.id == "machine/throttled-clock")
+    found = diagnose.diagnose_trace(parse_drawing(fires.fires[0]), [fires])
     # 600 of 1590 MHz through the whole step: at its full clock arithmetic takes 0.377 of it.
     assert found.diagnoses[0].saving.after_ms == pytest.approx(10 * 600 / 1590)
 
 
 def test_a_card_at_rest_is_no_throttled_one() -> None:
-    trace = bare(changed("healthy_t4", "load", to={"unmeasured": "no load", "devices": []}))
-    found = diagnose.examine(trace, [c for c in causes() if c.id == "machine/throttled-clock"])
+    trace = trace_of_facts(changed("healthy_t4", "load", to={"unmeasured": "no load", "devices": []}))
+    found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id == "machine/throttled-clock"])
     assert found.diagnoses == ()
 
 
@@ -683,7 +697,7 @@ def damaged(data: strategies.DataObject) -> dict[str, Any]:
 def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> None:
     found = damaged(data)
     try:
-        answer = sheet(found)
+        answer = build_sheet(found)
         doctor.render(answer)
         doctor_html.render(answer)
     except DAMAGED:
@@ -700,12 +714,12 @@ CARDS: tuple[dict[str, Any], ...] = (
 @given(strategies.data())
 def test_damaged_facts_beside_a_profile_show_when_they_are_joined(data: strategies.DataObject) -> None:
     """No later: what a cause raises in the midst of a diagnosis would end in a traceback."""
-    link = next(c for c in causes() if c.id == "transfer/slow-link")
-    trace, card = drawn(link.fires[0]), data.draw(strategies.sampled_from(CARDS))
+    link = next(c for c in machine_causes() if c.id == "transfer/slow-link")
+    trace, card = parse_drawing(link.fires[0]), data.draw(strategies.sampled_from(CARDS))
     trace = replace(trace, facts={"profile": True, "devices": [{"kind": "GPU"}], "hardware": [{"kind": "GPU", **card}]})
     try:
-        joined = join(trace, damaged(data), "facts.json")
+        joined = join_facts(trace, damaged(data), "facts.json")
     except DAMAGED:
         return
-    found = diagnose.examine(joined, causes())
+    found = diagnose.diagnose_trace(joined, machine_causes())
     assert found.diagnoses or found.healthy or found.unchecked

@@ -9,20 +9,20 @@ from pathlib import PurePath
 from slowtrain.causes import Cause, all_causes, general, general_start
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
-from slowtrain.pricing import price
-from slowtrain.source import edits
-from slowtrain.source.reading import shown
-from slowtrain.source.reading.recorded import text_of
+from slowtrain.pricing import price_remedies
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.text import edits
 from slowtrain.trace import Trace
 from slowtrain.values import dataclass
-from slowtrain.whatif import Remedy, replay
+from slowtrain.whatif import Remedy, replay_remedies
 
 # A smaller speed-up is not reported. For a step it is a tenth, which attribution and replay can tell from their own
 # errors (docs/scoreboard.md). For the whole run, whose parts are timed separately, it is a twentieth.
-WORTH = {"step": 1.1, "run": 1.05}
-LEAST_RUN_SHARE = 0.02  # of the whole run: a smaller saving outside the steps is not reported either
+MIN_SPEEDUP_BY_SCOPE = {"step": 1.1, "run": 1.05}
+MIN_SAVED_RUN_SHARE = 0.02  # of the whole run: a smaller saving outside the steps is not reported either
 
-Found = list[tuple[Diagnosis, Sequence[Remedy]]]
+PricedDiagnoses = list[tuple[Diagnosis, Sequence[Remedy]]]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Findings:
     together: Saving | None = None
 
 
-def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
+def diagnose_trace(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     """Puts every cause into exactly one of the three outcomes."""
-    found: Found = []
+    found: PricedDiagnoses = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
     some, causes = causes is not None, all_causes() if causes is None else causes
@@ -47,18 +47,18 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
         if missing:
             unchecked.append(Unchecked(cause.id, missing))
             continue
-        one = _one(cause, trace)
+        one = _diagnose_cause(cause, trace)
         # Too few steps prove neither that a step is slow for this reason nor the opposite. Steps with unknown contents
         # cannot prove the opposite.
-        few = not trace.enough and (one is None or _of_step(one))
-        blind = trace.untold and one is None and not trace.fact("profile")
+        few = not trace.enough and (one is None or _is_of_step(one))
+        blind = trace.is_mostly_unattributed and one is None and not trace.fact("profile")
         if Signal.STEPS in wanted and (few or blind):
             unchecked.append(Unchecked(cause.id, (str(Signal.STEPS),)))
         elif one is None:
             healthy.append(cause.id)
         else:
             found.append(one)
-    if told := [] if some else _general(trace, found):
+    if told := [] if some else _general_diagnoses(trace, found):
         found += told
         ids = {d.cause for d, _ in told}
         healthy = [id_ for id_ in healthy if id_ not in ids]
@@ -68,7 +68,7 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
     # The recorded run is often a short sample of a training. So a saving that depends on its length comes after one of
     # a step.
-    each_step = any(d.saving.scope == "step" and d.saving.speedup >= WORTH["step"] for d, _ in found)
+    each_step = any(d.saving.scope == "step" and d.saving.speedup >= MIN_SPEEDUP_BY_SCOPE["step"] for d, _ in found)
     last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
 
     def group(one: Diagnosis) -> int:
@@ -77,17 +77,19 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
             return 2
         if last and one.saving.speedup <= 1.0:
             return 3
-        return 0 if named[one.cause].grows and one.saving.speedup >= WORTH[one.saving.scope] else 1
+        return 0 if named[one.cause].grows and one.saving.speedup >= MIN_SPEEDUP_BY_SCOPE[one.saving.scope] else 1
 
-    found.sort(key=lambda f: (f[0].cause not in spoils, group(f[0]), *_rank(f[0])))
+    found.sort(key=lambda f: (f[0].cause not in spoils, group(f[0]), *_diagnosis_rank(f[0])))
     found = _gentler_first(found)
     remedies = [r for _, several in found for r in several]
     scope = "step" if trace.step_ms else "run"
-    together = price(trace, remedies, scope, each_at_its_end=True) if remedies else None
+    together = price_remedies(trace, remedies, scope, each_at_its_end=True) if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
 
 
-ALIKE = 0.95  # ratio of two savings that counts as equal, because prices are no more accurate than that
+MIN_EQUAL_SAVING_SHARE = (
+    0.95  # ratio of two savings that counts as equal, because prices are no more accurate than that
+)
 
 
 def _gentler_first(
@@ -98,37 +100,45 @@ def _gentler_first(
     for i in range(len(ordered) - 1):
         (one, _), (other, _) = ordered[i : i + 2]
         steps = one.saving.scope == other.saving.scope == "step"
-        alike = steps and other.saving.ms >= ALIKE * one.saving.ms > 0
-        if alike and _changes(other) < _changes(one):
+        alike = steps and other.saving.ms >= MIN_EQUAL_SAVING_SHARE * one.saving.ms > 0
+        if alike and _change_rank(other) < _change_rank(one):
             ordered[i : i + 2] = ordered[i + 1], ordered[i]
     return ordered
 
 
-def _changes(one: Diagnosis) -> tuple[int, bool]:
+def _change_rank(one: Diagnosis) -> tuple[int, bool]:
     """How much the gentlest cure changes of training; of two equal ones, the one that ``fix`` applies comes first."""
-    return min(((EFFECTS.index(p.effect), not p.edits) for p in one.prescriptions), default=(len(EFFECTS), True))
+    return min(
+        ((EFFECT_ORDER.index(p.effect), not p.edits) for p in one.prescriptions), default=(len(EFFECT_ORDER), True)
+    )
 
 
-def _general(trace: Trace, found: Found) -> Found:
+def _general_diagnoses(trace: Trace, found: PricedDiagnoses) -> PricedDiagnoses:
     """Diagnoses of the largest part that no cause explains: of a step, or of a run that is hardly steps."""
     if trace.fact("doctor") or trace.fact("profile"):  # a profile has neither lines nor anything outside its window
         return []
-    told: Found = []
-    for part in general.unexplained_parts(trace, found) if trace.enough and not trace.untold else ():
+    told: PricedDiagnoses = []
+    for part in general.unexplained_parts(trace, found) if trace.enough and not trace.is_mostly_unattributed else ():
         reason = general.general_reason(trace, part)
         if reason is not None and reason.cause not in {d.cause for d, _ in (*found, *told)}:
             remedies = general.remedies(trace, reason)
             evidence = general.evidence(trace, part, reason)
-            one = _told(trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step")
-            if part is general.largest_part(trace) or one[0].saving.speedup >= WORTH["step"]:
+            one = _diagnosis_of_rest(
+                trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"
+            )
+            if part is general.largest_part(trace) or one[0].saving.speedup >= MIN_SPEEDUP_BY_SCOPE["step"]:
                 told.append(one)
-    start = general_start.reason(trace) if not found and (not trace.enough or trace.untold) else None
+    start = general_start.reason(trace) if not found and (not trace.enough or trace.is_mostly_unattributed) else None
     if start is not None:
-        told.append(_told(trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"))
+        told.append(
+            _diagnosis_of_rest(
+                trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"
+            )
+        )
     return told
 
 
-def _told(
+def _diagnosis_of_rest(
     trace: Trace,
     cause: str,
     title: str,
@@ -137,64 +147,66 @@ def _told(
     prescriptions: Sequence[Prescription],
     scope: str,
 ) -> tuple[Diagnosis, Sequence[Remedy]]:
-    saving = price(trace, remedies, scope)
-    share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
-    cures = tuple(_shown(trace, p) for p in prescriptions)
+    saving = price_remedies(trace, remedies, scope)
+    share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    cures = tuple(_with_diff(trace, p) for p in prescriptions)
     return Diagnosis(cause, title, evidence, saving, share, cures), remedies
 
 
-EFFECTS = tuple(Effect)  # in the order of the enumeration: exact, equivalent, changes training
-MOST_SEEN = 2  # lines from lint after those that were measured
+EFFECT_ORDER = tuple(Effect)  # in the order of the enumeration: exact, equivalent, changes training
+MAX_LINT_PLACES = 2  # lines from lint after those that were measured
 
 
-def _rank(one: Diagnosis) -> tuple[float, float, tuple[int, bool], str]:
+def _diagnosis_rank(one: Diagnosis) -> tuple[float, float, tuple[int, bool], str]:
     """The largest saving comes first; of equal ones, the one whose cure changes least of training."""
-    return -round(one.run_share, 3), -round(one.saving.speedup, 2), _changes(one), one.cause
+    return -round(one.run_share, 3), -round(one.saving.speedup, 2), _change_rank(one), one.cause
 
 
-def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:
+def _is_of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:
     return one[0].saving.scope == "step"
 
 
-def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | None:
+def _diagnose_cause(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | None:
     evidence = cause.examine(trace)
     if evidence is None:
         return None
     remedies = list(cause.remedy(trace, evidence))
     scope = cause.scope_in(trace, evidence)
-    saving = price(trace, remedies, scope)
-    share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
-    small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
+    saving = price_remedies(trace, remedies, scope)
+    share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    small = saving.speedup < MIN_SPEEDUP_BY_SCOPE[scope] or (scope == "run" and share < MIN_SAVED_RUN_SHARE)
     # Facts of a machine alone have no timings, so what is wrong there is reported at any cost.
     if small and not cause.matters_in(trace) and not trace.fact("doctor"):
         return None
-    prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
-    return Diagnosis(cause.id, cause.title, _pointed(cause, trace, evidence), saving, share, prescriptions), remedies
+    prescriptions = tuple(_with_diff(trace, p) for p in cause.prescribe(trace, evidence))
+    return Diagnosis(
+        cause.id, cause.title, _with_lint_places(cause, trace, evidence), saving, share, prescriptions
+    ), remedies
 
 
-def _pointed(cause: Cause, trace: Trace, evidence: Evidence) -> Evidence:
+def _with_lint_places(cause: Cause, trace: Trace, evidence: Evidence) -> Evidence:
     """Evidence with the lines from lint after the measured lines."""
-    seen = shown.lines(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
-    return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MOST_SEEN]))))
+    seen = source_locations.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
+    return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MAX_LINT_PLACES]))))
 
 
-def _shown(trace: Trace, prescription: Prescription) -> Prescription:
+def _with_diff(trace: Trace, prescription: Prescription) -> Prescription:
     """The prescription with the diff of its edits; without edits if they would not give valid Python."""
     parts = []
     for file in dict.fromkeys(edit.file for edit in prescription.edits):
-        source = text_of(trace, file)
+        source = recorded_source(trace, file)
         try:
             if source is None:
                 raise InputError(f"{file} cannot be read")
-            changed = edits.changed(source, [e for e in prescription.edits if e.file == file])
+            changed = edits.edited_text(source, [e for e in prescription.edits if e.file == file])
             compile(changed, file, "exec", dont_inherit=True)
         except (InputError, SyntaxError, ValueError):
             return replace(prescription, edits=())
-        parts.append(edits.diff(_relative(trace, file), source.text, changed))
+        parts.append(edits.file_diff(_relative_path(trace, file), source.text, changed))
     return replace(prescription, diff="".join(parts) or None)
 
 
-def _relative(trace: Trace, file: str) -> str:
+def _relative_path(trace: Trace, file: str) -> str:
     path = PurePath(file)
     below = path.is_relative_to(trace.root) if trace.root else False
     return str(path.relative_to(trace.root) if below else path).lstrip("/")

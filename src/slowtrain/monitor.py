@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
-from slowtrain.model.frame import Alert, Frame
+from slowtrain.model.answers.live_frame import Alert, Frame
 from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
-    from slowtrain.capture.session import Session
+    from slowtrain.capture.process.session import Session
 
 RUNS = "slowtrain-runs"
 EVERY_S = 2.0
@@ -43,7 +43,7 @@ class Shown(Checkup):
 
     def _repr_html_(self) -> str:
         # A separate document, so that styles and scripts of the notebook and of the report do not affect each other.
-        page = escape(_page(self), quote=True)
+        page = escape(_report_page(self), quote=True)
         return (
             f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Slowtrain report" '
             f'style="width:100%;height:{HEIGHT_PX}px;border:1px solid #8884;border-radius:6px"></iframe>'
@@ -58,7 +58,7 @@ class Shown(Checkup):
         printer.text("…" if cycle else str(self))
 
 
-def _page(found: Checkup) -> str:
+def _report_page(found: Checkup) -> str:
     from slowtrain.causes import all_causes
     from slowtrain.report import html
 
@@ -74,11 +74,11 @@ class Run:
     def checkup(self) -> Shown:
         """The diagnosis of the recording, complete or so far. Raises ``InputError``."""
         from slowtrain import diagnose
-        from slowtrain.checkup import checkup
-        from slowtrain.trace import build
+        from slowtrain.checkup import build_checkup
+        from slowtrain.trace.loading import recording_trace
 
-        trace = build.load(self.folder)
-        found = checkup(trace, diagnose.examine(trace), folder=self.folder)
+        trace = recording_trace.load_recording(self.folder)
+        found = build_checkup(trace, diagnose.diagnose_trace(trace), folder=self.folder)
         return Shown(**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)})
 
     def report(self, *, width: int = 80) -> str:
@@ -116,14 +116,18 @@ class Outputs:
 
     def begin(self, folder: Path) -> Callable[[], None]:
         """Starts them and returns a function that ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
-        from slowtrain.watch import following, telling
+        from slowtrain.watch import alert_delivery, frame_stream
 
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
         if not any(x is not None for x in wanted):
             return lambda: None
-        told = telling.command(self.alert_command) if self.alert_command else telling.Telling()
+        told = (
+            alert_delivery.parse_alert_command(self.alert_command)
+            if self.alert_command
+            else alert_delivery.AlertDelivery()
+        )
         if self.on_alert is not None:
-            told.calls = (_without_frame(self.on_alert),)
+            told.calls = (_ignore_frame(self.on_alert),)
         seen: list[Callable[[Frame], None]] = [told.look]
         ends: list[Callable[[], None]] = [told.close]
 
@@ -133,18 +137,18 @@ class Outputs:
 
         try:
             if self.prometheus_port is not None:
-                from slowtrain.watch.prometheus import Metrics
+                from slowtrain.watch.prometheus_metrics import MetricsServer
 
-                metrics = Metrics(self.prometheus_port)
+                metrics = MetricsServer(self.prometheus_port)
                 seen.append(metrics)
                 ends.append(metrics.close)
             if self.tensorboard is not None:
-                from slowtrain.capture.callback import Scalars
+                from slowtrain.capture.keras.monitor_callback import TensorBoardScalars
 
-                scalars = Scalars(Path(self.tensorboard))
+                scalars = TensorBoardScalars(Path(self.tensorboard))
                 seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
                 ends.append(scalars.close)
-            process = following.Following(folder, self.every_s, look)
+            process = frame_stream.FrameStream(folder, self.every_s, look)
         except BaseException:
             for one in ends:
                 one()
@@ -160,7 +164,7 @@ class Outputs:
         return end
 
 
-def _without_frame(call: Callable[[Alert], object]) -> Callable[[Alert, Frame], None]:
+def _ignore_frame(call: Callable[[Alert], object]) -> Callable[[Alert, Frame], None]:
     def tell(alert: Alert, _frame: Frame) -> None:
         call(alert)
 
@@ -193,16 +197,18 @@ class Settings:
     on_nonfinite: str | None
 
     def begin(self) -> Session:
-        from slowtrain.capture import checked, session, sizes, thinning
+        from slowtrain.capture.nonfinite import function_replay
+        from slowtrain.capture.process import session
+        from slowtrain.recording import byte_sizes, thinning
 
-        if self.on_nonfinite is not None and self.on_nonfinite not in checked.MODES:
-            raise InputError(f"on_nonfinite={self.on_nonfinite!r} is neither of {' and '.join(checked.MODES)}")
-        most = thinning.MAX_BYTES
+        if self.on_nonfinite is not None and self.on_nonfinite not in function_replay.MODES:
+            raise InputError(f"on_nonfinite={self.on_nonfinite!r} is neither of {' and '.join(function_replay.MODES)}")
+        most = thinning.DEFAULT_MAX_BYTES
         if self.max_disk is not None:
-            most = sizes.parse("max_disk", str(self.max_disk), least=thinning.LEAST_BYTES)
-        return session.begin(
+            most = byte_sizes.parse_size("max_disk", str(self.max_disk), least=thinning.MIN_MAX_BYTES)
+        return session.begin_session(
             self.folder,
-            self.name or _stem(),
+            self.name or _script_name(),
             windows=self.windows,
             max_bytes=most,
             on_nonfinite=self.on_nonfinite,
@@ -228,10 +234,10 @@ def record(
     tracer. ``max_disk`` ("1GB") and ``on_nonfinite`` ("stop", "report") are those of ``slowtrain run``. Raises
     ``InputError`` if nothing can be written, or if a recording is already in progress here.
     """
-    from slowtrain.capture import session
+    from slowtrain.capture.process import session
 
     outputs = Outputs(on_alert, alert_command, prometheus_port, tensorboard)
-    outside = session.recorded_from_outside()
+    outside = session.outside_recording_folder()
     if outside is not None:
         log.warning("already recorded by slowtrain run, into %s: slowtrain.record() adds no second recording", outside)
         end = outputs.begin(outside)
@@ -240,7 +246,7 @@ def record(
         finally:
             end()
         return
-    if (running := session.in_progress()) is not None:
+    if (running := session.current_session()) is not None:
         raise InputError(f"this process is being recorded already, into {running.folder}; end that one first")
     begun = Settings(Path(folder), name, windows, max_disk, on_nonfinite).begin()
     code = 1
@@ -252,7 +258,7 @@ def record(
         begun.end(code)
 
 
-def _stem() -> str:
+def _script_name() -> str:
     """The script's name; "notebook" if there is none."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).stem if file else "notebook"
@@ -286,10 +292,10 @@ class Monitoring:
         self._begin()
 
     def _begin(self) -> None:
-        from slowtrain.capture import session
+        from slowtrain.capture.process import session
 
-        outside = session.recorded_from_outside()
-        running = session.in_progress()
+        outside = session.outside_recording_folder()
+        running = session.current_session()
         if outside is None and running is None:
             self._session = self._settings.begin()
             self.run = Run(self._session.folder)
@@ -310,7 +316,7 @@ class Monitoring:
             self._session = None
             self._begin()
         if self._session is not None:
-            self._session.loop_begun(getattr(self, "model", None), dict(getattr(self, "params", None) or {}))
+            self._session.begin_loop(getattr(self, "model", None), dict(getattr(self, "params", None) or {}))
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002  Keras' signature
         self.close()
@@ -341,8 +347,12 @@ def __getattr__(name: str) -> Any:
     """Creates ``Monitor`` at its first use, because only then Keras is needed."""
     if name != "Monitor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slowtrain.capture import callback
+    from slowtrain.capture.keras import monitor_callback
 
-    made = type("Monitor", (Monitoring, callback.base()), {"__doc__": Monitoring.__doc__, "__module__": "slowtrain"})
+    made = type(
+        "Monitor",
+        (Monitoring, monitor_callback.keras_callback_class()),
+        {"__doc__": Monitoring.__doc__, "__module__": "slowtrain"},
+    )
     globals()[name] = made
     return made

@@ -16,18 +16,18 @@ import reprlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-OPTIONS = ({"frozen": True}, {"frozen": True, "eq": False})
-_set = object.__setattr__
+SUPPORTED_OPTIONS = ({"frozen": True}, {"frozen": True, "eq": False})
+_set_attribute = object.__setattr__
 
 
 def _dataclass(**options: bool) -> Callable[[type[Any]], type[Any]]:
     """``@dataclass(frozen=True)``, also with ``eq=False``; other options are passed to the standard library."""
-    if options not in OPTIONS:
+    if options not in SUPPORTED_OPTIONS:
         raise TypeError(f"of these options the standard library's dataclass is meant: {options}")
-    return functools.partial(_completed, eq=options.get("eq", True))
+    return functools.partial(_complete_class, eq=options.get("eq", True))
 
 
-def _completed(cls: type[Any], *, eq: bool) -> type[Any]:
+def _complete_class(cls: type[Any], *, eq: bool) -> type[Any]:
     # Else the standard library builds it from the signature of an __init__ that does not exist yet.
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
@@ -35,31 +35,35 @@ def _completed(cls: type[Any], *, eq: bool) -> type[Any]:
     if hasattr(cls, "__post_init__") or any(f.kw_only for f in fields):
         raise TypeError(f"{cls.__qualname__}: the standard library's dataclass is meant")
     compared = [f.name for f in fields if f.compare]
-    methods: dict[str, Any] = {"__init__": _later(cls), "__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    methods: dict[str, Any] = {
+        "__init__": _deferred_init(cls),
+        "__setattr__": _refuse_set,
+        "__delattr__": _refuse_delete,
+    }
     if "__repr__" not in cls.__dict__:
-        methods["__repr__"] = _told
+        methods["__repr__"] = _describe
     if eq and "__eq__" not in cls.__dict__:
-        methods["__eq__"] = _equal(compared)
+        methods["__eq__"] = _equality_method(compared)
     if eq and cls.__dict__.get("__hash__") is None:
-        methods["__hash__"] = _hash(compared)
+        methods["__hash__"] = _hash_method(compared)
     for name, method in methods.items():
         setattr(cls, name, method)
     return cls
 
 
-def _later(cls: type[Any]) -> Callable[..., None]:
+def _deferred_init(cls: type[Any]) -> Callable[..., None]:
     """An ``__init__`` that replaces itself with the compiled one. Two threads may both compile it; either may stay."""
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807
-        cls.__init__ = made = _compiled(cls)
+        cls.__init__ = made = _compile_init(cls)
         made(self, *args, **given)
 
     return __init__
 
 
-def _compiled(cls: type[Any]) -> Callable[..., None]:
+def _compile_init(cls: type[Any]) -> Callable[..., None]:
     """``def __init__(self, name, size=_size): _set(self, "name", name); …``."""
-    known: dict[str, Any] = {"_set": _set, "_made": _MADE}
+    known: dict[str, Any] = {"_set": _set_attribute, "_made": _FACTORY_DEFAULT}
     parameters, lines = ["self"], ["pass"]
     for field in dataclasses.fields(cls):
         name, value = field.name, field.name
@@ -81,14 +85,14 @@ def _compiled(cls: type[Any]) -> Callable[..., None]:
     return made
 
 
-class _Made:
+class _FactoryDefault:
     """Represents the result of a default factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
 
 
-_MADE = _Made()
+_FACTORY_DEFAULT = _FactoryDefault()
 
 
 def _refuse_set(_self: Any, name: str, _value: object) -> None:
@@ -100,20 +104,20 @@ def _refuse_delete(_self: Any, name: str) -> None:
 
 
 @reprlib.recursive_repr()
-def _told(self: Any) -> str:
+def _describe(self: Any) -> str:
     shown = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _parts(names: list[str]) -> Callable[[Any], Any]:
+def _field_values(names: list[str]) -> Callable[[Any], Any]:
     """The values of these fields as one tuple."""
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda value: tuple(getattr(value, name) for name in names)
 
 
-def _equal(names: list[str]) -> Callable[[Any, object], bool]:
-    parts = _parts(names)
+def _equality_method(names: list[str]) -> Callable[[Any, object], bool]:
+    parts = _field_values(names)
 
     def __eq__(self: Any, other: object) -> bool:  # noqa: N807
         if other.__class__ is not self.__class__:
@@ -124,8 +128,8 @@ def _equal(names: list[str]) -> Callable[[Any, object], bool]:
     return __eq__
 
 
-def _hash(names: list[str]) -> Callable[[Any], int]:
-    parts = _parts(names)
+def _hash_method(names: list[str]) -> Callable[[Any], int]:
+    parts = _field_values(names)
     return lambda value: hash(parts(value))
 
 

@@ -13,35 +13,37 @@ from dataclasses import field
 
 import numpy as np
 
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.input_pipeline import Pipeline, largest_parallelism
 from slowtrain.model import Category
-from slowtrain.trace import Floats, Trace, feeding
-from slowtrain.trace.pipeline import Pipeline, widest
-from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms, splittable_op_ms
+from slowtrain.trace.signals.input import input_feed
 from slowtrain.values import dataclass
 
-SPREAD = (0.7, 1.15)  # of the saved milliseconds, if a remedy has no range of its own: assumed, not measured
-WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
+DEFAULT_SPREAD = (0.7, 1.15)  # of the saved milliseconds, if a remedy has no range of its own: assumed, not measured
+MIN_INPUT_LIMIT_SHARE = 0.02  # of a step: a shorter wait does not show that input is the slower side
 # Minimum share of the processor time that makes input, and minimum share of a step that its own threads wait for a
 # core. If both are exceeded, ops wait most of the time that they seem to compute. In recordings of clinic/ whose steps
 # wait for no batch, steps that shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91; the next one had
 # 0.37 and 0.
-CROWDING = 0.3
+MIN_CROWDING_SHARE = 0.3
 # What lies between two calls, and the share of a long step that disappears with it
-# (:func:`slowtrain.trace.work.cold_ms`).
-BETWEEN = {
-    **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), BETWEEN_COLD),
-    **dict.fromkeys((Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
+# (:func:`slowtrain.trace.signals.device.op_work.cold_cache_ms`).
+BETWEEN_CALLS_SHARES = {
+    **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), PYTHON_COLD_SHARE),
+    **dict.fromkeys((Category.READBACK, Category.CALLBACK), PYTHON_COLD_SHARE),
     **dict.fromkeys((Category.COMPILE, Category.GC), 0.0),
 }
 # Of the function calls for a batch: if fewer are left, the rest no longer depends on the cost of starting calls.
-FEWER = 0.5
+MAX_CALLS_LEFT_SHARE = 0.5
 # If Python made the input in another thread, or very many calls did, the rest of a step gets shorter without the GIL,
 # its place in the executors' queues and its cache misses. The gain exceeds what any step shows, because no step runs
 # undisturbed: the duration of the quietest tenth of steps, times 0.51 to 0.97 in clinic/'s thirteen pairs.
-QUIETER = 0.7
-GONE = 0.3  # of making input: such a small rest cannot be told from the step's own processor time
-LEAST_QUIET = 0.4  # a 10th percentile far below the mean shows that steps differ, not that they are disturbed
-MOST = 0.996  # of a step or a run: the most that a replay removes
+QUIET_STEP_FACTOR = 0.7
+MAX_INPUT_LEFT_SHARE = 0.3  # of making input: such a small rest cannot be told from the step's own processor time
+MIN_QUIET_SHARE = 0.4  # a 10th percentile far below the mean shows that steps differ, not that they are disturbed
+MAX_SAVED_SHARE = 0.996  # of a step or a run: the most that a replay removes
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Drop:
 
     ms: Mapping[Category, float]
     cpu: float = 1.0
-    spread: tuple[float, float] = SPREAD
+    spread: tuple[float, float] = DEFAULT_SPREAD
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Supply:
     added_ms: float = 0.0
     lock: bool = False
     nested: bool = False
-    spread: tuple[float, float] = SPREAD
+    spread: tuple[float, float] = DEFAULT_SPREAD
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Skip:
     """Removes these milliseconds from the whole run, outside the steps or by fewer steps."""
 
     ms: float
-    spread: tuple[float, float] = SPREAD
+    spread: tuple[float, float] = DEFAULT_SPREAD
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Stretch:
 
     steps: float
     step_ms: float
-    spread: tuple[float, float] = SPREAD
+    spread: tuple[float, float] = DEFAULT_SPREAD
 
 
 Remedy = Drop | Supply | Skip | Stretch
@@ -122,41 +124,41 @@ class Present:
     cores: float = 1.0
 
 
-def present(trace: Trace) -> Present:
+def present_run(trace: Trace) -> Present:
     """The present steady steps, with the time that a batch takes to make."""
     steady = trace.steps.steady
-    columns = {c: _as_in_run(col[steady], trace.mean(c)) for c, col in trace.categories.items()}
+    columns = {c: _scale_to_mean(col[steady], trace.mean(c)) for c, col in trace.categories.items()}
     wait, step = trace.mean(Category.INPUT), trace.step_ms
     pipe = trace.pipeline
     modelled, ahead = (pipe.exposed_ms, pipe.ahead_ms) if pipe else (0.0, 0.0)
-    if feeding.in_threads(trace):
+    if input_feed.waits_for_worker_threads(trace):
         exposed, ahead_now, scale = 0.0, step, 1.0  # Keras's own threads: no node tells that they work ahead
     elif pipe is None or not any(n.asynchronous for n in pipe.nodes):
         exposed, ahead_now = wait, 0.0
         scale = wait / modelled if modelled > 0 and wait > 0 else 1.0
-    elif wait > WAITED * step and ahead > modelled:
+    elif wait > MIN_INPUT_LIMIT_SHARE * step and ahead > modelled:
         # The batch is made in parallel but waited for, so it takes as long as the whole step.
         exposed, ahead_now = min(modelled, wait), step
         scale = step / ahead
     else:
         exposed, ahead_now, scale = min(modelled, wait), min(ahead, step), 1.0
     cpu = trace.facts.get("cpu_ms_per_step")
-    slowest = pipe.slowest if pipe else None
+    slowest = pipe.slowest_stage if pipe else None
     slow = frozenset(n.id for n in slowest.nodes) if slowest else frozenset()
     return Present(columns, exposed, ahead_now, scale, slow, float(cpu) if cpu else None, trace.cores)
 
 
-def _as_in_run(column: Floats, mean: float) -> Floats:
+def _scale_to_mean(column: Floats, mean: float) -> Floats:
     """A sample of steps, scaled to the mean of the whole run; unchanged if all steps are there."""
     own = float(column.mean()) if len(column) else 0.0
     return column * (mean / own) if own and own != mean else column
 
 
-def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
+def replay_remedies(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     """Replays the step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
-    now = trace.once(present)
-    step = _step(now, trace, remedies) if trace.step_ms else 0.0
+    now = trace.once(present_run)
+    step = _replayed_step_ms(now, trace, remedies) if trace.step_ms else 0.0
     others = trace.steps.windowed if trace.steps.edge is None else trace.steps.windowed | trace.steps.edge
     steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & others].sum())
     shrunk = step
@@ -166,10 +168,10 @@ def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     gaining = max((r.share for r in remedies if isinstance(r, Supply)), default=1.0)
     run = trace.run_ms - (gaining * steps_ms * (1 - shrunk / trace.step_ms) if trace.step_ms else 0.0)
     run -= sum(r.ms for r in remedies if isinstance(r, Skip))
-    return Replay(max(shrunk, (1 - MOST) * trace.step_ms), max(run, (1 - MOST) * trace.run_ms))
+    return Replay(max(shrunk, (1 - MAX_SAVED_SHARE) * trace.step_ms), max(run, (1 - MAX_SAVED_SHARE) * trace.run_ms))
 
 
-def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
+def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     drops: dict[Category, float] = {}
     computed: dict[Category, float] = {}
     cpu_saved = 0.0
@@ -179,7 +181,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
                 drops[category] = max(drops.get(category, 0.0), ms)
                 computed[category] = max(computed.get(category, 0.0), ms * remedy.cpu)
                 cpu_saved += ms * remedy.cpu
-    n, gone = int(trace.steps.steady.sum()), dict.fromkeys(BETWEEN, 0.0)
+    n, gone = int(trace.steps.steady.sum()), dict.fromkeys(BETWEEN_CALLS_SHARES, 0.0)
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
@@ -188,41 +190,41 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
             wait = column * kept
         else:
             rest = rest + column * kept
-        if category in BETWEEN:
+        if category in BETWEEN_CALLS_SHARES:
             gone[category] = min(mean * (1 - kept), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # The remaining parts find warm caches if the script's Python, tracing or garbage collection no longer runs
         # between them.
         stays = float(rest.mean()) if n else 0.0
-        cold = sum(ms * cold_ms(stays, BETWEEN[category]) for category, ms in gone.items())
+        cold = sum(ms * cold_cache_ms(stays, BETWEEN_CALLS_SHARES[category]) for category, ms in gone.items())
         rest = rest * (1 - cold / trace.step_ms / max(stays, 1e-9))
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
-    exposed, ahead = _made(now, supplies, trace)
-    work = min(_work(s, trace) for s in supplies)
+    exposed, ahead = _batch_time_ms(now, supplies, trace)
+    work = min(_remaining_work(s, trace) for s in supplies)
     before = float((rest + wait).mean()) if n else 0.0
     # Work that producing threads no longer do takes neither cores nor the GIL from the step. If few steps wait, and for
     # long, the other steps ran undisturbed.
-    waited = feeding.usually_waits(trace) or any(s.lock for s in supplies) or takes_cores(trace)
-    fewer = bool(trace.producers) or any(_left(s, trace) < FEWER for s in supplies)
-    alone = work < GONE and fewer
-    quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0
+    waited = input_feed.usual_step_waits(trace) or any(s.lock for s in supplies) or takes_step_cores(trace)
+    fewer = bool(trace.producers) or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
+    alone = work < MAX_INPUT_LEFT_SHARE and fewer
+    quiet = _undisturbed_share(trace, alone) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # making a batch in the step's own thread is a part of the step
     alongside = float(rest.mean()) if n else 0.0
     # However long its threads wait for a core, which other work may use, only the input's own work disappears.
-    mean_rest = max(alongside * undisturbed, alongside - making_ms(trace, supplies) * (1 - work))
+    mean_rest = max(alongside * undisturbed, alongside - batch_making_ms(trace, supplies) * (1 - work))
     mean_rest += max(s.added_ms for s in supplies)
     # Buffers even out the difference between steps, so the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
-    if now.cpu_ms is not None and work >= GONE:
-        spared = _cpu_ms(trace) * (1 - work)
+    if now.cpu_ms is not None and work >= MAX_INPUT_LEFT_SHARE:
+        spared = _input_processor_ms(trace) * (1 - work)
         step = max(step, min((now.cpu_ms - cpu_saved - spared) / now.cores, before))
     return min(step, before)
 
 
-def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
+def batch_making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     """Thread time of making a batch in ms: the rest of a step gets shorter by at most this without it.
 
     Time of nodes and of Python in them, on a processor or not. Starting very many calls and creating data sets per
@@ -231,11 +233,11 @@ def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     pipe = trace.pipeline
     nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
     made = max(nodes, sum(p.ms_per_step for p in trace.producers))
-    untold = not made or any(_left(s, trace) < FEWER for s in supplies)
-    return max(made, _cpu_ms(trace)) if untold else made
+    untold = not made or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
+    return max(made, _input_processor_ms(trace)) if untold else made
 
 
-def _quiet(trace: Trace, alone: bool) -> float:
+def _undisturbed_share(trace: Trace, alone: bool) -> float:
     """The duration of the rest of a step if nothing makes input in parallel, relative to its mean.
 
     ``alone``: nothing else takes the GIL either, or fills the executors' queues with very many calls.
@@ -244,14 +246,14 @@ def _quiet(trace: Trace, alone: bool) -> float:
     rest = trace.step_ms - trace.mean(Category.INPUT)
     gaps, cpu = 1.0, 1.0
     if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
-        gaps = max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET)
+        gaps = max(pipe.quiet_ms / pipe.gap_ms, MIN_QUIET_SHARE)
     if rest > 0:
         # On a CPU the rest of a step is computing and waiting for a core or for the GIL. Alone it takes at most the
         # processor time of its threads.
-        cpu = max(1 - held_up_ms(trace) / rest, 0.0 if alone and trace.producers else LEAST_QUIET)
-        cpu = min(cpu, max(_spread_ms(trace) / rest, LEAST_QUIET))
+        cpu = max(1 - held_up_ms(trace) / rest, 0.0 if alone and trace.producers else MIN_QUIET_SHARE)
+        cpu = min(cpu, max(_spread_processor_ms(trace) / rest, MIN_QUIET_SHARE))
     if alone and not trace.on_accelerator and min(gaps, cpu) < 1:
-        gaps *= QUIETER
+        gaps *= QUIET_STEP_FACTOR
     return min(gaps, cpu)
 
 
@@ -260,22 +262,22 @@ def held_up_ms(trace: Trace) -> float:
 
     0 if that is unknown.
     """
-    own = _own_ms(trace)
+    own = _step_processor_ms(trace)
     if not own or trace.on_accelerator:
         return 0.0
     return max(trace.step_ms - trace.mean(Category.INPUT) - own, 0.0)
 
 
-def _spread_ms(trace: Trace) -> float:
+def _spread_processor_ms(trace: Trace) -> float:
     """Duration of a step's own processor time if long ops are split over all cores; infinite if unknown."""
-    own, main = _own_ms(trace), float(trace.facts.get("main_cpu_ms") or 0.0)
+    own, main = _step_processor_ms(trace), float(trace.facts.get("main_cpu_ms") or 0.0)
     ops = trace.mean(Category.DEVICE) + trace.mean(Category.UNATTRIBUTED)
     if not own or not main or ops <= 0 or trace.on_accelerator:
         return float("inf")
-    return main + max(own - main, 0.0) / (1 + (trace.cores - 1) * min(split_ms(trace) / ops, 1.0))
+    return main + max(own - main, 0.0) / (1 + (trace.cores - 1) * min(splittable_op_ms(trace) / ops, 1.0))
 
 
-def takes_cores(trace: Trace) -> bool:
+def takes_step_cores(trace: Trace) -> bool:
     """Whether making input takes cores from the steps that hide it, although few of them wait for a batch.
 
     What is made while a step waits (an epoch's first, for a buffer that it then empties) takes no core from the others.
@@ -283,11 +285,11 @@ def takes_cores(trace: Trace) -> bool:
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
         return False
-    beside = pipe.ms - trace.mean(Category.INPUT) * min(widest(pipe.nodes), trace.cores)
-    return beside >= CROWDING * float(used) and held_up_ms(trace) >= CROWDING * trace.step_ms
+    beside = pipe.ms - trace.mean(Category.INPUT) * min(largest_parallelism(pipe.nodes), trace.cores)
+    return beside >= MIN_CROWDING_SHARE * float(used) and held_up_ms(trace) >= MIN_CROWDING_SHARE * trace.step_ms
 
 
-def _own_ms(trace: Trace) -> float | None:
+def _step_processor_ms(trace: Trace) -> float | None:
     """Processor time of the step's own computing; None if it was not measured.
 
     The main thread and TensorFlow's executors are measured. The threads over which large ops are split have no
@@ -306,18 +308,18 @@ def _own_ms(trace: Trace) -> float | None:
     if trace.producers:
         # Python that makes input uses at most one core because of the GIL
         split = max(split, used - trace.step_ms - float(own))
-    found = float(own) + min(max(split, 0.0), trace.cores * split_ms(trace))
+    found = float(own) + min(max(split, 0.0), trace.cores * splittable_op_ms(trace))
     return min(found, rest + (trace.cores - 1) * ops)
 
 
-def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
+def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
     """Time of a batch in the step's own thread and in parallel with it, with the best of all ``supplies``."""
     made = []
     for one in supplies:
         if one.pipeline is not None:
             scale = now.scale
-            if _left(one, trace) < FEWER:
-                scale = 1 + (scale - 1) * _work(one, trace)
+            if _remaining_calls(one, trace) < MAX_CALLS_LEFT_SHARE:
+                scale = 1 + (scale - 1) * _remaining_work(one, trace)
             stages = [
                 s.latency_ms * (scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
             ]
@@ -328,20 +330,20 @@ def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, fl
     return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
 
 
-def _work(supply: Supply, trace: Trace) -> float:
+def _remaining_work(supply: Supply, trace: Trace) -> float:
     """The share of present work that the producing threads would still do."""
     if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
         return supply.work
     now, then = (sum(n.ms for n in p.nodes if n.family != "Prefetch") for p in (trace.pipeline, supply.pipeline))
-    left = _left(supply, trace)
-    if left < FEWER:
+    left = _remaining_calls(supply, trace)
+    if left < MAX_CALLS_LEFT_SHARE:
         # Processor time beyond the nodes' own is the cost of starting their calls, which disappears with them.
-        starting = max(_cpu_ms(trace) - now, 0.0)
+        starting = max(_input_processor_ms(trace) - now, 0.0)
         now, then = now + starting, then + starting * left
     return min(then / now, 1.0) if now > 0 else supply.work
 
 
-def _left(supply: Supply, trace: Trace) -> float:
+def _remaining_calls(supply: Supply, trace: Trace) -> float:
     """The share of function calls per batch that a remedy leaves.
 
     A function that makes data sets is called once for many.
@@ -351,16 +353,16 @@ def _left(supply: Supply, trace: Trace) -> float:
     if supply.pipeline is None or trace.pipeline is None:
         return 1.0
     now, then = (
-        sum(feeding.calls(p, n) for n in p.nodes if n.family in ("Map", "Filter"))
+        sum(input_feed.calls_per_batch(p, n) for n in p.nodes if n.family in ("Map", "Filter"))
         for p in (trace.pipeline, supply.pipeline)
     )
     return then / now if now else 1.0
 
 
-def _cpu_ms(trace: Trace) -> float:
+def _input_processor_ms(trace: Trace) -> float:
     """Processor time of making a batch: at most what the process used beyond the step's own computing."""
     total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
-    own = _own_ms(trace)
+    own = _step_processor_ms(trace)
     if own:
         return max(total - own, 0.0)
     made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)

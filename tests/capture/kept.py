@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.rows import Row
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.span_rows import Row
 
 
 def spans(recorder: Recorder) -> list[Row]:

@@ -14,10 +14,10 @@ from typing import Any
 DRIVER = """
 import sys
 from pathlib import Path
-from slowtrain.capture import launch
+from slowtrain.capture.process import launch
 folder, windows, module, target, *arguments = sys.argv[1:]
-command = launch.command(target, arguments, module == "1")
-sys.exit(launch.launch(command, Path(folder), windows=windows == "1").exit_code)
+command = launch.command_line(target, arguments, module == "1")
+sys.exit(launch.run_recorded(command, Path(folder), windows=windows == "1").exit_code)
 """
 
 

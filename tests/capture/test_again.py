@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import again
+from slowtrain.capture.nonfinite import tape_block
 
 
 class Tape:
@@ -34,17 +34,17 @@ class Tape:
         return [loss * w for w in weights]
 
 
-def first(folder: Path, text: str, **names: Any) -> tuple[again.Block, int | None, dict[str, Any]]:
+def first(folder: Path, text: str, **names: Any) -> tuple[tape_block.TapeBlock, int | None, dict[str, Any]]:
     """Runs a script, and gives what stands around the last tape that it opened."""
     path = folder / "script.py"
     path.write_text(textwrap.dedent(text), encoding="utf-8")
     known: dict[str, Any] = {"Tape": Tape, "w": [2.0], "said": [], **names}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), known)
     assert Tape.opened is not None
-    return again.block(*Tape.opened), Tape.asked, known
+    return tape_block.find_tape_block(*Tape.opened), Tape.asked, known
 
 
-def once_more(block: again.Block, line: int | None, known: dict[str, Any]) -> dict[str, Any]:
+def once_more(block: tape_block.TapeBlock, line: int | None, known: dict[str, Any]) -> dict[str, Any]:
     code, _ = block.upto(line)
     names = dict(known)
     exec(code, names)
@@ -124,14 +124,14 @@ def test_what_cannot_run_again_says_so(tmp_path: Path, script: str) -> None:
         block, line, _ = first(tmp_path, script)
         block.upto(line)
 
-    with pytest.raises(again.NotAgain):
+    with pytest.raises(tape_block.CannotReplay):
         try_it()
 
 
 def test_without_its_source_it_says_so() -> None:
     code = compile("x = 1\n", "<nowhere>", "exec")
-    with pytest.raises(again.NotAgain, match="source"):
-        again.block(code, 1)
+    with pytest.raises(tape_block.CannotReplay, match="source"):
+        tape_block.find_tape_block(code, 1)
 
 
 def test_annotations_of_the_future_stay_so(tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_annotations_of_the_future_stay_so(tmp_path: Path) -> None:
     known: dict[str, Any] = {"Tape": Tape}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), known)
     assert Tape.opened is not None
-    assert once_more(again.block(*Tape.opened), None, known)["loss"] == 2.0
+    assert once_more(tape_block.find_tape_block(*Tape.opened), None, known)["loss"] == 2.0

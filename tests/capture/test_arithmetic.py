@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture.arithmetic import operands
-from slowtrain.trace import recording
+from slowtrain.capture.nonfinite.subnormal_arrays import arithmetic_operands
+from slowtrain.recording import reader
 
 from . import running
 
@@ -38,7 +38,7 @@ def test_an_array_that_fades(tmp_path: Path, dtype: str, first: float) -> None:
     script = FADES.format(dtype=dtype, first=first)
     done = running.recorded(tmp_path / "run", running.write(tmp_path, script))
     assert (done.code, done.out) == (0, "END\n"), done.err
-    facts = recording.read(done.folder).facts
+    facts = reader.read_recording(done.folder).facts
     assert facts.get("faults", []) == []
     (told,) = facts["subnormal_arrays"]
     line = next(i for i, text in enumerate(script.splitlines(), 1) if "*=" in text)
@@ -50,7 +50,7 @@ def test_an_array_that_fades(tmp_path: Path, dtype: str, first: float) -> None:
 def test_an_array_of_usual_numbers_is_not_told_of(tmp_path: Path) -> None:
     script = FADES.replace("0.7", "1.0").format(dtype="float32", first=0.5)
     done = running.recorded(tmp_path / "run", running.write(tmp_path, script))
-    assert "subnormal_arrays" not in recording.read(done.folder).facts
+    assert "subnormal_arrays" not in reader.read_recording(done.folder).facts
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_an_array_of_usual_numbers_is_not_told_of(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_multiplied_at_a_line(line: str, said: list[str]) -> None:
-    assert [name for name, _ in operands(ast.parse("pass\n" + line), 2)] == said
+    assert [name for name, _ in arithmetic_operands(ast.parse("pass\n" + line), 2)] == said

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.machine.facts import free_bytes
-from slowtrain.trace import Trace, build
+from slowtrain.machine.host.host_facts import free_bytes
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -77,7 +78,7 @@ def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
 
 
 def checked(done: running.Done) -> tuple[Trace, dict[str, Any]]:
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     (event,) = trace.events_of("checked")
     return trace, dict(event.data)
@@ -101,7 +102,7 @@ def test_a_logarithm_of_zero_in_a_later_step(tmp_path: Path, jit: bool) -> None:
     assert (origin["type"], origin["site"][1]) == ("Log", line(script, "math.log"))
     assert origin["inputs"][0]["zero"] > 0
     assert not origin["gradient"]
-    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    cause = next(d for d in diagnose.diagnose_trace(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
     assert f"from step {first} on: Log" in cause.evidence.says
     assert "1e-7" in cause.prescriptions[0].says
 
@@ -172,7 +173,7 @@ def test_of_several_batches_in_one_call_it_says_why_and_what_to_do(tmp_path: Pat
     )
     trace, found = checked(run(tmp_path, script))
     assert "origin" not in found
-    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    cause = next(d for d in diagnose.diagnose_trace(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
     assert any(
         "one call takes several batches inside its graph (steps_per_execution), of which none can be kept; "
         "run it once with steps_per_execution=1" in says
@@ -186,7 +187,7 @@ def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: st
     assert with_it.code == without.code == 0
     assert with_it.out == without.out
     assert "END" in with_it.out
-    trace = build.load(with_it.folder)
+    trace = recording_trace.load_recording(with_it.folder)
     assert trace.facts.get("faults", []) == []
     assert not list(trace.events_of("checked"))
     assert trace.fact("subnormals", "of")  # the variables were looked through
@@ -211,7 +212,7 @@ def test_variables_of_a_third_of_a_gigabyte_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_limit_is_said_with_both_sizes(tmp_path: Path) -> None:
-    script = "from slowtrain.capture import room\nroom.SHARE = 1e-12\n" + loop(
+    script = "from slowtrain.capture.nonfinite import memory_budget\nmemory_budget.BUDGET_SHARE = 1e-12\n" + loop(
         "y[405] = 0", loss=LOGARITHM, each="__import__('time').sleep(0.02)"
     )
     _, found = checked(run(tmp_path, script))

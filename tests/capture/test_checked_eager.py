@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .test_checked import checked, line, run
@@ -97,7 +97,7 @@ def test_a_logarithm_of_zero_is_named_with_the_numbers_that_dropout_drew(tmp_pat
     origin = found["origin"]
     assert (origin["type"], origin["site"][1]) == ("Log", line(script, "math.log"))
     assert origin["inputs"][0]["zero"] == 1
-    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    cause = next(d for d in diagnose.diagnose_trace(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
     assert "from step 26 on: Log" in cause.evidence.says
     assert "1e-7" in cause.prescriptions[0].says
 
@@ -214,14 +214,14 @@ print("END")
     assert "END" in done.out
     trace, found = checked(done)
     assert "with statement" in found["unknown"]
-    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    cause = next(d for d in diagnose.diagnose_trace(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
     assert any("@tf.function" in p.says for p in cause.prescriptions)
 
 
 def test_what_the_variables_held_is_looked_through_and_the_cost_op_by_op_counts(tmp_path: Path) -> None:
     script = loop(data="small = np.full(1000, 1e-40, 'float32'); faint = tf.Variable(small)", loss=SQUARE, steps=20)
     done = run(tmp_path, script.replace("    history.append", "    faint.assign(small)\n    history.append"))
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     assert trace.fact("subnormals", "way") == "eager"
     assert trace.fact("subnormals", "most") == 1000

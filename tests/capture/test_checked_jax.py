@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .test_checked import line
@@ -49,7 +49,7 @@ def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
 
 
 def checked(done: running.Done) -> dict[str, Any]:
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     (event,) = trace.events_of("checked")
     return dict(event.data)
@@ -65,7 +65,7 @@ def test_a_logarithm_of_zero(tmp_path: Path, eagerly: bool) -> None:
     assert found["step"] == 21
     assert (origin["type"], origin["site"][1], origin["gradient"]) == ("log", line(script, "ops.log"), False)
     assert origin["inputs"][0]["zero"] > 0
-    diagnosis = diagnose.examine(build.load(done.folder)).diagnoses
+    diagnosis = diagnose.diagnose_trace(recording_trace.load_recording(done.folder)).diagnoses
     cause = next(d for d in diagnosis if d.cause == "numerics/nonfinite-loss")
     assert "keras.ops.maximum" in cause.prescriptions[0].says
 
@@ -90,7 +90,7 @@ def test_training_is_not_stopped_for_a_metric_that_is_no_number(tmp_path: Path) 
     done = run(tmp_path, script, mode="stop")
     assert done.code == 0, done.err
     assert "END" in done.out
-    assert not list(build.load(done.folder).events_of("checked"))
+    assert not list(recording_trace.load_recording(done.folder).events_of("checked"))
 
 
 def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_state_is_looked_through_for_subnormal_numbers(tmp_path: Path, eager
     faint = "head = model.layers[-1]\nhead.trainable = False\nhead.kernel.assign(np.full((8, 1), 1e-40))\n"
     script = fit(eagerly=eagerly).replace("model.compile", faint + "model.compile")
     done = run(tmp_path, script)
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     told = trace.fact("subnormals")
     assert (told["count"], told["way"]) == (8, "eager" if eagerly else "function")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 pytestmark = pytest.mark.tensorflow
 
@@ -30,7 +30,7 @@ def stopped(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=170, check=False)
     assert done.returncode == 130, done.stderr[-2000:]
     (recording,) = (folder / "runs").iterdir()
-    (event,) = build.load(recording).events_of("checked")
+    (event,) = recording_trace.load_recording(recording).events_of("checked")
     return dict(event.data), json.loads(answer.read_text(encoding="utf-8"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -46,7 +46,7 @@ def test_calls_of_a_concrete_function_are_steps(tmp_path: Path) -> None:
     script = running.write(tmp_path, SCRIPT)
     done = running.recorded(tmp_path / "run", script)
     assert (done.code, done.out.startswith("loss")) == (0, True), done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert len(trace.steps) == 60
     assert [p.line for p in (trace.steps.place,) if p is not None] == [
         SCRIPT.splitlines().index("    loss = steps[8](tf.ones((8, 8)))") + 1

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture import launch
+from slowtrain.capture.process import launch
 from slowtrain.errors import InputError
-from slowtrain.files import recordings
-from slowtrain.trace import recording
+from slowtrain.recording import reader, recording_folder
 
 from . import running
 
@@ -48,7 +47,7 @@ def test_readable_up_to_the_last_second(last_words: str, code: int, tmp_path: Pa
     script = running.write(tmp_path, BUSY + f"    busy(1.5)\n    {last_words}")
     done = running.recorded(tmp_path / "run", script)
     assert done.code == code
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert raw.end_ms - raw.lanes["gc"].end_ms[-1] < 1000
     assert len(raw.lanes["gc"]) > 50
     assert raw.lanes["stack"]
@@ -63,10 +62,10 @@ def test_a_kill_that_the_kernel_counts_was_for_want_of_memory(
 ) -> None:
     counter = tmp_path / "vmstat"
     counter.write_text("nr_free_pages 1\noom_kill 7\n")
-    monkeypatch.setattr("slowtrain.capture.killed.VMSTAT", counter)
+    monkeypatch.setattr("slowtrain.capture.process.oom_kills.VMSTAT_FILE", counter)
     words = f"open({str(counter)!r}, 'w').write('{counted}'); os.kill(os.getpid(), signal.SIGKILL)"
     script = running.write(tmp_path, f"import os, signal\n{words}\n")
-    launch.launch(launch.command(str(script), [], False), tmp_path)
+    launch.run_recorded(launch.command_line(str(script), [], False), tmp_path)
     assert json.loads((tmp_path / launch.LAUNCH_FILE).read_text()).get("memory_kill") == killed
 
 
@@ -79,7 +78,7 @@ def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     script = running.write(tmp_path, BUSY + text)
     done = running.recorded(tmp_path / "run", script)
     assert (done.out, done.err, done.code) == ("done\n", "", 0)
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert raw.lanes["gc"]
     assert "ended" in raw.facts
     assert "end_ns" not in raw.facts
@@ -89,8 +88,10 @@ def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
 
 def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is noted where the start was, if there is room; of the reason only the name of its file came to be."""
-    monkeypatch.setattr("slowtrain.machine.pace.measured", lambda: 1.5)  # it is measured at the end, too
-    about = launch.begun(tmp_path, ["python", "train.py"], 1)
+    monkeypatch.setattr(
+        "slowtrain.machine.samples.core_pace.measure_core_pace", lambda: 1.5
+    )  # it is measured at the end, too
+    about = launch.note_start(tmp_path, ["python", "train.py"], 1)
     (tmp_path / "ended.txt").touch()
 
     def full(path: Path, _data: bytes) -> int:
@@ -98,13 +99,13 @@ def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert launch.ended(tmp_path, about, 3, 99) == 3
+    assert launch.note_end(tmp_path, about, 3, 99) == 3
     noted = json.loads((tmp_path / launch.LAUNCH_FILE).read_text())
     assert noted == {**about, "end_ns": 99, "exit_code": 3}
-    launch.ended(tmp_path, {**about, "heard": ["x" * 100_000]}, 4, 100)
+    launch.note_end(tmp_path, {**about, "heard": ["x" * 100_000]}, 4, 100)
     assert json.loads((tmp_path / launch.LAUNCH_FILE).read_text()) == noted
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ended.txt", launch.LAUNCH_FILE]
-    assert recordings.ended(tmp_path) == "its disk is full"
+    assert recording_folder.early_end_reason(tmp_path) == "its disk is full"
 
 
 def test_a_folder_that_is_removed(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_folder_that_is_removed(tmp_path: Path) -> None:
     assert (done.out, done.err, done.code) == ("done\n", "", 0)
     assert not done.folder.exists()
     with pytest.raises(InputError, match="is not a recording"):
-        recording.read(done.folder)
+        reader.read_recording(done.folder)
 
 
 def test_two_at_once(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def signalled(tmp_path: Path, how: str, send: Callable[[int], None]) -> tuple[in
         time.sleep(0.1)
         send(process.pid)
         out, err = process.communicate(timeout=30)
-    assert recording.read(tmp_path / "run").launch["exit_code"] == process.returncode
+    assert reader.read_recording(tmp_path / "run").launch["exit_code"] == process.returncode
     return process.returncode, out, err
 
 
@@ -218,7 +219,7 @@ def test_the_end_is_waited_for_with_and_without_a_file_for_the_process(
     elif not hasattr(os, "pidfd_open"):
         pytest.skip("this system has no file for a process")
     with subprocess.Popen([sys.executable, "-c", "input(); raise SystemExit(7)"], stdin=subprocess.PIPE) as child:
-        ending = launch._Ending(child)
+        ending = launch._ChildWait(child)
         assert (ending._file is not None) == told_by_the_system
         spent = time.process_time()
         with pytest.raises(subprocess.TimeoutExpired):

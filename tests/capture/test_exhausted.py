@@ -13,7 +13,7 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.model import VerdictKind
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -46,7 +46,7 @@ DIES = DUMP + textwrap.dedent(
 
 
 def _causes(folder: Path) -> dict[str, str]:
-    return {d.cause: d.evidence.says for d in diagnose.examine(build.load(folder)).diagnoses}
+    return {d.cause: d.evidence.says for d in diagnose.diagnose_trace(recording_trace.load_recording(folder)).diagnoses}
 
 
 def test_a_pipe_is_heard_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -61,7 +61,11 @@ def test_a_pipe_is_heard_and_stays_as_it_is(tmp_path: Path) -> None:
 def test_the_line_is_the_scripts_own(tmp_path: Path) -> None:
     script = running.write(tmp_path, DIES)
     running.recorded(tmp_path / "rec", script, windows=False)
-    (one,) = [d for d in diagnose.examine(build.load(tmp_path / "rec")).diagnoses if d.cause == "memory/out-of-memory"]
+    (one,) = [
+        d
+        for d in diagnose.diagnose_trace(recording_trace.load_recording(tmp_path / "rec")).diagnoses
+        if d.cause == "memory/out-of-memory"
+    ]
     (place,) = one.evidence.where
     assert place.file == str(script)
     assert "raise ResourceExhaustedError" in script.read_text().splitlines()[place.line - 1]
@@ -82,7 +86,11 @@ def test_a_file_is_read_and_a_shared_pipe_left_alone(tmp_path: Path, shared: boo
     assert "80 MiB" in found
     about = json.loads((tmp_path / "rec" / "launch.json").read_text())
     assert about["heard"] is not shared
-    (one,) = [d for d in diagnose.examine(build.load(tmp_path / "rec")).diagnoses if d.cause == "memory/out-of-memory"]
+    (one,) = [
+        d
+        for d in diagnose.diagnose_trace(recording_trace.load_recording(tmp_path / "rec")).diagnoses
+        if d.cause == "memory/out-of-memory"
+    ]
     commands = [p.says for p in one.prescriptions if "2> train.err" in p.says]
     assert commands == ([f"see what held the memory: slowtrain run {script} 2> train.err"] if shared else [])
 

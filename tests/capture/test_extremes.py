@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.trace import build, stopped
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division import stop_periods
 
 from . import running
 
@@ -53,11 +54,11 @@ def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None
     done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), str(steps), "0")
     assert done.code == 0, done.err
     each_ms = float(done.out.split()[-1])
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     assert len(trace.steps) == steps
     assert np.median(trace.steps.end_ms - trace.steps.start_ms) == pytest.approx(each_ms, rel=0.5)
-    diagnose.examine(trace)
+    diagnose.diagnose_trace(trace)
 
 
 # Each 150th turn stands still for a second; in C, which keeps the interpreter's lock, or asleep.
@@ -87,27 +88,27 @@ def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out.startswith("END")
-    trace = build.load(tmp_path / "run")
+    trace = recording_trace.load_recording(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
     assert len(trace.steps) == 400
     assert np.sort(np.diff(trace.steps.start_ms))[-3:] == pytest.approx(1500, rel=0.2)
-    begun, ended = stopped.stretches(trace.events)
+    begun, ended = stop_periods.stopped_times(trace.events)
     # Each wait of the recorder's thread but a moment in fifty; of each stop all but the wait in which it began.
     assert 2 <= len(begun) <= 3
     assert ended - begun == pytest.approx(1450, abs=150)
     assert trace.run.ms("stopped") == pytest.approx(float((ended - begun).sum()))
     assert float(trace.steps.steady_ms.max()) < 500 or len(begun) < 3
     assert any("the process was stopped" in note for note in trace.facts["notes"])
-    assert all(d.cause != "drift/stalls" for d in diagnose.examine(trace).diagnoses)
+    assert all(d.cause != "drift/stalls" for d in diagnose.diagnose_trace(trace).diagnoses)
 
 
 def test_what_keeps_the_interpreters_lock_did_not_stop_the_process(tmp_path: Path) -> None:
     """The recorder's thread is as late, and nothing computes: a stall of the script's own."""
     done = running.recorded(tmp_path / "run", running.write(tmp_path, STALLS), "600", "0.001", windows=False)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert np.sort(np.diff(trace.steps.start_ms))[-4:] == pytest.approx(1000, rel=0.2)
-    assert len(stopped.stretches(trace.events)[0]) == 0
+    assert len(stop_periods.stopped_times(trace.events)[0]) == 0
     assert trace.run.ms("stopped") == 0
     assert not any("stopped" in note for note in trace.facts.get("notes", ()))
-    assert "drift/stalls" in [d.cause for d in diagnose.examine(trace).diagnoses]
+    assert "drift/stalls" in [d.cause for d in diagnose.diagnose_trace(trace).diagnoses]

@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import child, frames, sampling
+from slowtrain.capture.inspection import user_code
+from slowtrain.capture.process import periodic_samples, recorder_setup
 
 # Collections are frequent, and what runs in one of the sampler's lets the main thread go on meanwhile. Without
 # frames.uncollected() Python 3.11.7 dies of it within seconds, or finds modules where frames should be.
 STRESS = """
     import gc, sys, threading, time
     from pathlib import Path
-    from slowtrain.capture.recorder import Recorder
-    from slowtrain.capture.sampling import StackSampler
+    from slowtrain.capture.core.recorder import Recorder
+    from slowtrain.capture.process.periodic_samples import StackSampler
 
     sampler = StackSampler(Recorder(Path(".")))
     faults, samples, looking = [], 0, 0
@@ -98,7 +99,7 @@ class _Loader:
 
 
 def test_an_object_that_is_called_is_named_by_its_class() -> None:
-    about = frames.describe(_Loader())
+    about = user_code.describe_function(_Loader())
     assert about["qualname"] == "_Loader"
     assert about["file"] == __file__
     assert about["line"] == _call.__code__.co_firstlineno
@@ -111,7 +112,7 @@ def test_a_look_at_variables_keeps_nothing_alive_and_takes_nothing_from_the_scri
     def look(frame: FrameType) -> bool:
         known = frame.f_locals
         found = "large" in known
-        frames.let_go(frame, known)
+        user_code.release_variables(frame, known)
         return found
 
     def forgets() -> bool:
@@ -140,12 +141,12 @@ def test_a_look_at_variables_keeps_nothing_alive_and_takes_nothing_from_the_scri
         ("/home/me/.local/lib/python3.11/site-packages/keras/src/trainers/trainer.py", False),
         ("/sw/tensorflow/2.15/lib/python3/dist-packages/tensorflow/python/eager/context.py", False),
         (os.__file__, False),
-        (frames.__file__, False),
+        (user_code.__file__, False),
     ],
 )
 def test_packages_are_nobody_s_own_wherever_they_were_installed(file: str, mine: bool) -> None:
     """Those of `pip install --user` and those on PYTHONPATH lie in no folder that the interpreter tells of."""
-    assert frames.is_users_file(file) is mine
+    assert user_code.is_user_file(file) is mine
 
 
 def test_folders_that_packages_were_installed_into_are_nobodys_own(tmp_path: Path) -> None:
@@ -153,8 +154,8 @@ def test_folders_that_packages_were_installed_into_are_nobodys_own(tmp_path: Pat
     for name in ("theirs/keras-3.15.1.dist-info", "mine", "both/keras-3.15.1.dist-info"):
         (tmp_path / name).mkdir(parents=True)
     path = os.pathsep.join(str(tmp_path / name) for name in ("theirs", "mine", "both", "gone"))
-    assert frames.installed_into(path, [str(tmp_path / "both")]) == (f"{tmp_path / 'theirs'}{os.sep}",)
-    assert frames.installed_into("", []) == ()
+    assert user_code.package_folders(path, [str(tmp_path / "both")]) == (f"{tmp_path / 'theirs'}{os.sep}",)
+    assert user_code.package_folders("", []) == ()
 
 
 def test_the_projects_own_modules_are_no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,9 +168,9 @@ def test_the_projects_own_modules_are_no_packages(tmp_path: Path, monkeypatch: p
         module.__file__ = str(path)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.chdir(tmp_path)
-    assert [Path(file).name for file in child._modules()] == ["mine.py"]
+    assert [Path(file).name for file in recorder_setup._module_digests()] == ["mine.py"]
     monkeypatch.chdir("/")
-    assert os.path.realpath(frames.__file__) not in child._modules()
+    assert os.path.realpath(user_code.__file__) not in recorder_setup._module_digests()
 
 
 def test_frames_of_a_thread_that_goes_on_are_read_once() -> None:
@@ -186,4 +187,4 @@ def test_frames_of_a_thread_that_goes_on_are_read_once() -> None:
             return self._above.pop(0)
 
     leaf: Any = Frame(Frame())
-    assert sampling._called_from(Frame(), leaf) == "library.py"  # type: ignore[arg-type]
+    assert periodic_samples._callee_file(Frame(), leaf) == "library.py"  # type: ignore[arg-type]

@@ -19,25 +19,26 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import callbacks, fronts, rows
-from slowtrain.capture.datasets import DatasetPatches
-from slowtrain.capture.keras import KerasPatches
-from slowtrain.capture.lines import LineClock
-from slowtrain.capture.patching import undo
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import KERAS, Known, Progress, Read, thread_state
-from slowtrain.capture.tensorflow import TensorFlowPatches
-from slowtrain.capture.tensors import TensorPatches
+from slowtrain.capture.core import fast_path, span_rows
+from slowtrain.capture.core.line_tracer import LineClock
+from slowtrain.capture.core.patching import restore_originals
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.tensor_readbacks import TensorPatches
+from slowtrain.capture.core.thread_state import KERAS_CALL, FunctionSite, Progress, ReadbackSite, new_thread_state
+from slowtrain.capture.keras import callback_patches
+from slowtrain.capture.keras.loop_patches import KerasPatches
+from slowtrain.capture.tensorflow.dataset_patches import DatasetPatches
+from slowtrain.capture.tensorflow.function_patches import TensorFlowPatches
 
 from .kept import spans
 
-compiled = pytest.mark.skipif(rows.hot is None, reason="hot.c was not compiled here")
+compiled = pytest.mark.skipif(span_rows.hot is None, reason="hot.c was not compiled here")
 
 
 @pytest.fixture(autouse=True)
 def _undone() -> Iterator[None]:
     yield
-    undo()
+    restore_originals()
 
 
 def plain(*_args: Any, **_names: Any) -> int:
@@ -87,12 +88,12 @@ class World:
             pass
 
         self.recorder = recorder = Recorder(folder)
-        self.state, self.progress = thread_state(), Progress()
+        self.state, self.progress = new_thread_state(), Progress()
         TensorPatches(recorder, self.state)._patch_readback(SimpleNamespace(_EagerTensorBase=Tensor))
         datasets = DatasetPatches(recorder, self.state, LineClock(recorder))
         TensorFlowPatches(recorder, self.state, self.progress)._patch_function(SimpleNamespace(Function=Function))
         datasets._patch_iterator(SimpleNamespace(OwnedIterator=OwnedIterator))
-        callbacks.CallbackPatches(recorder, datasets)._patch_class(Own)
+        callback_patches.CallbackPatches(recorder, datasets)._patch_class(Own)
         self.functions = [Function(lambda *a, **k: (a, k)), Function(self._traced), Function(self._failing)]
         self.iterator = OwnedIterator()
         self.hooks = [Own(), Heir()]
@@ -183,11 +184,11 @@ def use(world: World, seed: int) -> list[Any]:
 @pytest.mark.parametrize("seed", range(6))
 def test_both_ways_record_and_answer_alike(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    for module in (rows.hot, None):
-        monkeypatch.setattr(rows, "hot", module)
+    for module in (span_rows.hot, None):
+        monkeypatch.setattr(span_rows, "hot", module)
         world = World(tmp_path)
         seen = use(world, seed)
-        assert isinstance(world.recorder.rows, rows.PlainRows) is (module is None)
+        assert isinstance(world.recorder.rows, span_rows.PlainRows) is (module is None)
         assert not world.recorder.faults
         kept, *others = world.told()
         main = world.state.main.ident
@@ -234,14 +235,14 @@ def test_what_a_signal_raises_meanwhile_is_let_out(error: type[BaseException], o
     def first(_self: Any) -> None:
         state.main.remember(sys._getframe(1), True)
 
-    recorder, state = Recorder(tmp_path), thread_state()
-    known = Known(0)
-    known.left, known.name, known.at, state.main.left, state.main.name = 9, 1, KERAS, 9, 2
+    recorder, state = Recorder(tmp_path), new_thread_state()
+    known = FunctionSite(0)
+    known.left, known.name, known.at, state.main.left, state.main.name = 9, 1, KERAS_CALL, 9, 2
     owner: Any = type("Owner", (), {"_slowtrain_known": known, "_slowtrain": 7})()
-    element = fronts.front("element", recorder, state.main, after=after)(ended, first)
+    element = fast_path.fast_path_maker("element", recorder, state.main, after=after)(ended, first)
     assert [_outcome(element, owner) for _ in range(2)] == [None, error if out else StopIteration]
     state.main.loops = 1
-    call = fronts.front("function", recorder, state.main, progress=Progress(), after=after)(traced, plain)
+    call = fast_path.fast_path_maker("function", recorder, state.main, progress=Progress(), after=after)(traced, plain)
     assert _outcome(call, owner) == (error if out else 7)
     assert state.main.busy == 0
     assert [row[0] for row in spans(recorder)] == [2, 0]
@@ -271,8 +272,8 @@ def test_what_was_called_last_and_is_gone_is_nobody(tmp_path: Path) -> None:
 @compiled
 def test_a_front_is_pickled_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "of_a_user", module := SimpleNamespace())
-    state = thread_state()
-    front = fronts.front("hook", Recorder(tmp_path), state.main, names={})(plain, plain)
+    state = new_thread_state()
+    front = fast_path.fast_path_maker("hook", Recorder(tmp_path), state.main, names={})(plain, plain)
     front.__module__, front.__qualname__ = "of_a_user", "hook"
     module.hook = front
     assert pickle.loads(pickle.dumps(front)) is front
@@ -299,7 +300,7 @@ def test_a_front_is_freed_with_its_recording(tmp_path: Path) -> None:
     world = World(tmp_path)
     there = weakref.ref(type(world.functions[0]).__call__)
     use(world, 1)
-    undo()
+    restore_originals()
     del world
     gc.collect()
     assert there() is None
@@ -307,24 +308,24 @@ def test_a_front_is_freed_with_its_recording(tmp_path: Path) -> None:
 
 @compiled
 def test_a_front_is_made_of_the_right_parts_only(tmp_path: Path) -> None:
-    state, kept = thread_state(), rows.hot.Rows()
+    state, kept = new_thread_state(), span_rows.hot.Rows()
     wrong: dict[str, tuple[Any, ...]] = {
         "function": (plain, plain, None, state.main, None, None, kept),
         "step": (plain, plain, None, state.main, Progress(), {}, kept),
-        "readback": (plain, plain, None, state.main, None, (Read(), Known(0)), kept),
+        "readback": (plain, plain, None, state.main, None, (ReadbackSite(), FunctionSite(0)), kept),
         "hook": (plain, plain, None, state.main, None, None, kept),
         "element": (plain, plain, None, None, None, None, kept),
     }
     for kind, given in wrong.items():
         with pytest.raises(TypeError):
-            getattr(rows.hot, kind)(*given)
+            getattr(span_rows.hot, kind)(*given)
     for other, error in ((Progress, AttributeError), (type("Own", (), {"busy": 1}), TypeError)):
         with pytest.raises(error, match="busy"):
-            rows.hot.bind(other, other, other, other)
+            span_rows.hot.bind(other, other, other, other)
     World(tmp_path).functions[0](1)  # as before
 
 
-@pytest.mark.parametrize("made", [rows.PlainRows, *([] if rows.hot is None else [rows.hot.Rows])])
+@pytest.mark.parametrize("made", [span_rows.PlainRows, *([] if span_rows.hot is None else [span_rows.hot.Rows])])
 def test_rows_are_taken_whole_and_once(made: Any) -> None:
     kept, given = made(), [(i, -i, 1 << 62, -(1 << 63), i) for i in range(100_000)]
     for row in given:
@@ -340,7 +341,7 @@ def test_rows_are_taken_whole_and_once(made: Any) -> None:
         assert kept.take() == struct.pack("5q", *given[7])
 
 
-@pytest.mark.parametrize("made", [rows.PlainRows, *([] if rows.hot is None else [rows.hot.Rows])])
+@pytest.mark.parametrize("made", [span_rows.PlainRows, *([] if span_rows.hot is None else [span_rows.hot.Rows])])
 def test_a_collection_is_a_row(made: Any) -> None:
     kept = made()
     watch = kept.collector(11, 12, 13)

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from slowtrain.capture import generated
-from slowtrain.trace import build
+from slowtrain.capture.inspection import autograph_code
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -50,7 +50,7 @@ def test_a_function_inside_the_function_of_a_map(tmp_path: Path) -> None:
     script = running.write(tmp_path, NESTED)
     done = running.recorded(tmp_path / "run", script, windows=False)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.fact("faults") is None
     lines = [line.strip() for line in textwrap.dedent(NESTED).splitlines()]
     (producer,) = trace.producers
@@ -65,7 +65,7 @@ def test_a_function_inside_the_function_of_a_map(tmp_path: Path) -> None:
 
 def test_where_autograph_keeps_it_otherwise_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow.python.autograph.impl.api", ModuleType("api"))
-    file = f"/tmp/{generated.MARK}abc.py"
-    generated.learn(file)
-    assert not generated.known(file)
-    assert generated.origin(file, 3) == generated.begun(file, 3) == (file, 3)
+    file = f"/tmp/{autograph_code.MARK}abc.py"
+    autograph_code.read_origins(file)
+    assert not autograph_code.has_origins(file)
+    assert autograph_code.origin_line(file, 3) == autograph_code.origin_of_function(file, 3) == (file, 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import recording
+from slowtrain.recording import reader
 
 from . import running
 
@@ -86,7 +86,7 @@ LOOP = """
 def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), windows=False)
     assert done.code == 0, done.err
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert "faults" not in raw.facts
     graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
     closed, opened = graphs["step"], graphs["open_step"]
@@ -153,7 +153,7 @@ def test_a_loop_whose_turns_stand_for_themselves(tmp_path: Path) -> None:
     script = running.write(tmp_path, TURNS)
     done = running.recorded(tmp_path / "run", script, windows=False)
     assert done.code == 0, done.err
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert "faults" not in raw.facts
     graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
     ((name, file, line, ops, turns),) = graphs["step"]["loops"]  # not the recurrent layer's
@@ -178,7 +178,7 @@ SEVERAL = """
 def test_keras_own_loop_of_steps_is_no_loop_over_elements(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SEVERAL), windows=False)
     assert done.code == 0, done.err
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     graphs = [e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")]
     assert graphs
     assert all(graph["loops"] == [] for graph in graphs)

@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.model import Evidence
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -53,9 +53,9 @@ def test_the_stage_that_takes_longer_is_named(tmp_path: Path) -> None:
     for turn in range(3):  # seconds of a machine that others use may drown it
         done = running.recorded(tmp_path / f"run{turn}", running.write(tmp_path, LOOP), windows=False)
         assert done.code == 0, done.err
-        trace = build.load(done.folder)
+        trace = recording_trace.load_recording(done.folder)
         assert trace.facts.get("faults", []) == []
-        found = [d.evidence for d in diagnose.examine(trace).diagnoses if d.cause == "drift/growing-step"]
+        found = [d.evidence for d in diagnose.diagnose_trace(trace).diagnoses if d.cause == "drift/growing-step"]
         if found and "; its tf.data stage" in found[0].says:
             break
     assert found

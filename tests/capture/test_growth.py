@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import contents, growth, holders, sessions
-from slowtrain.capture.recorder import now
+from slowtrain.capture.core.recorder import now
+from slowtrain.capture.growth import growth_watch, named_containers
+from slowtrain.capture.inspection import container_contents
+from slowtrain.capture.tensorflow import session_patches
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
-from slowtrain.trace import build
-from slowtrain.trace import growth as read
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals.memory import memory_growth as read
 
 from . import running
 
@@ -91,7 +93,7 @@ strange = [Touchy(), Pretends(), {"a": Touchy()}]
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     path = tmp_path / "of_the_user.py"
     # The other modules of the tests are the user's as well, and a walk is bounded.
-    monkeypatch.setattr(holders, "_modules", lambda: {"of_the_user": str(path)})
+    monkeypatch.setattr(named_containers, "_user_modules", lambda: {"of_the_user": str(path)})
     path.write_text(MODULE)
     spec = importlib.util.spec_from_file_location("of_the_user", path)
     assert spec is not None
@@ -105,7 +107,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def _lengths(*, local: bool = False) -> dict[str, int]:
-    return {f.path.split("|", 1)[1]: f.length for f in holders.walk(local=local) if "of_the_user" in f.path}
+    return {
+        f.path.split("|", 1)[1]: f.length
+        for f in named_containers.walk_containers(local=local)
+        if "of_the_user" in f.path
+    }
 
 
 def test_containers_are_found_by_the_names_that_lead_to_them(module: Any) -> None:
@@ -118,7 +124,7 @@ def test_containers_are_found_by_the_names_that_lead_to_them(module: Any) -> Non
 
 
 def test_nothing_of_the_users_is_called(module: Any) -> None:
-    found = list(holders.walk(local=True))
+    found = list(named_containers.walk_containers(local=True))
     told = [f.about() for f in found if "of_the_user" in f.path]
     assert module.called == []
     lengths = {f.path.split("|")[-1]: f.length for f in found}
@@ -132,7 +138,7 @@ def test_nothing_lives_longer_for_having_been_seen(module: Any) -> None:
     gone = weakref.ref(module.history[-1])
     gc.disable()
     try:
-        for found in holders.walk(local=True):
+        for found in named_containers.walk_containers(local=True):
             found.about()
         del found
         module.history.pop()
@@ -143,16 +149,16 @@ def test_nothing_lives_longer_for_having_been_seen(module: Any) -> None:
 
 def test_variables_of_running_functions_are_seen_when_they_are_asked_for(module: Any) -> None:
     kept_here = list(range(33))
-    mine = [f for f in holders.walk(local=True) if f.path.endswith("|kept_here")]
+    mine = [f for f in named_containers.walk_containers(local=True) if f.path.endswith("|kept_here")]
     assert [f.length for f in mine] == [33]
     if sys.version_info < (3, 13):
-        assert not any(f.path.endswith("|kept_here") for f in holders.walk(local=False))
+        assert not any(f.path.endswith("|kept_here") for f in named_containers.walk_containers(local=False))
     assert len(kept_here) == 33
 
 
 def test_callbacks_are_seen_as_long_as_they_live(module: Any) -> None:
     callback = module.Agent()
-    holders.also(callback)
+    named_containers.watch_attributes(callback)
     assert _lengths()["Agent|Agent.memory"] == 60
     del callback
     gc.collect()
@@ -163,8 +169,8 @@ def test_a_walk_ends_and_the_next_one_goes_on_from_there(module: Any, monkeypatc
     module.wide = [SimpleNamespace() for _ in range(20)]
     for i in range(3000):
         setattr(module, f"list_{i}", [1, 2, 3, 4])
-    monkeypatch.setattr(holders, "MOST_NODES", 100)
-    assert len(list(holders.walk(local=False))) <= 100
+    monkeypatch.setattr(named_containers, "MAX_WALK_NODES", 100)
+    assert len(list(named_containers.walk_containers(local=False))) <= 100
 
 
 def test_what_is_held_is_told_with_its_size(module: Any) -> None:
@@ -172,7 +178,11 @@ def test_what_is_held_is_told_with_its_size(module: Any) -> None:
     module.agent.memory.append((numpy.zeros(1000), 1))
     module.rows = numpy.zeros((50, 1000))
     module.views = [module.rows[i] for i in range(50)]
-    told = {f.path.split("|")[-1]: f.about() for f in holders.walk(local=False) if "of_the_user" in f.path}
+    told = {
+        f.path.split("|")[-1]: f.about()
+        for f in named_containers.walk_containers(local=False)
+        if "of_the_user" in f.path
+    }
     assert told["agent.memory"]["element"] == "tuple of ndarray, int"
     assert 8000 <= told["agent.memory"]["element_bytes"] < 8200
     assert told["agent.memory"]["limit"] == 1000
@@ -183,7 +193,9 @@ def test_arrays_are_found_by_their_bytes(module: Any) -> None:
     numpy = pytest.importorskip("numpy")
     module.agent.seen = numpy.zeros((1000, 4))
     module.table = {"rows": numpy.zeros(4000, "uint8"), "more": numpy.zeros(5000, "uint8")}
-    named = [f for f in holders.walk(local=False) if "of_the_user" in f.path and f.about().get("array")]
+    named = [
+        f for f in named_containers.walk_containers(local=False) if "of_the_user" in f.path and f.about().get("array")
+    ]
     assert {f.path.split("|")[-1]: f.length for f in named} == {"agent.seen": 32_000, "table['more']": 5000}
     assert [f.about()["kind"] for f in named] == ["ndarray"] * 2
 
@@ -191,8 +203,8 @@ def test_arrays_are_found_by_their_bytes(module: Any) -> None:
 def test_tables_are_found_by_their_bytes_where_pandas_has_them() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
     table = pandas.DataFrame({"a": [1.0] * 1000, "b": [2] * 1000})
-    assert contents.arrays()[id(pandas.DataFrame)](table) == 16_000
-    assert contents.arrays()[id(pandas.Series)](table["a"]) == 8000
+    assert container_contents.array_sizes_by_type()[id(pandas.DataFrame)](table) == 16_000
+    assert container_contents.array_sizes_by_type()[id(pandas.Series)](table["a"]) == 8000
 
 
 class _Library:
@@ -231,33 +243,38 @@ class _Library:
 
 def test_a_model_keeps_its_weights_and_what_its_optimizer_has() -> None:
     models = [_Library.model(_Library.layer(1000, 10)) for _ in range(2)]
-    told = contents.about(models)
+    told = container_contents.describe_contents(models)
     assert (told["element"], told["element_bytes"], told["at_least"]) == ("Sequential", 2 * 40_000, True)
     histories = [_Library.made("History", "keras.src.callbacks.history", _model=one) for one in models]
-    assert contents.about(histories)["element_bytes"] == 2 * 40_000
+    assert container_contents.describe_contents(histories)["element_bytes"] == 2 * 40_000
     rows = [{"score": 0.5, "model": one} for one in models]
-    assert 80_000 < contents.about(rows)["element_bytes"] < 81_000
-    assert contents.about(rows)["at_least"]
+    assert 80_000 < container_contents.describe_contents(rows)["element_bytes"] < 81_000
+    assert container_contents.describe_contents(rows)["at_least"]
 
 
 def test_what_the_element_before_has_as_well_is_kept_once() -> None:
     """Heads on one base, and the same model again and again."""
     base = _Library.layer(1000, 1000)
     heads = [_Library.model(base, _Library.layer(1000, 1)) for _ in range(2)]
-    assert contents.about(heads)["element_bytes"] == 2 * 4000 + 4_000_000  # the optimizer's of the base are its own
-    told = contents.about([heads[0], heads[0]])
-    assert (told["element_bytes"], told["at_least"]) == (contents.POINTER_BYTES, False)
+    assert (
+        container_contents.describe_contents(heads)["element_bytes"] == 2 * 4000 + 4_000_000
+    )  # the optimizer's of the base are its own
+    told = container_contents.describe_contents([heads[0], heads[0]])
+    assert (told["element_bytes"], told["at_least"]) == (container_contents.POINTER_BYTES, False)
 
 
 def test_a_list_that_tensorflow_wrapped_is_looked_into() -> None:
     fields = {"__module__": "tensorflow.python.trackable.data_structures"}
     wrapped = type("ListWrapper", (list,), fields)()
     wrapped._storage = [1.5] * 40
-    assert holders._length(wrapped) == 40
-    assert (contents.about(wrapped)["kind"], contents.about(wrapped)["element"]) == ("list", "float")
+    assert named_containers._container_length(wrapped) == 40
+    assert (
+        container_contents.describe_contents(wrapped)["kind"],
+        container_contents.describe_contents(wrapped)["element"],
+    ) == ("list", "float")
     optimizer = _Library.made("Adam", "keras.src.optimizers.adam", _variables=wrapped)
     wrapped._storage = [_Library.variable(500)]
-    assert contents.about([optimizer])["element_bytes"] == 2000
+    assert container_contents.describe_contents([optimizer])["element_bytes"] == 2000
 
 
 class _Recorder:
@@ -283,9 +300,9 @@ class _Recorder:
         return call(*args)
 
 
-def _watched(seconds: float, module: Any) -> tuple[growth.GrowthWatch, _Recorder, int]:
+def _watched(seconds: float, module: Any) -> tuple[growth_watch.GrowthWatch, _Recorder, int]:
     recorder = _Recorder()
-    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    watch = growth_watch.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
     begun = now()
     while now() - begun < seconds * 1e9:
         module.history.extend([0] * 5)
@@ -297,7 +314,7 @@ def _watched(seconds: float, module: Any) -> tuple[growth.GrowthWatch, _Recorder
 def test_a_growing_list_is_written_down_with_what_came_before(module: Any) -> None:
     _, recorder, _ = _watched(0.4, module)
     mine = [value for name, value in recorder.spans if name.endswith("|history")]
-    assert len(mine) > growth.LEAST_GROWN
+    assert len(mine) > growth_watch.MIN_GROWN_WALKS
     assert mine == sorted(mine)
     assert mine[0] < 200, "lengths seen before it was known to grow are written too"
     assert not any(name.endswith("agent.memory") for name, _ in recorder.spans), "it does not grow"
@@ -306,9 +323,9 @@ def test_a_growing_list_is_written_down_with_what_came_before(module: Any) -> No
 
 def _noted(lengths: list[int], **about: Any) -> list[tuple[str, int]]:
     recorder = _Recorder()
-    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    watch = growth_watch.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
     for at, length in enumerate(lengths):
-        watch._note(holders.Held("train.py||kept", length, lambda: about), at + 1)
+        watch._note(named_containers.NamedContainer("train.py||kept", length, lambda: about), at + 1)
     return recorder.spans
 
 
@@ -324,7 +341,7 @@ def _noted(lengths: list[int], **about: Any) -> list[tuple[str, int]]:
 def test_few_elements_count_where_they_are_large(about: dict[str, Any], named: bool) -> None:
     spans = _noted(list(range(2, 9)), **about)
     assert [value for _, value in spans] == (list(range(2, 9)) if named else [])
-    assert len(_noted(list(range(2, 40)), **about)) > growth.LEAST_GROWN, "many count in any case"
+    assert len(_noted(list(range(2, 40)), **about)) > growth_watch.MIN_GROWN_WALKS, "many count in any case"
 
 
 def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
@@ -334,29 +351,29 @@ def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
     watch, _, wall_ns = _watched(1.5, module)
     assert watch.walks >= 1
     each_ns = watch.spent_ns / watch.walks
-    assert watch.spent_ns <= growth.FIRST_NS + growth.COST_SHARE * wall_ns + 3 * each_ns
-    assert growth.COST_SHARE <= 0.002
+    assert watch.spent_ns <= growth_watch.FIRST_WALKS_NS + growth_watch.MAX_WALK_SHARE * wall_ns + 3 * each_ns
+    assert growth_watch.MAX_WALK_SHARE <= 0.002
 
 
 def test_graphs_are_counted_also_when_walks_have_used_up_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ops = itertools.count(100, 20)
-    monkeypatch.setattr(sessions, "counted", lambda: [("default graph", object(), next(ops))])
-    monkeypatch.setattr(sessions, "about", lambda graph: {"kind": "graph", "at_least": True})
+    monkeypatch.setattr(session_patches, "graph_op_counts", lambda: [("default graph", object(), next(ops))])
+    monkeypatch.setattr(session_patches, "describe_growing_graph", lambda graph: {"kind": "graph", "at_least": True})
     recorder = _Recorder()
-    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    watch = growth_watch.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
     watch.spent_ns = 10**12
     for _ in range(40):
         watch()
         time.sleep(0.002)
     assert watch.walks == 0
     counted = [value for name, value in recorder.spans if "graph" in name]
-    assert len(counted) > growth.LEAST_GROWN
+    assert len(counted) > growth_watch.MIN_GROWN_WALKS
     assert counted == sorted(counted)
 
 
 def test_nothing_is_looked_at_before_the_first_step(module: Any) -> None:
     recorder = _Recorder()
-    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=0))  # type: ignore[arg-type]
+    watch = growth_watch.GrowthWatch(recorder, SimpleNamespace(steps=0))  # type: ignore[arg-type]
     for _ in range(20):
         watch()
     assert (recorder.spans, watch.walks) == ([], 0)
@@ -396,8 +413,8 @@ def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
     script = running.write(tmp_path, LEAKY)
     done = running.recorded(tmp_path / "run", script)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
-    found = read.slope(trace, *read.anonymous(trace))
+    trace = recording_trace.load_recording(done.folder)
+    found = read.memory_slope(trace, *read.process_memory(trace))
     assert found is not None
     # NumPy's own figure, a page's rounding and the list's own growth.
     assert found.low <= LEAK_BYTES * 1.02
@@ -408,7 +425,9 @@ def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
     line = LEAKY.splitlines().index("        kept.append(np.ones(400000 // 8))") + 1
     assert [p.line for p in evidence.where] == [line]
     cost = trace.facts["growth"]
-    assert cost["cpu_s"] <= 0.002 * trace.run_ms / 1e3 + (growth.FIRST_NS + growth.GROWN_NS) / 1e9
+    assert (
+        cost["cpu_s"] <= 0.002 * trace.run_ms / 1e3 + (growth_watch.FIRST_WALKS_NS + growth_watch.EXTRA_WALKS_NS) / 1e9
+    )
 
 
 KEPT_MODELS = """
@@ -437,7 +456,7 @@ def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) ->
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KEPT_MODELS))
     assert done.code == 0, done.err
-    evidence = HostLeak().examine(build.load(done.folder))
+    evidence = HostLeak().examine(recording_trace.load_recording(done.folder))
     assert evidence is not None
     assert "`tried` holds" in evidence.says
     assert "tuple of float, History of at least 7." in evidence.says
@@ -478,7 +497,7 @@ def test_an_array_that_is_joined_to_itself_is_named_with_its_line(tmp_path: Path
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, JOINED))
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     line = JOINED.splitlines().index("        self.seen = np.concatenate([self.seen, rows])") + 1
     leak, slower = HostLeak().examine(trace), GrowingStep().examine(trace)
     assert leak is not None
@@ -493,4 +512,4 @@ def test_a_limit_of_a_deque_is_read_without_asking_its_class() -> None:
     class Ring(deque):  # type: ignore[type-arg]
         maxlen = property(lambda self: 1 / 0)
 
-    assert contents.about(Ring([1, 2], 7))["limit"] == 7
+    assert container_contents.describe_contents(Ring([1, 2], 7))["limit"] == 7

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture import rows
-from slowtrain.capture.launch import BOOTSTRAP
-from slowtrain.trace import recording
+from slowtrain.capture.core import span_rows
+from slowtrain.capture.process.launch import BOOTSTRAP
+from slowtrain.recording import reader
 
 from . import running
 
@@ -167,7 +167,7 @@ def test_habits(name: str, tmp_path: Path) -> None:
     same(tmp_path, running.write(tmp_path, HABITS[name]))
 
 
-@pytest.mark.skipif(rows.hot is None, reason="hot.c was not compiled: collections are told of by Python")
+@pytest.mark.skipif(span_rows.hot is None, reason="hot.c was not compiled: collections are told of by Python")
 def test_a_tracer_of_the_scripts_sees_no_collection_of_ours(tmp_path: Path) -> None:
     """Collections come anywhere, so also between a script's ``settrace`` and what it traces."""
     script = running.write(
@@ -183,7 +183,7 @@ def test_a_tracer_of_the_scripts_sees_no_collection_of_ours(tmp_path: Path) -> N
     )
     done = running.recorded(tmp_path / "run", script)
     assert (done.out, done.err, done.code) == ("[]\n", "", 0)
-    assert recording.read(done.folder).lanes["gc"]
+    assert reader.read_recording(done.folder).lanes["gc"]
 
 
 def test_many_forks_while_we_write(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_many_forks_while_we_write(tmp_path: Path) -> None:
     )
     done = running.recorded(tmp_path / "run", script)
     assert (done.out, done.err, done.code) == ("{4}\n", "", 0)
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert len(raw.lanes["gc"]) >= 150
     assert "end_ns" in raw.facts
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import build, recording
+from slowtrain.recording import reader
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .loops import DATASET, GENERATOR, HEADER, STEP
@@ -106,7 +107,7 @@ def test_the_same_numbers_warnings_and_habits(tmp_path: Path) -> None:
     assert _timeless(guest.out).splitlines() == _timeless(alone.out).splitlines()
     assert guest.code == 0
     assert _warnings(guest.err) == _warnings(alone.err)
-    assert recording.read(guest.folder).facts.get("faults", []) == []
+    assert reader.read_recording(guest.folder).facts.get("faults", []) == []
 
 
 @pytest.mark.parametrize("body", [FAILS, FAILS_IN_FIT], ids=["function", "fit"])
@@ -147,10 +148,10 @@ def test_the_users_own_profiler_goes_first(tmp_path: Path) -> None:
         path.relative_to(tmp_path / "profiles").parts[0] for path in (tmp_path / "profiles").rglob("*.xplane.pb")
     }
     assert len(profiles) == int(done.out)
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert raw.facts.get("faults", []) == []
     assert [e for e in raw.events if e.lane == "window"]
-    build.load(done.folder)
+    recording_trace.load_recording(done.folder)
 
 
 KILLED = (
@@ -175,17 +176,19 @@ build().fit(x, y, epochs=10_000, verbose=0, callbacks=[Dies()])
 def test_steps_up_to_the_last_second_before_a_kill(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED))
     assert done.code == 137
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert len(trace.steps) >= int(done.out) / 2
     assert trace.run_ms - trace.steps.end_ms[-1] < 1000
     assert sum(p.ms for p in trace.run.parts) == pytest.approx(trace.run_ms, rel=1e-3)
 
 
 BROKEN = """
-from slowtrain.capture import frames, signatures, store, tensorflow
-tensorflow.FUNCTION = "tensorflow.python.eager.wrap_function"  # has no Function: a version we do not know
+from slowtrain.capture.inspection import call_signatures, user_code
+from slowtrain.capture.tensorflow import function_patches
+from slowtrain.recording import store
+function_patches.FUNCTION_MODULE = "tensorflow.python.eager.wrap_function"  # has no Function: a version we do not know
 def fails(*args): raise RuntimeError("the recorder's own")
-signatures.batch_size = signatures.host_bytes = frames.describe = fails
+call_signatures.batch_size = call_signatures.host_bytes = user_code.describe_function = fails
 """
 
 
@@ -202,13 +205,13 @@ def test_faults_of_ours_are_noted_and_the_script_runs_on(tmp_path: Path) -> None
     done = running.recorded(tmp_path / "run", script, env={"PYTHONPATH": path})
     assert (done.code, done.out) == (0, "0\n1\nTrue\n"), done.err
     assert "Traceback" not in done.err
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     faults = raw.facts["faults"]
     assert any("patching tensorflow.python.eager.wrap_function: " in f and "AttributeError" in f for f in faults)
     assert any("the recorder's own" in f for f in faults)
     assert len(json.dumps(faults)) < 100_000
     assert len(raw.lanes["step"]) >= 40  # what still works is recorded
-    assert build.load(done.folder).steps.source == "fit"
+    assert recording_trace.load_recording(done.folder).steps.source == "fit"
 
 
 def _timeless(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.capture.written import host_arrays
+from slowtrain.capture.tensorflow.dataset_recipe import referenced_arrays
 
 TABLE = np.zeros((300, 2))
 
@@ -31,12 +31,14 @@ def plain() -> Iterator[Any]:
 
 
 def test_a_generator_names_arrays_of_its_module() -> None:
-    assert host_arrays(plain)["TABLE"] == host_arrays(plain())["TABLE"] == {"length": 300, "bytes": 300 * 16}
+    assert (
+        referenced_arrays(plain)["TABLE"] == referenced_arrays(plain())["TABLE"] == {"length": 300, "bytes": 300 * 16}
+    )
 
 
 def test_of_a_method_those_of_its_object_that_its_code_names() -> None:
     """As a generator that was begun, and as the method itself; a property of the script's is not asked."""
     sky = Sky()
     for given in (sky.nights(), sky.nights):
-        assert host_arrays(given) == {"tracks": {"length": 40, "bytes": 40 * 24}}
+        assert referenced_arrays(given) == {"tracks": {"length": 40, "bytes": 40 * 24}}
     assert sky.looked_at == 0

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import callbacks, rows
-from slowtrain.capture.datasets import DatasetPatches
-from slowtrain.capture.keras import KerasPatches
-from slowtrain.capture.lines import LineClock
-from slowtrain.capture.patching import MARK, undo
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.rows import Row
-from slowtrain.capture.state import ALL, EVERY, Progress, ThreadState, thread_state
-from slowtrain.capture.tensorflow import TensorFlowPatches
+from slowtrain.capture.core import span_rows
+from slowtrain.capture.core.line_tracer import LineClock
+from slowtrain.capture.core.patching import FILE_MARK, restore_originals
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.span_rows import Row
+from slowtrain.capture.core.thread_state import CALLS_A_LOOK, FIRST_CALLS, Progress, ThreadState, new_thread_state
+from slowtrain.capture.keras import callback_patches
+from slowtrain.capture.keras.loop_patches import KerasPatches
+from slowtrain.capture.tensorflow.dataset_patches import DatasetPatches
+from slowtrain.capture.tensorflow.function_patches import TensorFlowPatches
 
 from . import running
 from .kept import spans
@@ -45,7 +46,7 @@ class Recorded:
                 return 1
 
         self.recorder = Recorder(folder)
-        self.state: ThreadState = thread_state()
+        self.state: ThreadState = new_thread_state()
         self.progress = Progress()
         module = SimpleNamespace(Function=Function, OwnedIterator=OwnedIterator)
         TensorFlowPatches(self.recorder, self.state, self.progress)._patch_function(module)
@@ -63,8 +64,8 @@ class Recorded:
 def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the fronts of ``hot.c`` stand before the wrappers; each test holds for both."""
     if request.param == "plain":
-        monkeypatch.setattr(rows, "hot", None)
-    elif rows.hot is None:
+        monkeypatch.setattr(span_rows, "hot", None)
+    elif span_rows.hot is None:
         pytest.skip("hot.c was not compiled here")
     return bool(request.param == "compiled")
 
@@ -72,7 +73,7 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 @pytest.fixture
 def recorded(tmp_path: Path, quick: bool) -> Iterator[Recorded]:
     yield Recorded(tmp_path)
-    undo()
+    restore_originals()
 
 
 def step(recorded: Recorded) -> None:
@@ -84,7 +85,7 @@ def calls_of_wrappers(work: Callable[[], None]) -> Counter[str]:
     found: Counter[str] = Counter()
 
     def seen(frame: FrameType, event: str, argument: Any) -> None:
-        if frame.f_code.co_filename.startswith(MARK) and event in ("call", "c_call"):
+        if frame.f_code.co_filename.startswith(FILE_MARK) and event in ("call", "c_call"):
             found[argument.__name__ if event == "c_call" else "entered"] += 1
 
     sys.setprofile(seen)
@@ -96,7 +97,7 @@ def calls_of_wrappers(work: Callable[[], None]) -> Counter[str]:
 
 
 def test_a_steady_step_makes_no_call_but_these(recorded: Recorded, quick: bool) -> None:
-    for _ in range(2 * ALL):
+    for _ in range(2 * FIRST_CALLS):
         step(recorded)
     few = min((calls_of_wrappers(lambda: step(recorded)) for _ in range(3)), key=Counter.total)
     in_python = {"entered": 2, "perf_counter_ns": 4, "get_ident": 2, "_getframe": 2, "append": 2}
@@ -135,7 +136,7 @@ def test_another_thread_has_its_own_number_and_does_not_disturb_the_main_one(rec
 
 def test_flags_are_the_main_threads_wherever_recording_began() -> None:
     made: list[ThreadState] = []
-    maker = threading.Thread(target=lambda: made.append(thread_state()))
+    maker = threading.Thread(target=lambda: made.append(new_thread_state()))
     maker.start()
     maker.join()
     assert made[0].me is made[0].main
@@ -144,10 +145,10 @@ def test_flags_are_the_main_threads_wherever_recording_began() -> None:
 
 
 def test_wrappers_stand_aside_soon_after_recording_has_ended(recorded: Recorded) -> None:
-    for _ in range(2 * ALL):
+    for _ in range(2 * FIRST_CALLS):
         step(recorded)
     recorded.recorder.active = False
-    for _ in range(EVERY):
+    for _ in range(CALLS_A_LOOK):
         step(recorded)
     before = len(recorded.spans)
     step(recorded)
@@ -174,10 +175,10 @@ def test_an_iterator_from_before_is_asked_for_its_number_once(recorded: Recorded
     ],
 )
 def test_a_hook_gets_what_it_would_get(hook: Any, usual: bool, recorded: Recorded) -> None:
-    assert callbacks._is_usual(hook) is usual
+    assert callback_patches._is_batch_hook(hook) is usual
     kind = type("Own", (), {"on_train_batch_end": hook})
     datasets = DatasetPatches(recorded.recorder, recorded.state, LineClock(recorded.recorder))
-    callbacks.CallbackPatches(recorded.recorder, datasets)._patch_class(kind)
+    callback_patches.CallbackPatches(recorded.recorder, datasets)._patch_class(kind)
     own = kind()
     assert own.on_train_batch_end(3, None) == hook(own, 3, None)
     assert own.on_train_batch_end(3, {"loss": 1.0}) == hook(own, 3, {"loss": 1.0})
@@ -263,12 +264,12 @@ for a, b in ds:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.skipif(rows.hot is None, reason="hot.c was not compiled")
+@pytest.mark.skipif(span_rows.hot is None, reason="hot.c was not compiled")
 @pytest.mark.parametrize("loop", [FIT, LOOP])
 def test_no_wrapper_runs_in_each_step_of_a_real_loop(loop: str, tmp_path: Path) -> None:
     """What a bench measures is what somebody thought of; here it is asked of all that is wrapped."""
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-    script = running.write(tmp_path, COUNTED.format(mark=MARK) + loop + "print('CALLS', dict(calls))\n")
+    script = running.write(tmp_path, COUNTED.format(mark=FILE_MARK) + loop + "print('CALLS', dict(calls))\n")
     done = running.recorded(tmp_path / "run", script, windows=False)
     said = next(row for row in done.out.splitlines() if row.startswith("CALLS"))
     calls = ast.literal_eval(said.partition(" ")[2])

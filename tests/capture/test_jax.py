@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import builds, growth, jax, patching, profilers
-from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, scalar, thread_state
-from slowtrain.capture.window import Windows
+from slowtrain.capture.core import patching
+from slowtrain.capture.core.recorder import Recorder, now
+from slowtrain.capture.core.thread_state import Progress, new_thread_state, scalar_value
+from slowtrain.capture.growth import growth_watch
+from slowtrain.capture.inspection import framework_builds
+from slowtrain.capture.jax import keras_backend
+from slowtrain.capture.windows import framework_profilers
+from slowtrain.capture.windows.deep_windows import DeepWindows
 from slowtrain.model import Category, Signal
-from slowtrain.trace import Trace, build
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .kept import spans
@@ -57,7 +62,7 @@ def run(folder: Path, script: str, windows: bool = True) -> tuple[running.Done, 
     path = running.write(folder, script)
     done = running.recorded(folder / "run", path, windows=windows, env={"KERAS_BACKEND": "jax"})
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     return done, trace
 
@@ -150,8 +155,8 @@ def recorder(tmp_path: Path) -> Recorder:
     return Recorder(tmp_path)
 
 
-def patches(recorder: Recorder) -> jax.JaxPatches:
-    return jax.JaxPatches(recorder, thread_state(), Progress())
+def patches(recorder: Recorder) -> keras_backend.JaxPatches:
+    return keras_backend.JaxPatches(recorder, new_thread_state(), Progress())
 
 
 def lanes(recorder: Recorder) -> list[str]:
@@ -160,7 +165,7 @@ def lanes(recorder: Recorder) -> list[str]:
 
 
 def fake_trainer(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    module = types.ModuleType(jax.TRAINER)
+    module = types.ModuleType(keras_backend.TRAINER_MODULE)
 
     class JAXEpochIterator:
         def _get_iterator(self) -> Any:
@@ -168,7 +173,7 @@ def fake_trainer(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
     module.JAXEpochIterator = JAXEpochIterator  # type: ignore[attr-defined]
     module._distribute_data = lambda data: [data]  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, jax.TRAINER, module)
+    monkeypatch.setitem(sys.modules, keras_backend.TRAINER_MODULE, module)
     return module
 
 
@@ -180,8 +185,8 @@ def test_each_batch_is_a_wait_and_comes_as_it_would(recorder: Recorder, monkeypa
     assert module._distribute_data("x") == ["x"]
     assert lanes(recorder) == ["next", "next", "next", "feed"], "the end is waited for, too"
     assert mine.state.me.fed >= spans(recorder)[-2][1]
-    patching.undo()
-    assert not isinstance(module.JAXEpochIterator()._get_iterator(), jax.Batches)
+    patching.restore_originals()
+    assert not isinstance(module.JAXEpochIterator()._get_iterator(), keras_backend.TimedBatches)
 
 
 def test_once_recording_has_ended_nothing_is_noted(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +195,7 @@ def test_once_recording_has_ended_nothing_is_noted(recorder: Recorder, monkeypat
     recorder.active = False
     assert list(module.JAXEpochIterator()._get_iterator()) == ["one", "two"]
     assert not spans(recorder)
-    patching.undo()
+    patching.restore_originals()
 
 
 def test_of_a_state_one_array_is_waited_for_and_none_that_was_given_away(recorder: Recorder) -> None:
@@ -210,8 +215,8 @@ def test_what_jax_says_of_compiling_becomes_a_trace_inside_steps_only(recorder: 
         mine.state.me.steps = steps
         for what in ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration"):
             name = "train_step" if what.startswith("jaxpr_trace") else "jit(train_step)"
-            mine._heard(jax.COMPILING + what, 0.01, fun_name=name)
-        mine._heard(jax.COMPILING + jax.COMPILED, 0.01, fun_name="jit(broadcast_in_dim)")
+            mine._heard(keras_backend.COMPILE_EVENTS + what, 0.01, fun_name=name)
+        mine._heard(keras_backend.COMPILE_EVENTS + keras_backend.COMPILED_EVENT, 0.01, fun_name="jit(broadcast_in_dim)")
     mine._heard("/jax/other", 1.0)
     assert lanes(recorder) == ["trace"] * 8
     ((start, end, lane, name, data),) = recorder._events
@@ -220,9 +225,9 @@ def test_what_jax_says_of_compiling_becomes_a_trace_inside_steps_only(recorder: 
 
 
 def test_a_scalar_is_not_waited_for(recorder: Recorder) -> None:
-    assert scalar(Array()) == 0.5
-    assert scalar(Array(ready=False)) is None
-    assert scalar(Array(ready=False), wait=True) == 0.5
+    assert scalar_value(Array()) == 0.5
+    assert scalar_value(Array(ready=False)) is None
+    assert scalar_value(Array(ready=False), wait=True) == 0.5
 
 
 def test_a_property_is_put_back() -> None:
@@ -235,7 +240,7 @@ def test_a_property_is_put_back() -> None:
     patching.replace_property(Owner, "value", lambda original: lambda self: original(self) + 1)
     patching.replace_property(Owner, "missing", lambda original: original)
     assert Owner().value == 2
-    patching.undo()
+    patching.restore_originals()
     assert Owner.__dict__["value"] is before
 
 
@@ -256,21 +261,21 @@ def fake_jax(monkeypatch: pytest.MonkeyPatch, opened: bool) -> None:
     bridge = types.SimpleNamespace(_backends={"cuda": object()} if opened else {})
     monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(local_devices=lambda: [Device()]))
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", bridge)
-    monkeypatch.setitem(sys.modules, jax.TRAINER, types.ModuleType(jax.TRAINER))
+    monkeypatch.setitem(sys.modules, keras_backend.TRAINER_MODULE, types.ModuleType(keras_backend.TRAINER_MODULE))
 
 
 def test_devices_are_asked_for_only_where_the_script_has_opened_them(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_jax(monkeypatch, opened=False)
-    assert jax.at_work() is None
+    assert keras_backend.active_jax() is None
     fake_jax(monkeypatch, opened=True)
-    assert jax.devices() == [{"kind": "GPU", "name": "cuda:0", "model": "NVIDIA H100 80GB HBM3"}]
-    monkeypatch.setitem(builds.BUILDS, "jax", lambda: {"version": "0.10"})
-    assert jax.build() == {"version": "0.10"}
+    assert keras_backend.jax_devices() == [{"kind": "GPU", "name": "cuda:0", "model": "NVIDIA H100 80GB HBM3"}]
+    monkeypatch.setitem(framework_builds.BUILD_READERS, "jax", lambda: {"version": "0.10"})
+    assert keras_backend.jax_build() == {"version": "0.10"}
 
 
 def test_a_devices_memory(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_jax(monkeypatch, opened=True)
-    growth.GrowthWatch(recorder, Progress())._sample()
+    growth_watch.GrowthWatch(recorder, Progress())._sample()
     assert [span[4] for span in spans(recorder)][-1] == 12_000
     assert ("memory", "GPU:0") in {(lane, name) for _, lane, name, _ in recorder._new_names}
 
@@ -305,10 +310,10 @@ def test_a_window_of_jaxs_profiler_is_one_whole_file(
     where = {"xla_client": types.SimpleNamespace(profiler=native)} if older else {"_profiler": native}
     monkeypatch.setitem(
         sys.modules,
-        profilers.JAX_PROFILER,
+        framework_profilers.JAX_PROFILER,
         types.SimpleNamespace(_profile_state=state, **where),
     )
-    end = profilers.begin(tmp_path / "window-1")
+    end = framework_profilers.begin_profile(tmp_path / "window-1")
     assert end is not None
     options = made[-1].options
     assert (options.host_tracer_level, options.python_tracer_level, options.enable_hlo_proto) == (2, 0, True)
@@ -318,7 +323,7 @@ def test_a_window_of_jaxs_profiler_is_one_whole_file(
     assert file.name.endswith(".xplane.pb")
     assert file.read_bytes() == b"space"
     state.profile_session = object()
-    assert profilers.begin(tmp_path / "window-2") is None, "the user's own goes first"
+    assert framework_profilers.begin_profile(tmp_path / "window-2") is None, "the user's own goes first"
 
 
 def field(name: bytes, size: int) -> bytes:
@@ -332,25 +337,25 @@ def field(name: bytes, size: int) -> bytes:
 
 def test_of_a_profile_that_is_too_large_only_the_programs_are_left_out() -> None:
     host, programs, device = field(b"/host:CPU", 10), field(b"/host:metadata", 70_000), field(b"/device:GPU:0", 300)
-    assert profilers.without_programs(host + programs + device) == host + device
-    assert profilers.without_programs(b"") == b""
+    assert framework_profilers.without_programs(host + programs + device) == host + device
+    assert framework_profilers.without_programs(b"") == b""
 
 
 def test_ours_ends_before_the_users_own_begins(recorder: Recorder) -> None:
     order: list[str] = []
-    windows = Windows(recorder, Progress(), enabled=False)
+    windows = DeepWindows(recorder, Progress(), enabled=False)
     windows._sessions.append(lambda: order.append("ours ended"))
     module = types.SimpleNamespace(start_trace=lambda folder: order.append(f"theirs in {folder}"))
     windows._patch_profiler("start_trace", module)
     module.start_trace("own")
     assert order == ["ours ended", "theirs in own"]
     assert [lane for _, _, lane, _, _ in recorder._events] == ["window"]
-    patching.undo()
+    patching.restore_originals()
 
 
 def test_a_windows_end_waits_for_the_device(recorder: Recorder) -> None:
     order: list[str] = []
-    windows = Windows(recorder, Progress(), enabled=False, settle=lambda: order.append("settled"))
+    windows = DeepWindows(recorder, Progress(), enabled=False, settle=lambda: order.append("settled"))
     windows._sessions.append(lambda: order.append("ended"))
     windows._until, windows._start_ns = 5, now()
     windows._boundary(4)

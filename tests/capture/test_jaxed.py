@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import jax, jaxargs, jaxed, patching
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import Progress, thread_state
-from slowtrain.trace import Trace, build
+from slowtrain.capture.core import patching
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.thread_state import Progress, new_thread_state
+from slowtrain.capture.jax import custom_loops, jit_arguments, keras_backend
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .kept import spans
@@ -137,7 +139,7 @@ def run(folder: Path, script: str, windows: bool = True) -> tuple[running.Done, 
     path = running.write(folder, script)
     done = running.recorded(folder / "run", path, windows=windows)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     return done, trace
 
@@ -167,14 +169,14 @@ def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(tmp_path:
 
 
 def test_what_a_trace_was_given_tells_why_it_was_traced_again(tmp_path: Path) -> None:
-    from slowtrain.trace.retraces import by_function, changes
+    from slowtrain.trace.signals.host.retraces import signature_changes, traces_by_function
 
     _, trace = run(tmp_path, STATIC, windows=False)
     assert (trace.steps.source, len(trace.steps)) == ("function update", 40)
     assert set(trace.steps.size) == {16}
-    (found,) = by_function(trace)
+    (found,) = traces_by_function(trace)
     assert len(found.events) == 5
-    ((name, count, text),) = changes(found.events)
+    ((name, count, text),) = signature_changes(found.events)
     assert (name, count) == ("rate", 4), "neither a number nor a key that is traced"
     assert "a Python float" in text
 
@@ -213,47 +215,49 @@ def _trees(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> N
             given = [given[k] for k in sorted(given)]
         return [leaf for one in given for leaf in leaves(one)] if isinstance(given, (list, tuple)) else [given]
 
-    monkeypatch.setattr(jaxargs, "leaves", leaves)
+    monkeypatch.setattr(jit_arguments, "tree_leaves", leaves)
 
 
-NONE = jaxargs.Static(frozenset(), frozenset())
+NONE = jit_arguments.StaticArguments(frozenset(), frozenset())
 
 
 def test_the_batch_is_the_first_argument_that_is_not_given_back() -> None:
     params, rows, key = {"b": Shaped(8), "w": Shaped(4, 8)}, Shaped(64, 4), Shaped(2, dtype="uint32")
     loss = Shaped()
-    again = jaxargs.batch((params, key, 3, {"x": rows, "y": Shaped(64)}), {}, NONE, (params, loss))
-    assert again == jaxargs.Where(3, 0)
-    assert jaxargs.size(again, (params, key, 3, {"x": Shaped(32, 4), "y": Shaped(32)}), {}) == 32
-    assert jaxargs.size(again, (params,), {}) == 0
-    assert jaxargs.batch((params, key), {}, NONE, (params, loss)) is None
-    named = jaxargs.batch((params,), {"rows": rows}, NONE, ((params, params), loss))
-    assert named == jaxargs.Where("rows", 0)
-    assert jaxargs.size(named, (params,), {"rows": rows}) == 64
-    assert jaxargs.size(named, (params,), {}) == 0
+    again = jit_arguments.find_batch((params, key, 3, {"x": rows, "y": Shaped(64)}), {}, NONE, (params, loss))
+    assert again == jit_arguments.BatchPlace(3, 0)
+    assert jit_arguments.batch_samples(again, (params, key, 3, {"x": Shaped(32, 4), "y": Shaped(32)}), {}) == 32
+    assert jit_arguments.batch_samples(again, (params,), {}) == 0
+    assert jit_arguments.find_batch((params, key), {}, NONE, (params, loss)) is None
+    named = jit_arguments.find_batch((params,), {"rows": rows}, NONE, ((params, params), loss))
+    assert named == jit_arguments.BatchPlace("rows", 0)
+    assert jit_arguments.batch_samples(named, (params,), {"rows": rows}) == 64
+    assert jit_arguments.batch_samples(named, (params,), {}) == 0
     ragged = [Shaped(3), Shaped(4)]
-    assert jaxargs.batch((ragged,), {}, NONE, loss) is None, "not as long as each other"
-    assert jaxargs.size(None, (rows,), {}) == 0
+    assert jit_arguments.find_batch((ragged,), {}, NONE, loss) is None, "not as long as each other"
+    assert jit_arguments.batch_samples(None, (rows,), {}) == 0
 
 
 def test_static_arguments_are_known_by_place_and_name() -> None:
     def step(p: Any, rate: float, mode: str) -> None: ...
 
-    assert jaxargs.static(step, {"static_argnums": -1}) == (frozenset({2}), frozenset({"mode"}))
-    assert jaxargs.static(step, {"static_argnames": ("rate",)}) == (frozenset({1}), frozenset({"rate"}))
-    assert jaxargs.static(step, {}) == NONE
-    both = jaxargs.Static(frozenset({1}), frozenset({"rate"}))
-    assert jaxargs.batch((1, Shaped(5)), {}, both, None) is None
+    assert jit_arguments.static_arguments(step, {"static_argnums": -1}) == (frozenset({2}), frozenset({"mode"}))
+    assert jit_arguments.static_arguments(step, {"static_argnames": ("rate",)}) == (frozenset({1}), frozenset({"rate"}))
+    assert jit_arguments.static_arguments(step, {}) == NONE
+    both = jit_arguments.StaticArguments(frozenset({1}), frozenset({"rate"}))
+    assert jit_arguments.find_batch((1, Shaped(5)), {}, both, None) is None
 
 
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[jaxed.JaxLoops, types.ModuleType, Recorder]:
+def installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[custom_loops.JaxLoops, types.ModuleType, Recorder]:
     """Patches of something with JAX's names: what is compiled is called, a gradient is what the function gives."""
-    monkeypatch.setattr(jax, "by_hand", [])
+    monkeypatch.setattr(keras_backend, "has_custom_loops", [])
     module = types.ModuleType("jax")
     module.jit = lambda fun=None, **_: fun or (lambda f: f)  # type: ignore[attr-defined]
     module.value_and_grad = lambda fun: fun  # type: ignore[attr-defined]
     recorder = Recorder(tmp_path)
-    loops = jaxed.JaxLoops(recorder, thread_state(), Progress())
+    loops = custom_loops.JaxLoops(recorder, new_thread_state(), Progress())
     loops._patch(module)
     return loops, module, recorder
 
@@ -280,23 +284,23 @@ def test_calls_are_noted_outside_of_keras_and_of_each_other(tmp_path: Path, monk
     assert lanes(recorder) == ["function"] * 2
     assert gradient(5) == (5, 5)
     assert lanes(recorder) == ["function"] * 2 + ["gradient"]
-    patching.undo()
-    assert not isinstance(module.jit(abs), jaxed.Transparent)
+    patching.restore_originals()
+    assert not isinstance(module.jit(abs), custom_loops.TransparentWrapper)
 
 
 def test_what_jax_and_keras_make_is_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, module, _ = installed(tmp_path, monkeypatch)
     for name, ours in (("keras.src.backend.jax.trainer", False), ("jax.experimental", False), ("flax.nnx", True)):
         made = eval("jit(abs)", {"__name__": name, "jit": module.jit})
-        assert isinstance(made, jaxed.Transparent) is ours
-    patching.undo()
+        assert isinstance(made, custom_loops.TransparentWrapper) is ours
+    patching.restore_originals()
 
 
 def test_once_recording_has_ended_functions_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, module, recorder = installed(tmp_path, monkeypatch)
     recorder.active = False
-    assert not isinstance(module.jit(abs), jaxed.Transparent)
-    patching.undo()
+    assert not isinstance(module.jit(abs), custom_loops.TransparentWrapper)
+    patching.restore_originals()
 
 
 def test_an_error_of_the_scripts_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,17 +315,17 @@ def test_an_error_of_the_scripts_reaches_it(tmp_path: Path, monkeypatch: pytest.
         module.value_and_grad(failing)(8)
     assert loops.state.me.busy == 0
     assert recorder.faults == []
-    patching.undo()
+    patching.restore_originals()
 
 
 def test_a_gradient_says_that_jax_is_at_work_beside_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", types.ModuleType("jax"))
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", types.SimpleNamespace(_backends={"cpu": 1}))
     monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
-    monkeypatch.delitem(sys.modules, jax.TRAINER, raising=False)
+    monkeypatch.delitem(sys.modules, keras_backend.TRAINER_MODULE, raising=False)
     _, module, _ = installed(tmp_path, monkeypatch)
     module.jit(lambda a: a)(1)
-    assert jax.at_work() is None
+    assert keras_backend.active_jax() is None
     module.value_and_grad(lambda a: (a, a))(1)
-    assert jax.at_work() is not None
-    patching.undo()
+    assert keras_backend.active_jax() is not None
+    patching.restore_originals()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.capture.levels import levels
+from slowtrain.capture.inspection.quantised_values import quantised_level_count
 
 RANDOM = np.random.default_rng(0)
 BYTES = RANDOM.integers(0, 256, (200, 32, 32, 3), dtype=np.uint8)
@@ -20,7 +20,7 @@ FLOATS = BYTES.astype("float32")
     ids=["0 to 1", "-1 to 1", "standardised", "as they were", "float64", "a view"],
 )
 def test_bytes_that_were_cast(array: Any) -> None:
-    assert levels(array) == 256
+    assert quantised_level_count(array) == 256
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_bytes_that_were_cast(array: Any) -> None:
     ids=["normal", "wider", "uneven", "by channel", "flags", "not finite"],
 )
 def test_numbers_that_bytes_cannot_hold(array: Any) -> None:
-    assert levels(array) == 0
+    assert quantised_level_count(array) == 0
 
 
 @pytest.mark.parametrize("array", [None, BYTES, FLOATS[:2], FLOATS.reshape(-1), [1.0, 2.0]])
 def test_what_is_not_looked_at(array: Any) -> None:
-    assert levels(array) is None
+    assert quantised_level_count(array) is None

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import frames
-from slowtrain.capture.lines import MAX_EVENTS, LineTracer
+from slowtrain.capture.core.line_tracer import MAX_TRACED_LINES, LineTracer
+from slowtrain.capture.inspection import user_code
 
 
 @pytest.fixture(autouse=True)
 def _ours_are_the_users(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """These tests may be measured by a tracer themselves (a debugger, coverage); it gets its turn afterwards."""
-    monkeypatch.setitem(frames._known, __file__, True)
+    monkeypatch.setitem(user_code._user_by_file, __file__, True)
     before = sys.gettrace()
     sys.settrace(None)
     yield
@@ -66,9 +66,9 @@ def test_somebody_else_begins_meanwhile() -> None:
 def test_it_gives_up_in_time() -> None:
     tracer = LineTracer()
     assert tracer.begin(sys._getframe())
-    busy(MAX_EVENTS)
+    busy(MAX_TRACED_LINES)
     assert sys.gettrace() is None
-    assert sum(tracer.visits.values()) <= MAX_EVENTS + 1
+    assert sum(tracer.visits.values()) <= MAX_TRACED_LINES + 1
     tracer.end()
 
 
@@ -77,7 +77,7 @@ def test_what_it_gave_up_on_counts_as_what_it_saw() -> None:
     """Two lines take turns, and a hundred milliseconds come after: neither of the two gets them alone."""
     tracer = LineTracer()
     assert tracer.begin(sys._getframe())
-    busy(MAX_EVENTS)
+    busy(MAX_TRACED_LINES)
     seen, visits = dict(tracer.spent), dict(tracer.visits)
     time.sleep(0.1)
     tracer.end()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slowtrain.model import Category
-from slowtrain.trace import Trace, build
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .loops import LOOPS
@@ -39,7 +40,7 @@ def trace_of(keras_version: str, tmp_path_factory: pytest.TempPathFactory) -> Ge
             folder = tmp_path_factory.mktemp("loop")
             done = running.recorded(folder / "run", running.write(folder, loop.script))
             assert done.code == 0, done.err
-            known[name] = build.load(done.folder)
+            known[name] = recording_trace.load_recording(done.folder)
         return known[name]
 
     return get
@@ -95,5 +96,5 @@ def test_the_recorders_thread_is_cheap(tmp_path: Path) -> None:
     script = LOOPS["fit generator"].script.replace("batches(700)", "batches(4000)").replace("epochs=7", "epochs=40")
     assert "batches(4000), steps_per_epoch=100, epochs=40" in script
     done = running.recorded(tmp_path / "run", running.write(tmp_path, script))
-    cost = build.load(done.folder).facts["recorder"]
+    cost = recording_trace.load_recording(done.folder).facts["recorder"]
     assert cost["thread_cpu_s"] < 0.1 * cost["wall_s"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.sampling import LossWatch
-from slowtrain.capture.state import Progress
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.thread_state import Progress
+from slowtrain.capture.process.periodic_samples import LossWatch
 from slowtrain.model import Signal
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -35,12 +35,12 @@ def test_training_that_is_young_is_looked_at_at_every_chance(watched: tuple[Loss
     watch, progress, recorder = watched
     assert progress.wanted, "of the very first step"
     progress.wanted = False
-    watch.at_first()
+    watch.look_early()
     assert not progress.wanted, "nothing trains yet"
     for step in range(1, 3 * watch.FIRST):
         progress.step(3)
         progress.wanted = False
-        watch.at_first()
+        watch.look_early()
         assert progress.wanted is (step <= watch.FIRST)
     assert recorder._facts["loss_seen"] is False
 
@@ -83,7 +83,7 @@ def test_of_a_run_of_a_moment(end: str, tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP.format(end=end)), windows=False)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     returned = end == "return loss"
     assert (Signal.LOSS in trace.signals) is returned

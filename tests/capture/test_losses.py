@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import Trace, build
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -46,7 +47,7 @@ def run(folder: Path, data: str = "", metrics: str = "[]", mode: str = "", eager
 
 
 def loaded(done: running.Done) -> Trace:
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     return trace
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import growth, objects
-from slowtrain.capture.objects import LEAST_BYTES, Gaining, ObjectsWatch
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import Progress
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.capture.core.thread_state import Progress
+from slowtrain.capture.growth import growth_watch, object_growth
+from slowtrain.capture.growth.object_growth import MIN_GAINED_BYTES, MemoryGain, ObjectGrowthWatch
 from slowtrain.causes.memory.host_leak import HostLeak
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -49,7 +49,7 @@ def of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rates(course: Callable[[float], float], seconds: float = 60.0) -> list[float]:
     """What is said, ten times a second, of memory that takes ``course(s)`` MiB."""
-    gaining = Gaining()
+    gaining = MemoryGain()
     return [gaining.rate(int(n * S / 10) + S, int(course(n / 10) * MB)) for n in range(int(10 * seconds))]
 
 
@@ -77,7 +77,7 @@ def test_pythons_own_blocks_have_to_rise_each_time(monkeypatch: pytest.MonkeyPat
         """Of parts of memory's growth, the blocks found in the middle and at the end of each."""
         left = iter([1000, *(blocks for part in parts for blocks in part)])
         monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(left))
-        gaining, half = Gaining(), LEAST_BYTES // 8
+        gaining, half = MemoryGain(), MIN_GAINED_BYTES // 8
         return [gaining.of_python(half * n) for n in range(1 + 2 * len(parts))][-1]
 
     assert asked((1900, 1950), (2400, 1300), (3000, 1600), (1900, 2500))
@@ -90,9 +90,9 @@ def test_a_healthy_run_is_never_looked_at_and_nobody_waits_for_its_steps(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It grows by 100 MiB in ten seconds, and then it stands still for three minutes."""
-    monkeypatch.setattr(Gaining, "of_python", lambda *_: True)
+    monkeypatch.setattr(MemoryGain, "of_python", lambda *_: True)
     progress = Progress()
-    watch = ObjectsWatch(recorder, progress)
+    watch = ObjectGrowthWatch(recorder, progress)
     for n in range(1800):
         progress.steps += 10
         watch.sampled(n * S // 10 + S, int((500 + min(n, 100)) * MB), lambda _: True)
@@ -102,10 +102,10 @@ def test_a_healthy_run_is_never_looked_at_and_nobody_waits_for_its_steps(
 
 
 def test_containers_that_explain_it_are_enough() -> None:
-    watch = growth.GrowthWatch(None, Progress())  # type: ignore[arg-type]
-    row = growth._Known(0, [], 1, since=(0, 0), each=100.0)
+    watch = growth_watch.GrowthWatch(None, Progress())  # type: ignore[arg-type]
+    row = growth_watch._ContainerHistory(0, [], 1, since=(0, 0), each=100.0)
     watch._known = {"kept": row}
-    watch._suspecting = growth.LEAST_GROWN + 1
+    watch._suspecting = growth_watch.MIN_GROWN_WALKS + 1
     row.length, row.moved, row.last = 1000, 9 * S, 10 * S
     assert not watch._unexplained(15_000 / S)
     assert watch._unexplained(25_000 / S)
@@ -113,7 +113,7 @@ def test_containers_that_explain_it_are_enough() -> None:
     assert not watch._unexplained(25_000 / S), "nobody knows what its elements keep"
     row.moved = 4 * S
     assert watch._unexplained(15_000 / S), "it has stopped growing"
-    watch._suspecting = growth.LEAST_GROWN
+    watch._suspecting = growth_watch.MIN_GROWN_WALKS
     assert not watch._unexplained(25_000 / S), "not looked for often enough"
 
 
@@ -133,11 +133,11 @@ class Run:
     """Steps in whose course memory grows, as far as a watch is told."""
 
     def __init__(self, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Gaining, "rate", lambda *_: 1.0)
-        monkeypatch.setattr(Gaining, "of_python", lambda *_: True)
+        monkeypatch.setattr(MemoryGain, "rate", lambda *_: 1.0)
+        monkeypatch.setattr(MemoryGain, "of_python", lambda *_: True)
         self.recorder = recorder
         self.progress = Progress()
-        self.watch = ObjectsWatch(recorder, self.progress)
+        self.watch = ObjectGrowthWatch(recorder, self.progress)
         self.at = 0
 
     def sampled(self, used: int) -> None:
@@ -154,7 +154,7 @@ class Run:
         """Up to the second look."""
         self.sampled(0)
         self.steps(50, each)
-        self.sampled(2 * LEAST_BYTES)
+        self.sampled(2 * MIN_GAINED_BYTES)
         self.steps(1)
 
     def told(self, name: str) -> list[Any]:
@@ -173,7 +173,7 @@ def uncollected() -> Iterator[None]:
 @pytest.mark.usefixtures("uncollected")
 def test_what_circles_keep_is_told_by_type_and_line(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(recorder, monkeypatch)
-    monkeypatch.setattr(objects, "BYTES_A_BLOCK", 1 << 40)  # a short run is told of more memory than it takes
+    monkeypatch.setattr(object_growth, "MAX_BYTES_A_BLOCK", 1 << 40)  # a short run is told of more memory than it takes
     run.looked(lambda: (Node(), Node()))
     first, second = run.told("objects")
     assert "types" not in first
@@ -204,9 +204,9 @@ def test_no_line_is_asked_of_what_is_not_pythons(recorder: Recorder, monkeypatch
 
 def begun(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> Run:
     run = Run(recorder, monkeypatch)
-    monkeypatch.setattr(objects, "BYTES_A_BLOCK", 1 << 40)
+    monkeypatch.setattr(object_growth, "MAX_BYTES_A_BLOCK", 1 << 40)
     run.looked(lambda: None)
-    run.sampled(2 * LEAST_BYTES)
+    run.sampled(2 * MIN_GAINED_BYTES)
     run.watch._due = run.watch._due or run.watch._begin
     run.progress.boundary = run.watch._at_boundary
     run.steps(2)
@@ -253,14 +253,14 @@ def test_it_is_off_before_a_fork(recorder: Recorder, monkeypatch: pytest.MonkeyP
 
 def test_it_is_off_where_no_step_comes_along(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begun(recorder, monkeypatch)
-    run.watch.wait(run.watch._asked_ns + objects.OPEN_NS + 1)
+    run.watch.wait(run.watch._asked_ns + object_growth.MAX_RECORDING_WAIT_NS + 1)
     assert not tracer.is_tracing()
     assert run.progress.boundary is None
 
 
 @pytest.mark.parametrize("limit", ["MOST_BLOCKS", "MOST_TRACKED"])
 def test_too_many_objects_are_not_gone_through(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(objects, limit, 1000)
+    monkeypatch.setattr(object_growth, limit, 1000)
     run = Run(recorder, monkeypatch)
     run.sampled(0)
     run.steps(1)
@@ -291,9 +291,9 @@ def test_nothing_of_the_scripts_is_called_or_lives_longer_for_having_been_counte
         pass
 
     one = Shy()
-    before = objects.alive()
+    before = object_growth.count_live_types()
     others = [Shy() for _ in range(30)]
-    after = objects.alive()
+    after = object_growth.count_live_types()
     assert before is not None
     assert after is not None
     assert (after - before)[f"{__name__}.Shy"] == 30
@@ -345,7 +345,7 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
     script = running.write(tmp_path, LEAKY)
     done = running.recorded(tmp_path / "run", script, env={"SLOWTRAIN_NATIVE": native})
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     evidence = HostLeak().examine(trace)
     assert evidence is not None
     assert re.search(r"`Node`: [\d,]+ objects, 4 a step more", evidence.says)
@@ -366,6 +366,6 @@ def test_a_run_that_grows_and_then_stands_still_is_not_looked_at(tmp_path: Path)
     script = running.write(tmp_path, HEALTHY.replace("def main():", "kept = []\n\ndef main():"))
     done = running.recorded(tmp_path / "run", script)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert len(trace.steps) > 500
     assert {e.name for e in trace.events_of("window")} <= {"profile", "lines"}

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.files import recordings
-from slowtrain.trace import recording
+from slowtrain.recording import reader, recording_folder
 
 from . import running
 
@@ -105,7 +104,7 @@ def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     log = noted.read_text(encoding="ascii", errors="replace").splitlines()
     assert not any("ftruncate" in line and str(folder) in line for line in log)  # disk_at does not know it
-    whole = recording.read(folder)
+    whole = reader.read_recording(folder)
     ends = whole.lanes["gc"].end_ms
     begun = float(whole.launch["start_time"])
     for seed in range(40):
@@ -114,8 +113,8 @@ def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
         lost = tmp_path / f"lost-{seed}"
         lost.mkdir()
         for name, file in disk_at(log, begun + at_ms / 1e3, folder).items():
-            if name in (recordings.FILE, f"{recordings.FILE}-wal"):
+            if name in (recording_folder.RECORDING_FILE, f"{recording_folder.RECORDING_FILE}-wal"):
                 (lost / name).write_bytes(file.cut(chance))
-        shutil.copy(folder / recordings.LAUNCH, lost)
-        left = recording.read(lost)
+        shutil.copy(folder / recording_folder.LAUNCH_FILE, lost)
+        left = reader.read_recording(lost)
         assert at_ms - left.lanes["gc"].end_ms[-1] < 1000

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import patching
-from slowtrain.capture.recorder import FAULTS_ALLOWED, MOST_FAULTS, PACES, Recorder, _pace, now
-from slowtrain.trace import recording
-from slowtrain.trace.host import LONGEST_GAP_MS
+from slowtrain.capture.core import patching
+from slowtrain.capture.core.recorder import MAX_FAULTS, MAX_FAULTS_OF_PART, TICK_PACES, Recorder, _pace_at_tick, now
+from slowtrain.recording import reader
+from slowtrain.trace.signals.host.host_work import MAX_SAMPLE_GAP_MS
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
     made.stop()
 
 
-def read(recorder: Recorder) -> recording.Recording:
+def read(recorder: Recorder) -> reader.Recording:
     recorder.stop()
-    return recording.read(recorder.folder)
+    return reader.read_recording(recorder.folder)
 
 
 def test_spans_events_facts_and_samples_come_back(recorder: Recorder) -> None:
@@ -91,16 +91,16 @@ def test_a_fault_is_noted_and_its_part_switched_off(recorder: Recorder) -> None:
     for _ in range(1000):
         assert recorder.guard("a part", part) is None
     assert recorder.guard("another", int, "3") == 3
-    assert len(calls) == FAULTS_ALLOWED
+    assert len(calls) == MAX_FAULTS_OF_PART
     raw = read(recorder)
-    assert len(raw.facts["faults"]) == FAULTS_ALLOWED
+    assert len(raw.facts["faults"]) == MAX_FAULTS_OF_PART
     assert raw.facts["faults"][0].startswith("a part: Traceback")
 
 
 def test_faults_do_not_fill_the_disk(recorder: Recorder) -> None:
     for i in range(300):
         recorder.guard(f"part {i}", int, "x")
-    assert len(read(recorder).facts["faults"]) == MOST_FAULTS
+    assert len(read(recorder).facts["faults"]) == MAX_FAULTS
 
 
 def test_a_pulse_that_fails_is_dropped(recorder: Recorder) -> None:
@@ -137,7 +137,7 @@ def test_a_full_disk_ends_it(error: Exception, recorder: Recorder, monkeypatch: 
         recorder.event("a", "b", 1)
         recorder.sample({})
     assert (len(recorder.rows), recorder._events, recorder._samples) == (0, [], [])
-    raw = recording.read(recorder.folder)
+    raw = reader.read_recording(recorder.folder)
     assert len(raw.lanes["step"]) == 1
     assert str(error) in raw.facts["ended"]
 
@@ -177,13 +177,13 @@ def test_patches_are_undone() -> None:
             return 2
 
     before = dict(vars(Owner))
-    patching.replace(Owner, "method", lambda original: lambda self: original(self) + 10)
-    patching.replace(Owner, "static", lambda original: lambda: original() + 10)
+    patching.replace_function(Owner, "method", lambda original: lambda self: original(self) + 10)
+    patching.replace_function(Owner, "static", lambda original: lambda: original() + 10)
     assert (Owner().method(), Owner.static(), Owner().static()) == (11, 12, 12)
     assert Owner.method.__name__ == "method"
     with pytest.raises(AttributeError):
-        patching.replace(Owner, "gone", lambda original: original)
-    patching.undo()
+        patching.replace_function(Owner, "gone", lambda original: original)
+    patching.restore_originals()
     assert {k: vars(Owner)[k] for k in ("method", "static")} == {k: before[k] for k in ("method", "static")}
 
 
@@ -202,12 +202,12 @@ def _each(call: Any, times: int = 5000) -> float:
 
 
 def test_every_pace_loses_less_than_a_second_and_leaves_no_gap_between_stacks() -> None:
-    assert [_pace(ticks)[0] for ticks in (0, 399, 400, 799, 800, 10**9)] == sorted(
-        seconds for _, seconds, *_ in PACES for _ in range(2)
+    assert [_pace_at_tick(ticks)[0] for ticks in (0, 399, 400, 799, 800, 10**9)] == sorted(
+        seconds for _, seconds, *_ in TICK_PACES for _ in range(2)
     )
-    for _, seconds, writing, _ in PACES:
+    for _, seconds, writing, _ in TICK_PACES:
         assert seconds * writing < 0.9
-        assert 1e3 * seconds < 0.7 * LONGEST_GAP_MS
+        assert 1e3 * seconds < 0.7 * MAX_SAMPLE_GAP_MS
 
 
 def test_whether_training_has_begun_is_asked_before_each_wait(recorder: Recorder) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.capture import room
-from slowtrain.capture.room import CARD_BYTES, Room
+from slowtrain.capture.nonfinite import memory_budget
+from slowtrain.capture.nonfinite.memory_budget import MAX_CARD_BYTES, MemoryBudget
 
 GB = 10**9
 
 
 def test_an_eighth_of_what_is_free() -> None:
-    kept = Room(lambda: 16 * GB)
+    kept = MemoryBudget(lambda: 16 * GB)
     assert kept.holds(2 * GB)
     assert not kept.holds(2 * GB + 1)
-    assert kept.refuses(3 * GB) == "3000 MB, and up to 2000 MB are kept, an eighth of the memory that is free"
+    assert kept.refusal_reason(3 * GB) == "3000 MB, and up to 2000 MB are kept, an eighth of the memory that is free"
 
 
 def test_what_is_kept_already_does_not_count_against_itself() -> None:
-    assert not Room(lambda: 13 * GB).holds(2 * GB)
-    assert Room(lambda: 13 * GB).holds(2 * GB, kept=3 * GB)
+    assert not MemoryBudget(lambda: 13 * GB).holds(2 * GB)
+    assert MemoryBudget(lambda: 13 * GB).holds(2 * GB, kept=3 * GB)
 
 
 def test_it_follows_the_memory_and_seldom_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,16 +29,16 @@ def test_it_follows_the_memory_and_seldom_reads_it(monkeypatch: pytest.MonkeyPat
         read[0] += 1
         return free[0]
 
-    monkeypatch.setattr(room, "now", lambda: at[0])
-    kept = Room(reading)
+    monkeypatch.setattr(memory_budget, "now", lambda: at[0])
+    kept = MemoryBudget(reading)
     assert all(kept.holds(GB) for _ in range(100))
     assert read[0] == 1
     free[0] = 4 * GB
-    at[0] = room.EVERY_NS
+    at[0] = memory_budget.READING_PERIOD_NS
     assert not kept.holds(GB)
 
 
 def test_a_card_and_a_host_that_say_nothing_get_a_fixed_size() -> None:
-    assert Room(lambda: 16 * GB).holds(CARD_BYTES, on_card=True)
-    assert not Room(lambda: 16 * GB).holds(CARD_BYTES + 1, on_card=True)
-    assert not Room(lambda: None).holds(CARD_BYTES + 1)
+    assert MemoryBudget(lambda: 16 * GB).holds(MAX_CARD_BYTES, on_card=True)
+    assert not MemoryBudget(lambda: 16 * GB).holds(MAX_CARD_BYTES + 1, on_card=True)
+    assert not MemoryBudget(lambda: None).holds(MAX_CARD_BYTES + 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Phase
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -44,7 +44,7 @@ def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SAVING), cwd=tmp_path)
     seconds, said = done.out.splitlines()
     assert (done.code, said) == (0, "the script's own error"), done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     found: dict[str, list[int]] = {}
     calls = trace.lane("save")

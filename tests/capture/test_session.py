@@ -366,7 +366,7 @@ def test_what_is_told_while_a_fit_is_recorded_and_nothing_where_it_was_not_asked
 REFUSED = """
 import socket
 import urllib.request
-from slowtrain.capture import session
+from slowtrain.capture.process import session
 from slowtrain.errors import SlowtrainError
 from slowtrain.monitor import Monitoring
 
@@ -374,7 +374,7 @@ def refused(**wanted):
     try:
         Monitoring("runs", **wanted)
     except SlowtrainError as error:
-        print(type(error).__name__, session.in_progress())
+        print(type(error).__name__, session.current_session())
 
 with socket.socket() as taken:
     taken.bind(("127.0.0.1", 0))
@@ -385,9 +385,9 @@ with socket.socket() as free:
     port = free.getsockname()[1]
 refused(prometheus_port=port, tensorboard="logs")  # there is no TensorFlow: metrics are not left listening either
 again = Monitoring("runs", prometheus_port=port)
-print(session.in_progress() is not None)
+print(session.current_session() is not None)
 again.close()
-print(session.in_progress())
+print(session.current_session())
 """
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category
-from slowtrain.trace import build, loop
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals.host import user_loop
 
 from . import running
 
@@ -62,7 +63,7 @@ def _here() -> None:
 def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, GROWING))
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.steps.source == "function run"
     assert trace.steps.training
     assert trace.steps.place is not None
@@ -76,7 +77,7 @@ def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> No
 def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, HEALTHY))
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(1200, abs=2)
     assert GrowingStep().examine(trace) is None
@@ -105,10 +106,10 @@ def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     """Ms a step spends on turning what the session is fed into arrays, and the lines that have it fed."""
     done = running.recorded(tmp_path / given, running.write(tmp_path, FED.replace("GIVEN", given)))
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(400, abs=2)
-    return trace.mean(Category.CONVERT), [place.line for place in loop.places(trace, "feed")]
+    return trace.mean(Category.CONVERT), [place.line for place in user_loop.ms_by_line(trace, "feed")]
 
 
 def test_lists_that_a_monitored_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:

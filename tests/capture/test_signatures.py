@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.capture.signatures import DEEPEST, LOOKED_AT, batch_size, host_bytes
+from slowtrain.capture.inspection.call_signatures import MAX_NESTING, SAMPLED_ELEMENTS, batch_size, host_bytes
 
 
 def test_first_dimension_of_the_first_array() -> None:
@@ -51,7 +51,7 @@ def test_of_nested_lists_few_elements_are_looked_at() -> None:
 
     board = Counted([Counted([Counted([0, 1, 0])] * 20)] * 20)
     assert host_bytes((Counted([board] * 64),)) == 64 * 20 * 20 * 3 * 8
-    assert seen <= LOOKED_AT * DEEPEST
+    assert seen <= SAMPLED_ELEMENTS * MAX_NESTING
 
     endless: list[object] = []
     endless.append(endless)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.trace import build, recording
-from slowtrain.trace.startparts import says
+from slowtrain.recording import reader
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals.host.start_parts import start_sentence
 
 from . import running
 
@@ -33,7 +34,7 @@ TOLD = """
 def test_what_compile_was_told_beside_what_keras_made_of_it(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, TOLD), windows=False)
     assert done.code == 0, done.err
-    raw = recording.read(done.folder)
+    raw = reader.read_recording(done.folder)
     assert "faults" not in raw.facts
     told = [e.data for e in raw.events if e.lane == "compile"]
     assert [one["jit_compile_given"] for one in told] == ["absent", "auto", True, False, True]
@@ -74,7 +75,7 @@ def test_ops_that_a_package_on_the_path_makes_are_of_the_line_that_calls_it(tmp_
     script = running.write(tmp_path / "mine", CALLER)
     done = running.recorded(tmp_path / "run", script, windows=False, env={"PYTHONPATH": path})
     assert done.code == 0, done.err
-    (traced,) = [e for e in recording.read(done.folder).events if e.lane == "trace"]
+    (traced,) = [e for e in reader.read_recording(done.folder).events if e.lane == "trace"]
     called = 1 + next(i for i, line in enumerate(textwrap.dedent(CALLER).splitlines()) if "mylib.many" in line)
     assert traced.data["graph"]["lines"][0][:2] == [str(script), called]
     assert {row[0] for row in traced.data["graph"]["lines"]} == {str(script)}
@@ -122,7 +123,7 @@ def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytes
     assert "a fit had begun and its function was traced; its first execution was going on for" in told
     assert "nothing that trains was seen" not in told
     assert "let it run for longer: the first step was not done yet" in told
-    run = build.load(done.folder).run
+    run = recording_trace.load_recording(done.folder).run
     assert run.ms("compile") > 1000
     assert run.ms("epoch") < 500
 
@@ -146,7 +147,7 @@ def test_a_run_of_a_few_steps_says_what_its_start_is_made_of(
     assert main(["report", str(done.folder)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "STARTUP-BOUND: start-up is " in told
-    parts = says(build.load(done.folder))
+    parts = start_sentence(recording_trace.load_recording(done.folder))
     assert "imports" in parts
     assert "tracing" in parts
     assert parts[:40] in told

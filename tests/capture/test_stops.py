@@ -6,21 +6,21 @@ import sys
 
 import pytest
 
-from slowtrain.capture import stops
-from slowtrain.capture.stops import Stops
+from slowtrain.capture.core import process_stops
+from slowtrain.capture.core.process_stops import StopDetector
 
 SECOND = 1_000_000_000
 ASKED_S = 0.05
 
 
 def _wait(
-    monkeypatch: pytest.MonkeyPatch, took_s: float, worked_s: float, turns: int, told: Stops | None = None
+    monkeypatch: pytest.MonkeyPatch, took_s: float, worked_s: float, turns: int, told: StopDetector | None = None
 ) -> object:
     """A wait of 50 ms that took so long, in which the process used so much, and the thread gave up so often."""
-    told = told or Stops()
+    told = told or StopDetector()
     after = (int(took_s * SECOND), int(worked_s * SECOND), turns if turns < 0 else turns + 7)
     readings = iter([(0, 0, min(turns, 0) or 7), after])
-    monkeypatch.setattr(stops, "_clocks", lambda: next(readings))
+    monkeypatch.setattr(process_stops, "_read_clocks", lambda: next(readings))
     told.waits()
     return told.waited(ASKED_S)
 
@@ -53,6 +53,6 @@ def test_a_thread_that_asks_for_the_lock_seldom_cannot_tell(monkeypatch: pytest.
 
 
 def test_only_some_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Stops()
-    found = [_wait(monkeypatch, 3.0, 0.0, 3, told) for _ in range(stops.MOST_STOPS + 5)]
-    assert [one is not None for one in found] == [True] * stops.MOST_STOPS + [False] * 5
+    told = StopDetector()
+    found = [_wait(monkeypatch, 3.0, 0.0, 3, told) for _ in range(process_stops.MAX_STOPS + 5)]
+    assert [one is not None for one in found] == [True] * process_stops.MAX_STOPS + [False] * 5

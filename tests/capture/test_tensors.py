@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import running
 
@@ -30,7 +30,7 @@ def test_what_a_gradient_asks_for_itself_is_no_readback_of_the_script(tmp_path: 
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SCRIPT), windows=False)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     read = trace.lane("readback")
     places = [trace.names[int(n)].place for n in read.name]
     assert {place.line for place in places if place is not None} == {11}
@@ -63,7 +63,7 @@ def test_a_data_set_made_in_each_step_is_no_readback_of_the_script(tmp_path: Pat
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, EACH_STEP), windows=False)
     assert done.code == 0, done.err
-    trace = build.load(done.folder)
+    trace = recording_trace.load_recording(done.folder)
     lines = [place.line for n in trace.lane("readback").name if (place := trace.names[int(n)].place) is not None]
     assert lines == [18] * 120
     assert len(list(trace.events_of("iterator"))) == 120

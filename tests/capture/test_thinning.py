@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.capture import recorder as recorder_module
-from slowtrain.capture import sizes
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.samplethinning import MOST_SAMPLES
-from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE
-from slowtrain.capture.thinning import FIRST, LEAST_BYTES
+from slowtrain.capture.core import recorder as recorder_module
+from slowtrain.capture.core.recorder import Recorder
 from slowtrain.errors import InputError
-from slowtrain.files import recordings
-from slowtrain.trace import build, recording
+from slowtrain.recording import byte_sizes, reader, recording_folder
+from slowtrain.recording.sample_thinning import MAX_SAMPLES
+from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
+from slowtrain.recording.thinning import MIN_MAX_BYTES, WARM_UP_STRETCHES
+from slowtrain.trace.loading import recording_trace
 
 from . import made_up
 
@@ -43,7 +42,7 @@ def test_it_stays_under_its_size(tmp_path: Path) -> None:
     """A profiler's window beside it counts; without thinning it would be twice as large."""
     (tmp_path / "window-1").mkdir()
     (tmp_path / "window-1" / "a.xplane.pb").write_bytes(bytes(3_000_000))
-    recorder = Recorder(tmp_path, LEAST_BYTES + 4_000_000)
+    recorder = Recorder(tmp_path, MIN_MAX_BYTES + 4_000_000)
     recorder.open()
     most = 0
     for _ in range(20):
@@ -53,7 +52,7 @@ def test_it_stays_under_its_size(tmp_path: Path) -> None:
     assert recorder.active
     assert not (tmp_path / "ended.txt").exists()
     assert 10_000_000 < most < recorder.max_bytes
-    raw = recording.read(tmp_path)
+    raw = reader.read_recording(tmp_path)
     assert len(raw.lanes["step"]) < 1_000_000
     assert sum(h.count([1]) for h in raw.holes) + sum(raw.pieces["step"] >= 0) == 1_600_000
 
@@ -69,13 +68,13 @@ def test_where_the_process_was_stopped_all_is_kept(tmp_path: Path, stopped: bool
     thinning = recorder._thinning
     assert thinning is not None
     assert thinning.level
-    late = [s for s in thinning._kept if s.always and s.index >= FIRST]
+    late = [s for s in thinning._kept if s.always and s.index >= WARM_UP_STRETCHES]
     recorder.close()
     assert len(late) == (2 if stopped else 0)  # and the one before, in which it may have begun
 
 
 def test_what_cannot_be_thinned_ends_it_in_time(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, LEAST_BYTES)
+    recorder = Recorder(tmp_path, MIN_MAX_BYTES)
     recorder.open()
     for i in range(200):
         recorder.fact(f"large {i}", os.urandom(100_000).hex())
@@ -83,9 +82,9 @@ def test_what_cannot_be_thinned_ends_it_in_time(tmp_path: Path) -> None:
         if not recorder.active:
             break
     assert not recorder.active
-    assert size(tmp_path) < LEAST_BYTES
-    assert "--max-disk" in recordings.ended(tmp_path)
-    assert recording.read(tmp_path).facts
+    assert size(tmp_path) < MIN_MAX_BYTES
+    assert "--max-disk" in recording_folder.early_end_reason(tmp_path)
+    assert reader.read_recording(tmp_path).facts
 
 
 @pytest.mark.parametrize("where", ["thin", "version", "drop", "commit"])
@@ -110,7 +109,7 @@ def test_a_death_in_the_midst_of_thinning(where: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr(store, where, dying)
     incompressible(recorder, 230)
     recorder.close()
-    raw = recording.read(copy)
+    raw = reader.read_recording(copy)
     known = sum(h.count([1]) for h in raw.holes) + int((raw.pieces["step"] >= 0).sum() if raw.pieces else 0)
     assert known
     assert known % 1000 == 0
@@ -124,7 +123,7 @@ def test_it_can_be_read_while_it_is_thinned(tmp_path: Path) -> None:
 
     def watch() -> None:
         while not done.is_set():
-            raw = recording.read(tmp_path)
+            raw = reader.read_recording(tmp_path)
             if raw.holes:
                 counts.append(sum(h.count([1]) for h in raw.holes) + int((raw.pieces["step"] >= 0).sum()))
 
@@ -148,17 +147,17 @@ def test_what_is_new_is_read_cheaply(tmp_path: Path) -> None:
         recorder.event("epoch", "begin", time.perf_counter_ns(), epoch=i)
         recorder.sample({"rss_bytes": 1.0})
         incompressible(recorder, 4)
-        news = recording.tail(tmp_path, since)
+        news = reader.read_tail(tmp_path, since)
         assert news is not None
         since = news.since
         spans, events, samples = spans + len(news.rows), events + len(news.events), samples + len(news.samples)
     assert (spans, events, samples) == (240_000, 60, 60)
-    assert recording.tail(tmp_path / "nowhere") is None
-    news = recording.tail(tmp_path, since)
+    assert reader.read_tail(tmp_path / "nowhere") is None
+    news = reader.read_tail(tmp_path, since)
     assert news is not None
     assert (len(news.rows), news.events, news.samples, news.names[1].text) == (0, (), (), "train")
     recorder.close()
-    assert recording.read(tmp_path).holes
+    assert reader.read_recording(tmp_path).holes
 
 
 def test_a_fault_of_thinning_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +168,7 @@ def test_a_fault_of_thinning_costs_nothing_else(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(thinning, "_events", lambda _: 1 / 0)
     incompressible(recorder, 230)
     recorder.close()
-    raw = recording.read(tmp_path)
+    raw = reader.read_recording(tmp_path)
     assert len(raw.lanes["step"]) == 230_000
     assert "ZeroDivisionError" in raw.facts["faults"][0]
 
@@ -177,7 +176,7 @@ def test_a_fault_of_thinning_costs_nothing_else(tmp_path: Path, monkeypatch: pyt
 def test_samples_keep_their_peaks(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder.open()
-    for i in range(MOST_SAMPLES + 2000):
+    for i in range(MAX_SAMPLES + 2000):
         peak = 9e9 if i == 5003 else 1e9 + i
         recorder.sample({"rss_bytes": peak, "available_bytes": 1.0 if i == 7001 else 5.0, "process_cpu_seconds": i / 2})
         if i % 50 == 49:
@@ -185,20 +184,20 @@ def test_samples_keep_their_peaks(tmp_path: Path) -> None:
     for _ in range(200):
         recorder._flush()
     recorder.close()
-    samples = recording.read(tmp_path).samples
-    assert len(samples) < 0.6 * MOST_SAMPLES
+    samples = reader.read_recording(tmp_path).samples
+    assert len(samples) < 0.6 * MAX_SAMPLES
     assert max(s["rss_bytes"] for _, s in samples) == 9e9
     assert min(s["available_bytes"] for _, s in samples) == 1.0
     spent = np.array([s["process_cpu_seconds"] for _, s in samples])
     assert np.diff(spent).max() <= 2.0
-    assert spent[-1] == (MOST_SAMPLES + 1999) / 2
+    assert spent[-1] == (MAX_SAMPLES + 1999) / 2
 
 
 def test_very_many_epochs(tmp_path: Path) -> None:
     """A hundred thousand epochs of two steps: what each leaves is bounded, and no step crosses an epoch's end."""
     folder = made_up.record(tmp_path / "run", 200_000, 20_000_000, epoch=2)
     assert size(folder) < 20_000_000
-    trace = build.load(folder)
+    trace = recording_trace.load_recording(folder)
     assert len(trace.events) < 20_000
     assert trace.steps.count == pytest.approx(200_000, rel=2e-3)
     assert trace.step_ms == pytest.approx(2.0, rel=0.04)
@@ -208,7 +207,7 @@ def test_very_many_epochs(tmp_path: Path) -> None:
 
 def test_steps_of_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
     folder = made_up.record(tmp_path / "run", 300_000, 20_000_000, step_ns=100_000)
-    trace = build.load(folder)
+    trace = recording_trace.load_recording(folder)
     assert trace.steps.whole is not None
     assert trace.steps.count == pytest.approx(300_000, rel=1e-3)
     assert trace.step_ms == pytest.approx(0.103, rel=0.02)
@@ -217,19 +216,19 @@ def test_steps_of_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
 def test_steps_of_ten_minutes(tmp_path: Path) -> None:
     """Two days of them: none is lost."""
     folder = made_up.record(tmp_path / "run", 300, 10**10, step_ns=600 * 10**9)
-    trace = build.load(folder)
+    trace = recording_trace.load_recording(folder)
     assert len(trace.steps) == 300
     assert trace.enough
     assert trace.step_ms == pytest.approx(600_000, rel=0.1)
 
 
 def test_two_steps_of_ten_minutes_carry_a_statement(tmp_path: Path) -> None:
-    trace = build.load(made_up.record(tmp_path / "run", 4, 10**10, step_ns=600 * 10**9))
+    trace = recording_trace.load_recording(made_up.record(tmp_path / "run", 4, 10**10, step_ns=600 * 10**9))
     assert (len(trace.steps), trace.steps.warm, trace.enough) == (4, 1, True)
 
 
 def test_names_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder_module, "MOST_NAMES", 1000)
+    monkeypatch.setattr(recorder_module, "MAX_NAMES", 1000)
     recorder = Recorder(tmp_path)
     recorder.open()
     numbers = [recorder.name("function", f"f{i}") for i in range(3000)]
@@ -238,7 +237,7 @@ def test_names_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for number in numbers[-2:]:
         recorder.span(number, 1, 2)
     recorder.close()
-    raw = recording.read(tmp_path)
+    raw = reader.read_recording(tmp_path)
     assert raw.names[numbers[-1]].text == "others"
     assert len(raw.lanes["function"]) == 2
 
@@ -247,12 +246,12 @@ def test_sleep_of_the_machine_is_noted(tmp_path: Path, monkeypatch: pytest.Monke
     recorder = Recorder(tmp_path)
     recorder.open()
     recorder._tick(10)
-    asleep = recorder_module._asleep_ns()
-    monkeypatch.setattr(recorder_module, "_asleep_ns", lambda: asleep + 3_600_000_000_000)
+    asleep = recorder_module._suspended_ns()
+    monkeypatch.setattr(recorder_module, "_suspended_ns", lambda: asleep + 3_600_000_000_000)
     recorder._tick(20)
     recorder._tick(30)
     recorder.close()
-    slept = [e for e in recording.read(tmp_path).events if e.lane == "suspend"]
+    slept = [e for e in reader.read_recording(tmp_path).events if e.lane == "suspend"]
     assert [round(e.data["slept_s"]) for e in slept] == [3600]
 
 
@@ -261,15 +260,15 @@ def test_sleep_of_the_machine_is_noted(tmp_path: Path, monkeypatch: pytest.Monke
     [("200MB", 200_000_000), ("1.5 GiB", 1_610_612_736), ("64k", 64_000), ("123", 123), ("2gb", 2_000_000_000)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert sizes.parse("--max-disk", text) == size
+    assert byte_sizes.parse_size("--max-disk", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-5MB", "1e9", "200 XB", "1.2.3MB", "9" * 400, "٣MB"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(InputError, match="is no size"):
-        sizes.parse("--max-disk", text)
+        byte_sizes.parse_size("--max-disk", text)
 
 
 def test_too_little() -> None:
     with pytest.raises(InputError, match=r"too little .* 16MB or more"):
-        sizes.parse("--max-disk", "1MB", least=LEAST_BYTES)
+        byte_sizes.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)

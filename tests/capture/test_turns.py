@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.capture import turns
-from slowtrain.capture.turns import ASKING, SOON_S, Turns
-from slowtrain.trace import recording
+from slowtrain.capture.core import switch_interval
+from slowtrain.capture.core.switch_interval import SHORT_INTERVAL_S, SHORT_INTERVAL_WAITS, SwitchInterval
+from slowtrain.recording import reader
 
 from . import running
 
@@ -57,7 +57,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs the tests may have threads of its own."""
-    monkeypatch.setattr(turns, "ALONE", len(sys._current_frames()) + 1)
+    monkeypatch.setattr(switch_interval, "MAX_PYTHON_THREADS", len(sys._current_frames()) + 1)
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +68,14 @@ def as_before() -> object:
 
 
 def turned(
-    stop: _thread.LockType, late: Callable[..., None] | None, then: Callable[[Turns], object], *, trains: bool = True
+    stop: _thread.LockType,
+    late: Callable[..., None] | None,
+    then: Callable[[SwitchInterval], object],
+    *,
+    trains: bool = True,
 ) -> None:
     """Calls ``then`` in a thread that takes turns, after it came late, while the main thread is in Python, too."""
-    taken, done = Turns(stop), threading.Event()
+    taken, done = SwitchInterval(stop), threading.Event()
 
     def run() -> None:
         if late is not None:
@@ -89,15 +93,15 @@ def test_who_came_late_asks_sooner_and_puts_the_interval_back(
 ) -> None:
     seen: list[float] = []
 
-    def then(taken: Turns) -> None:
-        for _ in range(ASKING):
+    def then(taken: SwitchInterval) -> None:
+        for _ in range(SHORT_INTERVAL_WAITS):
             taken.wait(0.0001, trains=True)
             seen.append(sys.getswitchinterval())
         taken.wait(0.0001, trains=True)
         seen.append(sys.getswitchinterval())
 
     turned(stop, late, then)
-    assert seen[:-1] == [pytest.approx(SOON_S)] * ASKING
+    assert seen[:-1] == [pytest.approx(SHORT_INTERVAL_S)] * SHORT_INTERVAL_WAITS
     assert seen[-1] == as_before
 
 
@@ -107,7 +111,7 @@ def test_who_came_late_while_the_process_did_nothing_changes_nothing(
     """It was stopped, or other processes had the cores."""
     seen: list[float] = []
 
-    def then(taken: Turns) -> None:
+    def then(taken: SwitchInterval) -> None:
         taken.wait(0.0001, trains=True)
         seen.append(sys.getswitchinterval())
 
@@ -124,11 +128,11 @@ def test_who_comes_in_time_changes_nothing(stop: _thread.LockType, as_before: fl
 def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
     seen: list[float] = []
     turned(stop, None, lambda _: seen.append(sys.getswitchinterval()), trains=False)
-    assert seen == [pytest.approx(SOON_S)]
+    assert seen == [pytest.approx(SHORT_INTERVAL_S)]
 
 
 def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[..., None], as_before: float) -> None:
-    def then(taken: Turns) -> None:
+    def then(taken: SwitchInterval) -> None:
         taken.wait(0.0001, trains=True)
         taken.end()
 
@@ -139,7 +143,7 @@ def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[.
 def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
     stop: _thread.LockType, late: Callable[..., None]
 ) -> None:
-    def then(taken: Turns) -> None:
+    def then(taken: SwitchInterval) -> None:
         taken.wait(0.0001, trains=True)
         sys.setswitchinterval(0.02)
         taken.end()
@@ -176,9 +180,9 @@ def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> 
     )
     done = running.recorded(tmp_path / "recording", script)
     told = dict(line.split() for line in done.out.splitlines())
-    assert float(told["script"]) == pytest.approx(SOON_S), "nothing trains, and no other thread runs Python"
+    assert float(told["script"]) == pytest.approx(SHORT_INTERVAL_S), "nothing trains, and no other thread runs Python"
     assert float(told["child"]) == pytest.approx(0.005)
-    assert recording.read(tmp_path / "recording").facts["own_ms"] > 0
+    assert reader.read_recording(tmp_path / "recording").facts["own_ms"] > 0
 
 
 @pytest.mark.alone
@@ -191,7 +195,7 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
     runs = threading.Event()
 
     def run() -> None:
-        taken = Turns(stop)
+        taken = SwitchInterval(stop)
         runs.set()
         while not taken.wait(WAIT_S, trains=False):
             came.append(time.perf_counter())

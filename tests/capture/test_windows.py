@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture import profilers
-from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress
-from slowtrain.capture.window import AGAIN, LEAST_STEPS, NEVER, Windows
+from slowtrain.capture.core.recorder import Recorder, now
+from slowtrain.capture.core.thread_state import Progress
+from slowtrain.capture.windows import framework_profilers
+from slowtrain.capture.windows.deep_windows import MAX_REPEATED_WINDOWS, MIN_PROFILE_STEPS, NEVER_NS, DeepWindows
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
     found.active = False
 
 
-def begun(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, steps: int) -> tuple[Windows, Progress, list[str]]:
+def begun(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, steps: int) -> tuple[DeepWindows, Progress, list[str]]:
     """A window that is open since ``steps`` steps, and what is called when it ends."""
     order: list[str] = []
-    monkeypatch.setattr(profilers, "begin", lambda folder: lambda: order.append(folder.name))
+    monkeypatch.setattr(framework_profilers, "begin_profile", lambda folder: lambda: order.append(folder.name))
     progress = Progress()
-    windows = Windows(recorder, progress, enabled=False)
+    windows = DeepWindows(recorder, progress, enabled=False)
     windows._begin(progress.steps, now())
     progress.steps += steps
     assert windows._sessions
@@ -35,7 +35,7 @@ def begun(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, steps: int) -> tu
 
 
 def test_a_window_ends_before_anything_is_compiled_in_it(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS)
+    windows, progress, order = begun(recorder, monkeypatch, MIN_PROFILE_STEPS)
     heard = progress.compiling
     assert heard is not None
     heard()
@@ -43,15 +43,15 @@ def test_a_window_ends_before_anything_is_compiled_in_it(recorder: Recorder, mon
     assert progress.compiling is None, "there is nothing to end any more"
     assert not windows._sessions
     ((_, _, lane, name, data),) = recorder._events
-    assert (lane, name, data["steps"]) == ("window", "profile", LEAST_STEPS)
+    assert (lane, name, data["steps"]) == ("window", "profile", MIN_PROFILE_STEPS)
     assert windows._done == 1  # the tracer of lines is next
 
 
 def test_a_window_that_had_to_end_too_early_comes_again_but_not_for_ever(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS - 1)
-    for nth in range(AGAIN):
+    windows, progress, order = begun(recorder, monkeypatch, MIN_PROFILE_STEPS - 1)
+    for nth in range(MAX_REPEATED_WINDOWS):
         assert progress.compiling is not None
         progress.compiling()
         assert windows._done == 0, nth
@@ -61,24 +61,24 @@ def test_a_window_that_had_to_end_too_early_comes_again_but_not_for_ever(
     assert progress.compiling is not None
     progress.compiling()
     assert windows._done == 1
-    assert order == [f"window-{n + 1}" for n in range(AGAIN + 1)]
+    assert order == [f"window-{n + 1}" for n in range(MAX_REPEATED_WINDOWS + 1)]
 
 
 def test_windows_spent_on_predictions_come_again_when_training_begins(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profilers, "begin", lambda folder: lambda: None)
+    monkeypatch.setattr(framework_profilers, "begin_profile", lambda folder: lambda: None)
     progress = Progress()
-    windows = Windows(recorder, progress)
+    windows = DeepWindows(recorder, progress)
     progress.step(1)
-    windows._done, windows._next_ns, progress.boundary = 2, NEVER, None  # the profile and the lines are taken
+    windows._done, windows._next_ns, progress.boundary = 2, NEVER_NS, None  # the profile and the lines are taken
     progress.step(1)
     assert progress.boundary is None, "more of the same is no reason"
     progress.step(4)
     assert windows.progress.boundary is not None
     assert (windows._done, windows._next_ns, progress.steps) == (0, 0, 1)
-    for kind in range(5, 5 + AGAIN):
-        windows._done, windows._next_ns = 2, NEVER
+    for kind in range(5, 5 + MAX_REPEATED_WINDOWS):
+        windows._done, windows._next_ns = 2, NEVER_NS
         progress.step(kind)
     assert windows._done == 2, "not for ever"
 
@@ -89,7 +89,7 @@ def test_a_window_on_what_turned_out_not_to_train_comes_again(
     """An agent acts for some steps before its first update: these are what counts from there on."""
     windows, progress, order = begun(recorder, monkeypatch, 9)
     windows._since = progress.steps
-    progress.turned_out(2)
+    progress.set_last_kind(2)
     windows._boundary(progress.steps + 1)
     assert order == ["window-1"]
     assert windows._done == 0, "the profiler's window comes again"
@@ -98,7 +98,7 @@ def test_a_window_on_what_turned_out_not_to_train_comes_again(
 
 
 def test_another_threads_compiling_ends_no_window(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS)
+    windows, progress, order = begun(recorder, monkeypatch, MIN_PROFILE_STEPS)
     assert progress.compiling is not None
     thread = threading.Thread(target=progress.compiling)
     thread.start()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import SECTIONS, Cause, all_causes
-from slowtrain.diagnose import LEAST_RUN_SHARE, WORTH, examine
+from slowtrain.diagnose import MIN_SAVED_RUN_SHARE, MIN_SPEEDUP_BY_SCOPE, diagnose_trace
 from slowtrain.model import Effect, Signal
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 CATALOGUE = Path(__file__).parents[3] / "shared" / "design" / "CAUSES.md"
 WANTED_FAMILIES = ("input", "transfer", "host")
@@ -87,8 +87,8 @@ def test_examples_of_both_kinds_are_given(cause: Cause) -> None:
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("fires"))
 def test_fires(cause: Cause, drawing: str) -> None:
-    trace = drawn(drawing)
-    found = examine(trace, [cause])
+    trace = parse_drawing(drawing)
+    found = diagnose_trace(trace, [cause])
     assert [d.cause for d in found.diagnoses] == [cause.id]
     assert (found.healthy, found.unchecked) == ((), ())
     one = found.diagnoses[0]
@@ -99,10 +99,10 @@ def test_fires(cause: Cause, drawing: str) -> None:
     assert one.saving.scope in ("step", "run")
     assert one.saving.low <= one.saving.high * (1 + 1e-9)
     if not cause.matters:
-        assert one.saving.speedup >= WORTH[one.saving.scope]
+        assert one.saving.speedup >= MIN_SPEEDUP_BY_SCOPE[one.saving.scope]
         assert one.saving.low <= one.saving.speedup * (1 + 1e-9)
         assert one.saving.speedup <= one.saving.high * (1 + 1e-9)
-        assert one.run_share >= (LEAST_RUN_SHARE if one.saving.scope == "run" else 0)
+        assert one.run_share >= (MIN_SAVED_RUN_SHARE if one.saving.scope == "run" else 0)
     for prescription in one.prescriptions:
         assert prescription.kind in KINDS
         assert isinstance(prescription.effect, Effect)
@@ -111,7 +111,7 @@ def test_fires(cause: Cause, drawing: str) -> None:
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("quiet"))
 def test_quiet(cause: Cause, drawing: str) -> None:
-    found = examine(drawn(drawing), [cause])
+    found = diagnose_trace(parse_drawing(drawing), [cause])
     assert found.diagnoses == ()
 
 
@@ -121,7 +121,7 @@ def test_unmeasured_is_unchecked(cause: Cause) -> None:
     assert cause.needs
     assert all(isinstance(s, Signal) for s in cause.needs)
     for signal in cause.needs:
-        found = examine(drawn(f"{cause.fires[0]}\n@missing {signal}"), [cause])
+        found = diagnose_trace(parse_drawing(f"{cause.fires[0]}\n@missing {signal}"), [cause])
         assert (found.diagnoses, found.healthy) == ((), ())
         assert [u.cause for u in found.unchecked] == [cause.id]
         assert found.unchecked[0].missing == (str(signal),)
@@ -130,4 +130,4 @@ def test_unmeasured_is_unchecked(cause: Cause) -> None:
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
 def test_an_empty_run_gives_no_finding(cause: Cause) -> None:
     """A run without a step, without anything: nothing fires, and nothing raises."""
-    assert examine(drawn("@once"), [cause]).diagnoses == ()
+    assert diagnose_trace(parse_drawing("@once"), [cause]).diagnoses == ()

@@ -12,11 +12,13 @@ from slowtrain.causes import compiling
 from slowtrain.causes.compiling import Price
 from slowtrain.causes.startup.slow_startup import SlowStartup
 from slowtrain.model import Diagnosis
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.input import remainder
-from slowtrain.trace import Trace, build
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -36,7 +38,7 @@ DEFAULT = "Keras compiles with XLA by default on a GPU"
 
 
 def started(text: str, given: str = "", keras: str = "3.15.1") -> Trace:
-    trace = drawn(STARTED.replace("TEXT", text).replace("GIVEN", given))
+    trace = parse_drawing(STARTED.replace("TEXT", text).replace("GIVEN", given))
     trace.facts["version.keras"] = keras  # type: ignore[index]
     return trace
 
@@ -67,7 +69,7 @@ def test_keras_2_compiles_with_xla_only_where_it_is_told_to() -> None:
 
 def test_both_prices_stand_in_the_answer() -> None:
     trace = started("model.compile('sgd')\\nmodel.fit(x)")
-    found = diagnose.examine(trace, [SlowStartup()]).diagnoses[0]
+    found = diagnose.diagnose_trace(trace, [SlowStartup()]).diagnoses[0]
     numbers = found.evidence.numbers
     assert numbers["start_saved_ms"] == 9000 - 2000 - compiling.FIRST_RUN_MS
     assert numbers["step_lost_low_ms"] == 0.0  # 450 launches of 4 us: less than the device computes
@@ -104,10 +106,10 @@ def test_flags_that_an_old_tensorflow_would_die_of_are_not_named() -> None:
 
 
 def changed(text: str, cure: object, line: int = 1) -> str:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert isinstance(source, Source)
     done = cure(source, line)  # type: ignore[operator]
-    new = edits.changed(source, done) if done else text
+    new = edits.edited_text(source, done) if done else text
     ast.parse(new)
     return new
 
@@ -148,7 +150,7 @@ def test_the_last_batch_is_left_out(text: str, after: str | None) -> None:
 
 
 def diagnosis(name: str) -> Diagnosis:
-    found = diagnose.examine(build.load(RECORDED / name), [SlowStartup()]).diagnoses
+    found = diagnose.diagnose_trace(recording_trace.load_recording(RECORDED / name), [SlowStartup()]).diagnoses
     assert len(found) == 1
     return found[0]
 
@@ -179,4 +181,6 @@ def test_the_smaller_last_batch_in_recordings(name: str, step: int, ms: float, l
 
 @on_gpu
 def test_steps_that_pay_for_xla_are_no_finding() -> None:
-    assert not diagnose.examine(build.load(RECORDED / "g_small_dense"), [SlowStartup()]).diagnoses
+    assert not diagnose.diagnose_trace(
+        recording_trace.load_recording(RECORDED / "g_small_dense"), [SlowStartup()]
+    ).diagnoses

@@ -10,10 +10,10 @@ from slowtrain.causes.compute.compute_bound import ComputeBound
 from slowtrain.causes.compute.dense_embedding_update import DenseEmbeddingUpdate
 from slowtrain.causes.compute.handwritten_op import HandwrittenOp
 from slowtrain.causes.compute.small_batch import SmallBatch
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 BUSY = """
 step    1111111111
@@ -26,7 +26,7 @@ SCATTER = "gradient_tape/embedding/_take/scatter-add"
 
 
 def said(trace: Trace) -> str:
-    (found,) = examine(trace, [ComputeBound()]).diagnoses
+    (found,) = diagnose_trace(trace, [ComputeBound()]).diagnoses
     return "; ".join(p.says for p in found.prescriptions)
 
 
@@ -40,7 +40,7 @@ def said(trace: Trace) -> str:
     ],
 )
 def test_products_in_tf32_could_be_in_sixteen_bits(changed: str, to: str, mixed: bool) -> None:
-    assert ("mixed_bfloat16" in said(drawn(BUSY.replace(changed, to)))) is mixed
+    assert ("mixed_bfloat16" in said(parse_drawing(BUSY.replace(changed, to)))) is mixed
 
 
 def test_one_op_that_is_nearly_all_is_named_with_its_line() -> None:
@@ -48,18 +48,18 @@ def test_one_op_that_is_nearly_all_is_named_with_its_line() -> None:
     drawing = BUSY.replace('{"m/dense/dot_general:MatMul": [6, 9], "m/add:Add": [3, 9]}', op).replace(
         "ops={}", f"ops={op}"
     )
-    trace = drawn(drawing.replace(": [9, 1]", ":[9,1]"))
+    trace = parse_drawing(drawing.replace(": [9, 1]", ":[9,1]"))
     assert trace.device is not None
     places = {f"{SCATTER}:XlaFusion": (Place("t.py", 5),)}
     trace = replace(trace, device=replace(trace.device, places=places))
     assert SCATTER in said(trace)
     assert "nothing to cure" not in said(trace)
-    (found,) = examine(trace, [ComputeBound()]).diagnoses
+    (found,) = diagnose_trace(trace, [ComputeBound()]).diagnoses
     assert found.evidence.where == (Place("t.py", 5),)
 
 
 def test_a_product_that_is_nearly_all_is_the_model() -> None:
-    trace = drawn(BUSY.replace('[6, 9], "m/add:Add": [3, 9]', "[9, 9]"))
+    trace = parse_drawing(BUSY.replace('[6, 9], "m/add:Add": [3, 9]', "[9, 9]"))
     assert "one op" not in said(trace)
 
 
@@ -75,7 +75,7 @@ PRODUCTS = """
 @pytest.mark.parametrize("name", ["MatMul", "matmul"])
 def test_the_arithmetic_of_many_products_stays_whatever_calls_them(name: str) -> None:
     """`tf.matmul(x, w)` names its op by its type, `x @ w` does not."""
-    found = HandwrittenOp().examine(drawn(PRODUCTS.replace("NAME", name)))
+    found = HandwrittenOp().examine(parse_drawing(PRODUCTS.replace("NAME", name)))
     assert found is not None
     assert found.numbers["device"] < 0.1
 
@@ -91,10 +91,10 @@ def test_what_a_penalty_on_a_whole_table_takes_is_the_tables() -> None:
     @kernels busy=9 ms=9 ops={PENALTY"AddN/inputs_1:UnsortedSegmentSum": [1, 1], \
         "sgd/AssignSubVariableOp:AssignSubVariableOp": [1, 1], "m/dense/MatMul:MatMul": [2, 3]}
     """
-    (whole,) = examine(drawn(text.replace("PENALTY", penalty)), [DenseEmbeddingUpdate()]).diagnoses
+    (whole,) = diagnose_trace(parse_drawing(text.replace("PENALTY", penalty)), [DenseEmbeddingUpdate()]).diagnoses
     assert whole.evidence.numbers["table_share"] == pytest.approx(7 / 9)
     short = '"Square:Square": [0.2, 1], "loss/Mul:Mul": [4, 1], '  # of a batch; of a layer
-    (table,) = examine(drawn(text.replace("PENALTY", short)), [DenseEmbeddingUpdate()]).diagnoses
+    (table,) = diagnose_trace(parse_drawing(text.replace("PENALTY", short)), [DenseEmbeddingUpdate()]).diagnoses
     assert table.evidence.numbers["table_share"] == pytest.approx(2 / 8.2)
 
 
@@ -110,7 +110,7 @@ def test_a_table_in_a_layer_of_layers_is_told_by_the_graph(tables: str, found: b
     @kernels busy=9 ms=9 ops={{"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
         "m/dense/MatMul:MatMul": [1, 3]}}
     """
-    assert bool(examine(drawn(text), [DenseEmbeddingUpdate()]).diagnoses) is found
+    assert bool(diagnose_trace(parse_drawing(text), [DenseEmbeddingUpdate()]).diagnoses) is found
 
 
 def test_an_optimizer_by_hand_takes_what_its_ops_over_the_table_take() -> None:
@@ -124,7 +124,7 @@ def test_an_optimizer_by_hand_takes_what_its_ops_over_the_table_take() -> None:
         "UnsortedSegmentSum:UnsortedSegmentSum": [1, 1], "AssignSubVariableOp:AssignSubVariableOp": [2, 1], \
         "mul:Mul": [1, 1]}
     """
-    (table,) = examine(drawn(text), [DenseEmbeddingUpdate()]).diagnoses
+    (table,) = diagnose_trace(parse_drawing(text), [DenseEmbeddingUpdate()]).diagnoses
     assert table.evidence.numbers["table_share"] == pytest.approx(8 / 9)
     assert table.evidence.numbers["updating_share"] == pytest.approx(7 / 8)
     assert [(p.file, p.line) for p in table.evidence.where[:2]] == [("a.py", 21), ("a.py", 22)]
@@ -138,7 +138,7 @@ def test_an_optimizer_by_hand_takes_what_its_ops_over_the_table_take() -> None:
     ],
 )
 def test_convolutions_do_what_the_graph_says_and_not_what_their_kernels_may(convolved: int, small: bool) -> None:
-    trace = drawn(f"""
+    trace = parse_drawing(f"""
     step     1111111111
     dispatch dddd......
     device   ....kkkkkk
@@ -149,4 +149,4 @@ def test_convolutions_do_what_the_graph_says_and_not_what_their_kernels_may(conv
     @event trace name=train data={{"training":true,"graph":{{"convolved":{convolved}}}}}
     @kernels busy=6 ms=6 ops={{"m/conv/Conv2D:Conv2D": [6, 3]}}
     """)
-    assert bool(examine(trace, [SmallBatch()]).diagnoses) == small
+    assert bool(diagnose_trace(trace, [SmallBatch()]).diagnoses) == small

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.compute.small_batch import SmallBatch
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
-from slowtrain.trace import work
-from slowtrain.trace.batching import following_ms
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.device import op_work
+from slowtrain.trace.signals.device.batch_curve import batch_dependent_ms
 
 # A step of 10 ms of which the device computes for two: 100 kernels, of 0.005 ms each what does not compute.
 WAITING = """
@@ -26,11 +26,11 @@ device   ........kk
 
 
 def test_calls_from_the_host_do_not_follow_the_batch() -> None:
-    trace = drawn(WAITING)
+    trace = parse_drawing(WAITING)
     assert trace.on_accelerator
     # The convolution but for one start, and 0.6 MB at the pace of ordinary memory.
-    assert following_ms(trace) == pytest.approx(1.495 + 0.1, rel=0.01)
-    (found,) = examine(trace, [SmallBatch()]).diagnoses
+    assert batch_dependent_ms(trace) == pytest.approx(1.495 + 0.1, rel=0.01)
+    (found,) = diagnose_trace(trace, [SmallBatch()]).diagnoses
     assert found.evidence.numbers["goal"] == 64
     assert 2 < found.saving.speedup < 4
 
@@ -46,10 +46,10 @@ def test_calls_from_the_host_do_not_follow_the_batch() -> None:
 )
 def test_a_batch_that_is_no_longer_small_or_that_the_step_follows(changed: str, to: str) -> None:
     assert changed in WAITING
-    assert not examine(drawn(WAITING.replace(changed, to)), [SmallBatch()]).diagnoses
+    assert not diagnose_trace(parse_drawing(WAITING.replace(changed, to)), [SmallBatch()]).diagnoses
 
 
 def test_ops_gone_from_a_gpu_free_no_time_of_the_host() -> None:
-    assert work.freed(drawn(WAITING), 0.5, 0.3) == {Category.DEVICE: 0.3}
-    on_cpu = work.freed(drawn(WAITING.replace('"GPU"', '"CPU"')), 0.5, 0.3)
+    assert op_work.ms_of_streaming_ops(parse_drawing(WAITING), 0.5, 0.3) == {Category.DEVICE: 0.3}
+    on_cpu = op_work.ms_of_streaming_ops(parse_drawing(WAITING.replace('"GPU"', '"CPU"')), 0.5, 0.3)
     assert on_cpu[Category.DISPATCH] > 0

@@ -10,8 +10,9 @@ import pytest
 
 from slowtrain.causes import all_causes
 from slowtrain.model import Prescription
-from slowtrain.source import edits, parse
-from slowtrain.trace.drawn import FILE, drawn
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
+from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
 
 DRAWING = """
 step     1111111111
@@ -62,15 +63,15 @@ def prescribed(text: str, *times: int, lines: tuple[int, ...] = LINES) -> tuple[
         f"@span gradient g{line} start=3 end=5 line={line} times={n} every=10\n"
         for line, n in zip(lines, times, strict=True)
     )
-    trace = drawn(DRAWING + spans)
-    trace = replace(trace, facts={**trace.facts, "sources": {FILE: text}})
+    trace = parse_drawing(DRAWING + spans)
+    trace = replace(trace, facts={**trace.facts, "sources": {DRAWN_FILE: text}})
     cause = next(c for c in all_causes() if c.id == "host/eager-step")
     evidence = cause.examine(trace)
     assert evidence is not None
     (cure,) = cause.prescribe(trace, evidence)
-    source = parse(FILE, text)
+    source = parse_source(DRAWN_FILE, text)
     assert source is not None
-    return cure, edits.changed(source, cure.edits)
+    return cure, edits.edited_text(source, cure.edits)
 
 
 def graphs(text: str) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 COMPUTING = "step 1111111111\ndevice kkkkkkkk..\ndispatch ........dd\n@kernels step=10 busy=8 count=60"
 # Worker processes of Keras: nothing is recorded in them, but that each step waits for its batch.
@@ -54,7 +54,7 @@ TAKEN = 'FiniteTake elements=16 line=14 op=TakeDataset detail={"cardinality":200
 
 
 def only(drawing: str) -> Diagnosis:
-    (found,) = examine(drawn(drawing)).diagnoses
+    (found,) = diagnose_trace(parse_drawing(drawing)).diagnoses
     return found
 
 
@@ -63,7 +63,7 @@ def lines(found: Diagnosis) -> list[int]:
 
 
 def test_where_nearly_all_is_computing_nothing_more_is_told() -> None:
-    assert not [d for d in examine(drawn(COMPUTING)).diagnoses if d.saving.speedup > 1]
+    assert not [d for d in diagnose_trace(parse_drawing(COMPUTING)).diagnoses if d.saving.speedup > 1]
 
 
 def test_worker_processes_bound_what_can_be_gained() -> None:
@@ -83,7 +83,7 @@ def test_python_that_loads_files_while_cores_idle_is_named_with_its_lines() -> N
 
 
 def test_a_step_that_is_half_overhead_and_a_quarter_waiting() -> None:
-    several = {d.cause: d for d in examine(drawn(SLICES)).diagnoses}
+    several = {d.cause: d for d in diagnose_trace(parse_drawing(SLICES)).diagnoses}
     start = several["host/launch-bound"]
     assert "170 operations" in start.evidence.says
     assert "MatMul computes longest, 1.5 ms in 6 calls" in start.evidence.says
@@ -94,21 +94,23 @@ def test_a_step_that_is_half_overhead_and_a_quarter_waiting() -> None:
 
 
 def test_a_part_that_a_specific_cause_explains_is_left_to_it() -> None:
-    found = examine(drawn("step 1\ndispatch d\n@kernels step=1 busy=0.05 count=60"))
+    found = diagnose_trace(parse_drawing("step 1\ndispatch d\n@kernels step=1 busy=0.05 count=60"))
     titles = [d.title for d in found.diagnoses if d.cause == "host/launch-bound"]
     assert titles == ["starting the step's operations takes longer than computing them"]
 
 
 def test_a_cause_has_one_outcome_only() -> None:
     for drawing in (PROCESSES, LOADING, SLICES):
-        found = examine(drawn(drawing))
+        found = diagnose_trace(parse_drawing(drawing))
         told = [d.cause for d in found.diagnoses]
         assert len(told) == len(set(told))
         assert not set(told) & (set(found.healthy) | {u.cause for u in found.unchecked})
 
 
 def test_a_cache_that_take_cuts_short_is_never_read() -> None:
-    found = {d.cause: d for d in examine(drawn(CACHE.replace("TAKE", TAKEN))).diagnoses}["input/uncached-input"]
+    found = {d.cause: d for d in diagnose_trace(parse_drawing(CACHE.replace("TAKE", TAKEN))).diagnoses}[
+        "input/uncached-input"
+    ]
     assert "take() behind it stops each pass before its end" in found.evidence.says
     assert lines(found) == [13]
     assert found.prescriptions[0].says == "put take() in front of cache()"
@@ -116,7 +118,7 @@ def test_a_cache_that_take_cuts_short_is_never_read() -> None:
 
 def test_a_take_of_everything_lets_the_cache_fill() -> None:
     whole = TAKEN.replace("200", "320")
-    assert "never fills" not in str(examine(drawn(CACHE.replace("TAKE", whole))).diagnoses)
+    assert "never fills" not in str(diagnose_trace(parse_drawing(CACHE.replace("TAKE", whole))).diagnoses)
 
 
 @pytest.mark.parametrize("length", [-2, 160])
@@ -130,7 +132,7 @@ def test_a_cache_behind_a_generator_without_end_is_never_read(length: int) -> No
         @pipeline epochs=1 > Generator ms=8 elements=16 line=9 > MemoryCache ms=0.1 elements=16 line=9
         & detail={{"cardinality":{length}}} > Prefetch
         """
-    told = [d for d in examine(drawn(drawing)).diagnoses if "never fills" in d.evidence.says]
+    told = [d for d in diagnose_trace(parse_drawing(drawing)).diagnoses if "never fills" in d.evidence.says]
     assert [d.cause for d in told] == (["input/uncached-input"] if length == -2 else [])
 
 
@@ -155,7 +157,7 @@ def test_a_large_model_of_a_few_steps_is_told_by_its_start() -> None:
 
 
 def test_an_ordinary_start_of_a_few_steps_says_nothing() -> None:
-    assert not examine(drawn(START.replace("30000", "900").replace("build=1000", "build=10"))).diagnoses
+    assert not diagnose_trace(parse_drawing(START.replace("30000", "900").replace("build=1000", "build=10"))).diagnoses
 
 
 def test_training_steps_written_out_in_one_graph() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from slowtrain.causes import named
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, Effect
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 HEAD = """import tensorflow as tf
 
@@ -25,7 +25,7 @@ GPU = '@fact devices=[{"kind":"GPU"}]'
 
 def _diagnosis(cause: str, drawing: str, text: str) -> Diagnosis:
     told = f"@fact sources={json.dumps({'train.py': text})}"
-    (found,) = examine(drawn(f"{drawing}\n{told}"), [named(cause)]).diagnoses
+    (found,) = diagnose_trace(parse_drawing(f"{drawing}\n{told}"), [named(cause)]).diagnoses
     return found
 
 

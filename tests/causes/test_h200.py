@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import named
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, Effect
-from slowtrain.trace import Trace, build, launching, recording
+from slowtrain.recording import reader
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals.device import kernel_launches
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason="../shared/traces is absent")
@@ -19,11 +22,11 @@ LAUNCHES = "host/launch-bound"
 
 @cache
 def _trace(name: str) -> Trace:
-    return build.build(recording.read(RECORDED / name))
+    return recording_trace.build_recording_trace(reader.read_recording(RECORDED / name))
 
 
 def _found(name: str, cause: str) -> Diagnosis | None:
-    return next(iter(examine(_trace(name), [named(cause)]).diagnoses), None)
+    return next(iter(diagnose_trace(_trace(name), [named(cause)]).diagnoses), None)
 
 
 # What the cure is worth by hand, of the step: it has to lie in the range.
@@ -50,7 +53,10 @@ def test_what_waits_for_something_else_is_not_launch_bound(name: str) -> None:
 
 
 def test_xla_is_seen_in_the_profile() -> None:
-    compiled = {n: launching.by_xla(_trace(n)) for n in (*LAUNCH_BOUND, "handmade_conv", "g_eigen_on_host")}
+    compiled = {
+        n: kernel_launches.are_steps_xla_compiled(_trace(n))
+        for n in (*LAUNCH_BOUND, "handmade_conv", "g_eigen_on_host")
+    }
     assert [n for n, yes in compiled.items() if not yes] == ["healthy_loop", "g_eigen_on_host"]
 
 

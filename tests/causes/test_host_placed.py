@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 from slowtrain.causes.compute.host_placed_ops import HostPlacedOps
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, IdleGap, Place
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 CALLED = """
 step     1111111111
@@ -21,11 +21,11 @@ host-op  ..ddddddd.
 
 
 def test_a_callback_is_named_with_its_line() -> None:
-    trace = drawn(CALLED)
+    trace = parse_drawing(CALLED)
     assert trace.device is not None
     lines = {"loss/pure_callback:XlaCustomCall": (Place("t.py", 7),), "loss/sub:XlaFusion": (Place("t.py", 8),)}
     gap = IdleGap(2.0, 7.0, "host-op", 1.0, "pure_callback.1")
-    (found,) = examine(
+    (found,) = diagnose_trace(
         replace(trace, device=replace(trace.device, places=lines, gaps=(gap,))), [HostPlacedOps()]
     ).diagnoses
     assert found.evidence.says.endswith("computes: pure_callback.1")
@@ -34,7 +34,7 @@ def test_a_callback_is_named_with_its_line() -> None:
 
 
 def test_without_a_name_the_sentence_is_whole() -> None:
-    (found,) = examine(drawn(CALLED), [HostPlacedOps()]).diagnoses
+    (found,) = diagnose_trace(parse_drawing(CALLED), [HostPlacedOps()]).diagnoses
     assert found.evidence.says.endswith("computes")
     assert found.evidence.where == ()
 
@@ -59,10 +59,10 @@ dispatch ..ddddddd.
 
 
 def _found(kind: str, text: str) -> Diagnosis:
-    trace = drawn(f"{WAITED}@fact sources={json.dumps({'train.py': text})}")
+    trace = parse_drawing(f"{WAITED}@fact sources={json.dumps({'train.py': text})}")
     assert trace.device is not None
     gap = IdleGap(2.0, 7.0, "host-op", 1.0, f"{kind}:{kind}")
-    (found,) = examine(replace(trace, device=replace(trace.device, gaps=(gap,))), [HostPlacedOps()]).diagnoses
+    (found,) = diagnose_trace(replace(trace, device=replace(trace.device, gaps=(gap,))), [HostPlacedOps()]).diagnoses
     return found
 
 

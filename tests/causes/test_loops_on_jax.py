@@ -6,7 +6,7 @@ from slowtrain.causes.host.elementwise_preprocessing import ElementwisePreproces
 from slowtrain.causes.host.retracing import Retracing
 from slowtrain.causes.transfer.per_step_feed import PerStepFeed
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 TRACED = """
 step    1111111111
@@ -40,7 +40,7 @@ def retraced(name: str, said: str) -> Trace:
     rows = RATES
     for i in range(8):
         rows = rows.replace(f"SAID{i}", said.replace("#", str(i + 1)))
-    return drawn(TRACED + rows.replace("NAME", name))
+    return parse_drawing(TRACED + rows.replace("NAME", name))
 
 
 def cure(trace: Trace) -> str:
@@ -60,13 +60,13 @@ def test_what_is_traced_again_has_a_cure_in_jaxs_words() -> None:
 
 
 def test_python_that_nobody_divided_by_lines_is_no_feed_on_jax() -> None:
-    assert PerStepFeed().examine(drawn(HANDED)) is not None
-    assert PerStepFeed().examine(drawn(HANDED + "@fact jax=true\n")) is None
+    assert PerStepFeed().examine(parse_drawing(HANDED)) is not None
+    assert PerStepFeed().examine(parse_drawing(HANDED + "@fact jax=true\n")) is None
 
 
 def test_without_a_step_a_loop_that_calls_compiled_functions_is_no_preprocessing() -> None:
-    found = ElementwisePreprocessing().examine(drawn(LOOP.replace("MAKER", "wrapped")))
+    found = ElementwisePreprocessing().examine(parse_drawing(LOOP.replace("MAKER", "wrapped")))
     assert found is not None
     assert "no step was seen" in found.says
     for maker in ("jax.jit", "partial(jax.jit, static_argnums=0)", "jax.value_and_grad", "tf.function"):
-        assert ElementwisePreprocessing().examine(drawn(LOOP.replace("MAKER", maker))) is None, maker
+        assert ElementwisePreprocessing().examine(parse_drawing(LOOP.replace("MAKER", maker))) is None, maker

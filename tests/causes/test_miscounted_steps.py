@@ -5,24 +5,31 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.host import miscounted_steps
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
-TRACE = drawn("step 1111111111")
-
-
-def source(rows: int) -> Written:
-    return Written("TensorSliceDataset", (), None, {"cardinality": rows})
+TRACE = parse_drawing("step 1111111111")
 
 
-def batch(inputs: int, size: int) -> Written:
-    return Written("BatchDataset", (inputs,), None, {"batch_size": size})
+def source(rows: int) -> WrittenDataset:
+    return WrittenDataset("TensorSliceDataset", (), None, {"cardinality": rows})
+
+
+def batch(inputs: int, size: int) -> WrittenDataset:
+    return WrittenDataset("BatchDataset", (inputs,), None, {"batch_size": size})
 
 
 def test_what_chooses_a_data_set_is_no_data() -> None:
     """``sample_from_datasets`` draws the number of the next one from random numbers, two at a time."""
-    chosen = Written("DirectedInterleaveDataset", (2, 3, 4))
-    plan = (Written("RandomDataset"), batch(0, 2), Written("MapDataset", (1,)), source(120), source(60), chosen)
+    chosen = WrittenDataset("DirectedInterleaveDataset", (2, 3, 4))
+    plan = (
+        WrittenDataset("RandomDataset"),
+        batch(0, 2),
+        WrittenDataset("MapDataset", (1,)),
+        source(120),
+        source(60),
+        chosen,
+    )
     pipe = Pipeline((*plan, batch(5, 24)))
     assert miscounted_steps._batch(TRACE, pipe) == 24
     assert miscounted_steps._cardinalities(pipe) == [180]
@@ -30,5 +37,5 @@ def test_what_chooses_a_data_set_is_no_data() -> None:
 
 @pytest.mark.parametrize(("joined", "sizes"), [("Concatenate", [180]), ("Zip", [120, 60])])
 def test_data_sets_one_behind_the_other_are_a_pass_together(joined: str, sizes: list[int]) -> None:
-    pipe = Pipeline((source(120), source(60), Written(f"{joined}Dataset", (0, 1)), batch(2, 24)))
+    pipe = Pipeline((source(120), source(60), WrittenDataset(f"{joined}Dataset", (0, 1)), batch(2, 24)))
     assert miscounted_steps._cardinalities(pipe) == sizes

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.numerics.nonfinite_loss import NonfiniteLoss
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 SCRIPT = """
     import tensorflow as tf
@@ -40,9 +40,11 @@ AGAIN = """@event checked name=step start=20 end=30 data={"mode":"stop","stopped
 
 
 def found(drawing: str, floor: str = "") -> Diagnosis:
-    trace = drawn(drawing)
+    trace = parse_drawing(drawing)
     text = textwrap.dedent(SCRIPT).lstrip("\n").replace(" FLOOR", floor)
-    (one,) = examine(replace(trace, facts={**trace.facts, "sources": {"train.py": text}}), [NonfiniteLoss()]).diagnoses
+    (one,) = diagnose_trace(
+        replace(trace, facts={**trace.facts, "sources": {"train.py": text}}), [NonfiniteLoss()]
+    ).diagnoses
     return one
 
 

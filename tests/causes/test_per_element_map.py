@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.input.per_element_map import PerElementMap
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 
 @pytest.mark.parametrize(("call_us", "crowded", "found"), [(40, False, True), (90, False, False), (90, True, True)])
 def test_a_call_may_take_longer_beside_other_processes(call_us: int, crowded: bool, found: bool) -> None:
     share = "cpu_mean_share=1" if crowded else "cpu_mean_share=0.5"
-    trace = drawn(f"""
+    trace = parse_drawing(f"""
         step    1111111111
         input   iiiiiiii..
         device  ........kk

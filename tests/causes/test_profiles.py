@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.diagnose import Findings, examine
+from slowtrain.columns.device import Device
+from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.diagnose import Findings, diagnose_trace
 from slowtrain.model import Category, Signal
-from slowtrain.trace import Device, profiled
-from slowtrain.trace.copies import Copies
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading import profile_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 CAUSES = all_causes()
@@ -61,10 +62,10 @@ def _cases(attribute: str) -> list[object]:
 
 @pytest.mark.parametrize(("cause", "drawing"), [*_cases("fires"), *_cases("quiet")])
 def test_each_wanted_signal_alone_turns_the_answer(cause: Cause, drawing: str) -> None:
-    wanted = cause.wants(drawn(drawing))
+    wanted = cause.wants(parse_drawing(drawing))
     assert wanted
     for signal in wanted:
-        found = examine(drawn(f"{drawing}\n@missing {signal}"), [cause])
+        found = diagnose_trace(parse_drawing(f"{drawing}\n@missing {signal}"), [cause])
         assert (found.diagnoses, found.healthy) == ((), ())
         assert [u.cause for u in found.unchecked] == [cause.id]
 
@@ -74,28 +75,28 @@ def test_of_a_recording_exactly_the_needs_are_wanted(cause: Cause) -> None:
     extra = {"compute/full-precision", "compute/unaligned-shapes", "compute/unfused-rnn", "compute/host-placed-ops",
              "compute/unfused-elementwise", "transfer/wide-input", "transfer/small-copies"}  # fmt: skip
     for drawing in (*cause.fires, *cause.quiet):
-        trace = drawn(drawing)
+        trace = parse_drawing(drawing)
         # Where an array is seen to be slow nobody has to look at the variables as well.
         if not trace.fact("profile") and not trace.fact("subnormal_arrays"):
             assert cause.wants(trace) == cause.needs or (cause.id in extra and cause.wants(trace) > cause.needs)
 
 
 def test_a_busy_gpu_is_healthy_as_far_as_a_profile_can_tell() -> None:
-    found = examine(drawn(BUSY))
+    found = diagnose_trace(parse_drawing(BUSY))
     assert [d.cause for d in found.diagnoses] == ["compute/compute-bound"]
     assert {u.cause for u in found.unchecked} >= ONLY_RECORDED
     assert not {u.cause for u in found.unchecked} & {c.id for c in CAUSES if c.family == "transfer"} - ONLY_RECORDED
 
 
 def test_an_idle_gpu_of_which_nothing_is_told_is_unchecked() -> None:
-    found = examine(drawn(DARK))
+    found = diagnose_trace(parse_drawing(DARK))
     assert found.diagnoses == ()
     assert {u.cause for u in found.unchecked} >= ONLY_RECORDED | IN_THE_DARK
 
 
 def test_names_that_tell_no_format_leave_precision_unchecked() -> None:
     drawing = BUSY.replace('matrix={"float16":8}', 'matrix={"unknown":8}')
-    unchecked = {u.cause: u.missing for u in examine(drawn(drawing)).unchecked}
+    unchecked = {u.cause: u.missing for u in diagnose_trace(parse_drawing(drawing)).unchecked}
     for name in ("full-precision", "double-precision", "unaligned-shapes"):
         assert unchecked[f"compute/{name}"] == (str(Signal.MODEL),)
 
@@ -104,7 +105,7 @@ def test_a_compiled_program_without_ops_leaves_layers_unchecked() -> None:
     drawing = BUSY.replace("m/dense/MatMul:MatMul#shape=(half[64,512];half[512,512])#", "loop_fusion_1").replace(
         "m/dense/Relu:Relu", "fusion_2"
     )
-    unchecked = {u.cause: u.missing for u in examine(drawn(drawing)).unchecked}
+    unchecked = {u.cause: u.missing for u in diagnose_trace(parse_drawing(drawing)).unchecked}
     assert unchecked["compute/unfused-rnn"] == (str(Signal.MODEL),)
     assert unchecked["compute/unaligned-shapes"] == (str(Signal.MODEL),)
 
@@ -118,14 +119,14 @@ def test_names_of_any_length_and_shape_make_short_sentences() -> None:
         "a/Cast:Cast#shape=(double[4000000000,4000000000])#": (1.0, 1e9),
     }
     idle = {"dispatch": 1.0, "host-op": 3.0, "h2d": 2.0, "sync": 2.0}
-    copies = {kind: Copies(20.0, 1e5, 1.0, 1.0) for kind in ("h2d", "d2h")}
+    copies = {kind: DirectionCopies(20.0, 1e5, 1.0, 1.0) for kind in ("h2d", "d2h")}
     facts = {"compute_cap_major": 8, "compute_cap_minor": 0}
     device = Device("/device:GPU:0", "GPU", facts, 3, 10.0, 9.0, 9.0, 100.0, 1.0, {}, hostile, copies, idle,
                     matrix_ms={"float16": 5.0})  # fmt: skip
-    trace = replace(drawn(BUSY), device=device)
+    trace = replace(parse_drawing(BUSY), device=device)
     waiting = {Category.HOST_OP: np.full(len(trace.steps), 3.0), Category.DEVICE: np.full(len(trace.steps), 7.0)}
     trace = replace(trace, categories={**trace.categories, **waiting})
-    found = examine(trace)
+    found = diagnose_trace(trace)
     assert {d.cause for d in found.diagnoses} >= {"compute/host-placed-ops", "compute/unfused-elementwise"}
     assert all(len(d.evidence.says) < 600 for d in found.diagnoses)
 
@@ -137,7 +138,7 @@ def _real(name: str) -> Findings:
     file = TRACES / name
     if not file.is_file():
         pytest.skip(f"{file} is not there")
-    return examine(profiled.load([file]))
+    return diagnose_trace(profile_trace.load_profile([file]))
 
 
 def test_bert_on_v100() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.input.sequential_map import SequentialMap
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 
 @pytest.mark.parametrize("drawing", SequentialMap.fires)
 @pytest.mark.parametrize("crowded", [False, True])
 def test_cores_that_others_take_are_not_called_idle(drawing: str, crowded: bool) -> None:
     others = "\n@sample cpu_mean_share=0.95 process_cpu_seconds=0" if crowded else ""
-    trace = drawn(f"{drawing}{others}")
+    trace = parse_drawing(f"{drawing}{others}")
     found = SequentialMap().examine(trace)
     assert found is not None
     assert ("are idle" in found.says) is not crowded

@@ -6,7 +6,7 @@ import pytest
 
 from slowtrain.causes import writtenout
 from slowtrain.causes.startup.slow_startup import SlowStartup
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 TRACED = """
 step    1111111111
@@ -22,7 +22,7 @@ device  kkkkkkkkkk
 
 @pytest.mark.parametrize("name", ["step", "step_without_XLA"])
 def test_a_function_may_have_any_name(name: str) -> None:
-    trace, cause = drawn(TRACED.replace("NAME", name)), SlowStartup()
+    trace, cause = parse_drawing(TRACED.replace("NAME", name)), SlowStartup()
     evidence = cause.examine(trace)
     assert evidence is not None
     assert name in evidence.says
@@ -33,7 +33,7 @@ def test_each_drawn_start_has_a_cure_of_its_own() -> None:
     cause = SlowStartup()
     found = []
     for drawing in cause.fires:
-        trace = drawn(drawing)
+        trace = parse_drawing(drawing)
         evidence = cause.examine(trace)
         assert evidence is not None
         found.append(next(iter(cause.prescribe(trace, evidence))).says.split(":")[0].split(",")[0])
@@ -66,4 +66,4 @@ def many_layers(listed: int) -> str:
 
 @pytest.mark.parametrize("listed", [50, 90])
 def test_a_model_of_many_layers_is_no_loop_written_out(listed: int) -> None:
-    assert writtenout.unrolled(drawn(many_layers(listed))) is None
+    assert writtenout.unrolled(parse_drawing(many_layers(listed))) is None

@@ -7,7 +7,7 @@ import pytest
 from slowtrain import diagnose
 from slowtrain.causes.input.python_input import PythonInput
 from slowtrain.causes.waiting import read_mb_per_s, waiting
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 STORAGE, PYTHON = "input/slow-storage", "input/python-input"
 WAITS = """
@@ -25,7 +25,7 @@ OTHERWISE = ["read_call_bytes=+20e3", "read_call_bytes=+20e3 read_bytes=0 iowait
 
 
 def outcomes(drawing: str) -> tuple[list[str], list[str]]:
-    found = diagnose.examine(drawn(drawing))
+    found = diagnose.diagnose_trace(parse_drawing(drawing))
     both = (STORAGE, PYTHON)
     return [d.cause for d in found.diagnoses if d.cause in both], [u.cause for u in found.unchecked if u.cause in both]
 
@@ -54,21 +54,21 @@ def test_a_node_that_reads_files_needs_no_counted_bytes() -> None:
 
 
 def test_of_several_threads_that_wait_a_batch_is_not_told_to_wait_longer_than_its_step() -> None:
-    found = waiting(drawn(WAITS.replace("Map ms=9", "Map ms=42").replace("> Prefetch line=20", "")))
+    found = waiting(parse_drawing(WAITS.replace("Map ms=9", "Map ms=42").replace("> Prefetch line=20", "")))
     assert found is not None
     assert found.ms <= found.made_ms <= 10
 
 
 def test_the_larger_of_what_was_read_counts() -> None:
-    assert read_mb_per_s(drawn(f"{WAITS}\n@sample read_call_bytes=+2e6 read_bytes=+5e6")) == pytest.approx(5)
-    assert read_mb_per_s(drawn(WAITS)) is None
+    assert read_mb_per_s(parse_drawing(f"{WAITS}\n@sample read_call_bytes=+2e6 read_bytes=+5e6")) == pytest.approx(5)
+    assert read_mb_per_s(parse_drawing(WAITS)) is None
 
 
 @pytest.mark.parametrize("crowded", [False, True])
 def test_python_that_waits_for_a_core_does_not_wait_for_the_world(crowded: bool) -> None:
     """It has four tenths of a core: because it waits for what it reads, or because other processes have the rest."""
     share = "cpu_mean_share=1 process_cpu_seconds=0" if crowded else "cpu_mean_share=0.3 process_cpu_seconds=0"
-    trace = drawn(f"""
+    trace = parse_drawing(f"""
         step    1111111111
         input   iiiiiii...
         device  .......kkk

@@ -10,9 +10,10 @@ import pytest
 
 from slowtrain.causes import all_causes
 from slowtrain.model import Effect, Place
-from slowtrain.source.reading import finding, shown
+from slowtrain.script.locations import source_locations
+from slowtrain.script.navigation import node_lookup
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import FILE, drawn
+from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
 
 EAGER = """
 step     1111111111
@@ -61,8 +62,8 @@ device   .....kkkkk
 
 def recorded(drawing: str, text: str) -> Trace:
     """A trace whose recording kept the script's text."""
-    trace = drawn(drawing)
-    return replace(trace, facts={**trace.facts, "sources": {FILE: textwrap.dedent(text).lstrip()}})
+    trace = parse_drawing(drawing)
+    return replace(trace, facts={**trace.facts, "sources": {DRAWN_FILE: textwrap.dedent(text).lstrip()}})
 
 
 def named(cause: str, drawing: str, text: str) -> list[int]:
@@ -266,22 +267,22 @@ def test_a_text_that_is_nested_too_deeply_shows_nothing() -> None:
     def lost(_: object) -> list[int]:
         raise RecursionError
 
-    assert shown.lines(recorded(EAGER, "x = 1\n"), lost) == ()
+    assert source_locations.project_places(recorded(EAGER, "x = 1\n"), lost) == ()
 
 
 def test_each_place_once_and_not_too_many() -> None:
-    several = [Place(FILE, line) for line in (3, 1, 3, 2, 4, 5)]
-    assert [p.line for p in shown.together(several[:2], several)] == [3, 1, 2, 4]
+    several = [Place(DRAWN_FILE, line) for line in (3, 1, 3, 2, 4, 5)]
+    assert [p.line for p in source_locations.merge_places(several[:2], several)] == [3, 1, 2, 4]
 
 
 def test_a_literal_in_its_place_is_no_other_line() -> None:
     trace = recorded(EAGER, "n = 8\nf(8)\nf(n)\n")
 
     def given(source: object) -> list[int]:
-        calls = [c for line in (2, 3) for c in finding.calls(source, line, "f")]  # type: ignore[arg-type]
-        return [line for call in calls for line in shown.number(source, call.args[0])]  # type: ignore[arg-type]
+        calls = [c for line in (2, 3) for c in node_lookup.calls_at_line(source, line, "f")]  # type: ignore[arg-type]
+        return [line for call in calls for line in source_locations.literal_line(source, call.args[0])]  # type: ignore[arg-type]
 
-    assert [p.line for p in shown.lines(trace, given)] == [1]
+    assert [p.line for p in source_locations.project_places(trace, given)] == [1]
 
 
 UNROLLED = """
@@ -302,7 +303,7 @@ device  kkkkkkkkkk
     ],
 )
 def test_a_loop_that_is_written_out_into_the_graph_is_named_at_its_head(text: str, lines: list[int]) -> None:
-    drawing = f"{UNROLLED}@fact source={json.dumps({FILE: text})}\n"
+    drawing = f"{UNROLLED}@fact source={json.dumps({DRAWN_FILE: text})}\n"
     assert named("startup/slow-startup", drawing, text) == lines
 
 
@@ -318,7 +319,12 @@ def test_where_the_model_is_made_that_each_turn_compiles() -> None:
             same.compile("sgd", "mse")
         """
     trace = recorded(EAGER, text)
-    made = [shown.at(trace, Place(FILE, n), lambda s, line: shown.receiver(s, line, "compile")) for n in (4, 8)]
+    made = [
+        source_locations.file_places(
+            trace, Place(DRAWN_FILE, n), lambda s, line: source_locations.receiver_line(s, line, "compile")
+        )
+        for n in (4, 8)
+    ]
     assert [[p.line for p in places] for places in made] == [[3], []]  # of the other one there is no more than one
 
 
@@ -332,7 +338,10 @@ def test_the_loop_whose_turns_are_ops_of_a_graph() -> None:
             total += tf.reduce_sum(y)
         """
     trace = recorded(EAGER, text)
-    assert [[p.line for p in shown.at(trace, Place(FILE, n), shown.loop)] for n in (2, 5, 6)] == [[], [], [3]]
+    assert [
+        [p.line for p in source_locations.file_places(trace, Place(DRAWN_FILE, n), source_locations.loop_line)]
+        for n in (2, 5, 6)
+    ] == [[], [], [3]]
 
 
 def test_where_a_python_function_becomes_an_op() -> None:
@@ -345,7 +354,10 @@ def test_where_a_python_function_becomes_an_op() -> None:
             return tf.numpy_function(count, [x], tf.int64)
         """
     trace = recorded(EAGER, text)
-    assert [[p.line for p in shown.wrapping(trace, [Place(FILE, n)])] for n in (2, 4)] == [[6], []]
+    assert [[p.line for p in source_locations.wrapping_places(trace, [Place(DRAWN_FILE, n)])] for n in (2, 4)] == [
+        [6],
+        [],
+    ]
 
 
 def test_where_the_batch_is_written() -> None:
@@ -359,7 +371,10 @@ def test_where_the_batch_is_written() -> None:
         model.fit(ds.batch(rows))
         """
     trace = recorded(EAGER, text)
-    assert [[p.line for p in shown.at(trace, Place(FILE, n), shown.batch)] for n in (5, 6, 7)] == [[2], [], [4]]
+    assert [
+        [p.line for p in source_locations.file_places(trace, Place(DRAWN_FILE, n), source_locations.batch_size_line)]
+        for n in (5, 6, 7)
+    ] == [[2], [], [4]]
 
 
 HAND_MADE = """

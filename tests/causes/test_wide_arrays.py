@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.transfer.wide_input import WideInput
-from slowtrain.diagnose import examine
-from slowtrain.trace.drawn import drawn
+from slowtrain.diagnose import diagnose_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 # 256 pictures of 128 x 128 x 3 in float32 are 50 MB.
 ARRAYS = """
@@ -22,7 +22,7 @@ device   ........kk
 
 
 def test_what_a_byte_could_hold_is_cut_and_copied_wide() -> None:
-    (found,) = examine(drawn(ARRAYS), [WideInput()]).diagnoses
+    (found,) = diagnose_trace(parse_drawing(ARRAYS), [WideInput()]).diagnoses
     assert found.evidence.numbers["made_ms"] == pytest.approx(7 - 0.15)
     assert found.evidence.numbers["saved_share"] == pytest.approx(0.75)
     assert [p.line for p in found.evidence.where] == [3]
@@ -39,4 +39,4 @@ def test_what_a_byte_could_hold_is_cut_and_copied_wide() -> None:
 )
 def test_quiet(changed: str, to: str) -> None:
     assert changed in ARRAYS
-    assert not examine(drawn(ARRAYS.replace(changed, to)), [WideInput()]).diagnoses
+    assert not diagnose_trace(parse_drawing(ARRAYS.replace(changed, to)), [WideInput()]).diagnoses

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.files import recordings
+from slowtrain.recording import recording_folder
 
 TRACE = Path(__file__).parent.parent / "trace" / "data" / "v100.xplane.pb"
 
@@ -19,6 +19,6 @@ def test_a_recordings_folder_is_said_to_hold_more_than_its_window(
 ) -> None:
     shutil.copy(TRACE, tmp_path)
     if recorded:
-        (tmp_path / recordings.FILE).touch()
+        (tmp_path / recording_folder.RECORDING_FILE).touch()
     assert main(["diagnose", str(tmp_path)]) == 0
     assert ("slowtrain report" in capsys.readouterr().out) == recorded

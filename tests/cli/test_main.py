@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.capture.store import Store
 from slowtrain.cli._numpy import THREADS
+from slowtrain.recording.store import Store
 
 pytestmark = pytest.mark.alone
 
@@ -143,14 +143,14 @@ def test_what_an_answer_does_not_need_is_not_run(numeric: list[str], tmp_path: P
         "cli.main = main\ncli.program()"
     )
     parts = ("edits", "cures.measured", "cures.host.vectorising", "cures.input.elementwise", "spots.reached")
-    unneeded = {"numpy.ma", "slowtrain.dumps.saying", *(f"slowtrain.source.{part}" for part in parts)}
+    unneeded = {"numpy.ma", "slowtrain.oom.messages.allocator_lines", *(f"slowtrain.source.{part}" for part in parts)}
     unneeded_of_python = {"difflib", "importlib.abc", "importlib.resources", "statistics", "subprocess", "tempfile"}
     for line in (line for line in numeric if line.split()[0] in ("report", "compare", "watch", "diagnose")):
         command = [sys.executable, "-c", code, *line.split()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         run = set(done.stderr.splitlines()[-1].split())
-        assert "slowtrain.trace.intervals" in run, line
+        assert "slowtrain.columns.intervals" in run, line
         assert run & (unneeded if line.startswith("watch") else unneeded | unneeded_of_python) == set(), line
 
 

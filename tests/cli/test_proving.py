@@ -16,8 +16,8 @@ import pytest
 
 from slowtrain.cli import _proving
 from slowtrain.cli._proving import Progress
-from slowtrain.model.proof import Changed, Proof
-from slowtrain.source import edits
+from slowtrain.model.answers.cure_proof import ChangedFile, Proof
+from slowtrain.script.text import edits
 
 from ..report import checkups  # noqa: TID252  tests are no package
 
@@ -80,8 +80,8 @@ def test_the_commands_stand_in_text_json_and_page_and_work_in_any_folder(
     script = folder / "train.py"
     script.write_text(after if written else before)
     name = "a & b/train.py" if repository else "train.py"
-    changed = Changed(script, before.encode(), after.encode())
-    proof = Proof(("train.py",), (), None, edits.diff(name, before, after), (changed,), checkups.input_bound())
+    changed = ChangedFile(script, before.encode(), after.encode())
+    proof = Proof(("train.py",), (), None, edits.file_diff(name, before, after), (changed,), checkups.input_bound())
     (folder / "runs").mkdir()
     _proving.tell(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
     fix = json.loads((folder / "runs/fix.json").read_text())["fix"]

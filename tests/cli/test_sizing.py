@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.model.sizing import Device, MemoryAnswer, Need
-from slowtrain.verify import needs
+from slowtrain.model.answers.batch_sizing import Device, MemoryAnswer, Need
+from slowtrain.verify.batch_sizes import memory_need
 
 
 def test_the_page_lies_beside_the_probes_or_where_it_was_asked_for(
@@ -19,7 +19,7 @@ def test_the_page_lies_beside_the_probes_or_where_it_was_asked_for(
         assert not growth
         return MemoryAnswer("train.py", "GPU_0_bfc", Need(8, 1 << 20, {}, ()), device, False, 0, None, (), None)
 
-    monkeypatch.setattr(needs, "memory", memory)
+    monkeypatch.setattr(memory_need, "measure_memory_need", memory)
     script = tmp_path / "train.py"
     script.write_text("pass\n")
     out = ["--out", str(tmp_path / "runs"), "--device", "T4"]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from slowtrain import dumps
+from slowtrain import oom as dumps
 from slowtrain.cli import main
-from slowtrain.dumps.brief import brief
 from slowtrain.errors import InputError
+from slowtrain.oom.judgement.recorded_summary import recorded_summary
 from slowtrain.report import oom, oom_html
 
 LOGS = Path(__file__).parent / "logs"
@@ -291,7 +291,7 @@ def test_where_nothing_failed(name: str, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("name", [*RIGHT, *NOTHING_FAILED])
 def test_the_text_and_the_page_say_the_same(name: str) -> None:
-    found = dumps.read(LOGS / f"{name}.log", name)
+    found = dumps.read_log(LOGS / f"{name}.log", name)
     text = " ".join(oom.render(found).split())
     assert text.startswith(" ".join(oom.headline(found).split()))
     assert all(len(row) <= 80 for row in oom.render(found).splitlines())
@@ -304,13 +304,13 @@ def test_the_text_and_the_page_say_the_same(name: str) -> None:
 def test_what_is_doubtful_is_no_reason_of_a_run() -> None:
     """``slowtrain run`` names memory as the reason of a failure only where the log does."""
     for name, right in RIGHT.items():
-        told = brief(dumps.read(LOGS / f"{name}.log", name))
+        told = recorded_summary(dumps.read_log(LOGS / f"{name}.log", name))
         assert (told is not None) is right.sure, name
 
 
 def _read(data: bytes) -> None:
     try:
-        found = dumps.read(io.BytesIO(data), "cut.log")
+        found = dumps.read_log(io.BytesIO(data), "cut.log")
     except InputError:
         return
     json.loads(oom.render_json(found))
@@ -337,7 +337,7 @@ def test_without_its_tail_nothing_is_made_up(name: str) -> None:
     sizes = {int(found) for found in re.findall(r"\d+", b"".join(whole).decode())} | {RIGHT[name].asked}
     for at in range(len(whole)):
         try:
-            found = dumps.read(io.BytesIO(b"".join(whole[:at])), "cut.log")
+            found = dumps.read_log(io.BytesIO(b"".join(whole[:at])), "cut.log")
         except InputError:
             continue
         for one in found.findings:
@@ -352,7 +352,7 @@ def test_without_its_tail_nothing_is_made_up(name: str) -> None:
 )  # fmt: skip
 def test_words_of_a_healthy_log_say_nothing(line: str) -> None:
     with pytest.raises(InputError, match="ran out of memory"):
-        dumps.read(io.BytesIO(f"Epoch 1/2\n{line}\nEpoch 2/2\n".encode()), "train.log")
+        dumps.read_log(io.BytesIO(f"Epoch 1/2\n{line}\nEpoch 2/2\n".encode()), "train.log")
 
 
 TORCH = (
@@ -426,7 +426,7 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "outcome", "asked", "held_by"), LINES, ids=[line[:40] for line, *_ in LINES])
 def test_what_one_line_tells(line: str, outcome: str, asked: int | None, held_by: str | None) -> None:
-    (one,) = dumps.read(io.BytesIO(f"Epoch 1/2\n{line}\n".encode()), "train.log").findings
+    (one,) = dumps.read_log(io.BytesIO(f"Epoch 1/2\n{line}\n".encode()), "train.log").findings
     assert (str(one.outcome), one.dump.request.needed) == (outcome, asked)
     assert (str(one.questions.held_by) if one.questions.held_by is not None else None) == held_by
     assert one.advice
@@ -434,7 +434,7 @@ def test_what_one_line_tells(line: str, outcome: str, asked: int | None, held_by
 
 def test_a_constant_of_xla_is_one() -> None:
     line = b"XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate 2684354560 bytes for new constant"
-    (one,) = dumps.read(io.BytesIO(line), "train.log").findings
+    (one,) = dumps.read_log(io.BytesIO(line), "train.log").findings
     assert one.questions.constant is True
     assert "pass it as an argument" in " ".join(advice.says for advice in one.advice)
 
@@ -446,7 +446,7 @@ def test_a_display_beside_the_run_is_not_the_reason() -> None:
     text = text.replace("Limit:                   285212672", "Limit:                 10465865728")
     text = text.replace("InUse:                   207948800", "InUse:                 10435865728")
     text = text.replace("Sum Total of in-use chunks: 198.32MiB", "Sum Total of in-use chunks: 9.72GiB")
-    (one,) = dumps.read(io.BytesIO(text.encode()), "train.log").findings
+    (one,) = dumps.read_log(io.BytesIO(text.encode()), "train.log").findings
     assert str(one.outcome) == "full"
     assert "other processes held 942 MiB" in one.says
     assert one.questions.held_by is not None

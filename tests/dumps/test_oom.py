@@ -15,11 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from slowtrain import dumps
+from slowtrain import oom as dumps
 from slowtrain.cli import main
-from slowtrain.dumps.reading import BLOCK, Reader
 from slowtrain.errors import InputError
-from slowtrain.model.exhaustion import Exhaustion, Outcome, Pool, Purpose
+from slowtrain.model.answers.exhaustion import Exhaustion, FailureOutcome, PoolKind, Purpose
+from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.report import oom, oom_html
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
@@ -31,7 +31,7 @@ DATA = Path(__file__).parent / "data"
 
 def read(lines: list[str] | bytes) -> Exhaustion:
     data = lines if isinstance(lines, bytes) else "\n".join(lines).encode()
-    return dumps.read(io.BytesIO(data), "train.log")
+    return dumps.read_log(io.BytesIO(data), "train.log")
 
 
 # -- real
@@ -39,10 +39,10 @@ def read(lines: list[str] | bytes) -> Exhaustion:
 
 @pytest.mark.parametrize("version", ["tf215", "tf221"])
 def test_a_real_fragmented_pool(version: str) -> None:
-    found = dumps.read(DATA / f"{version}-frag.log.gz", "log")
+    found = dumps.read_log(DATA / f"{version}-frag.log.gz", "log")
     (one,) = found.findings
     dump_ = one.dump
-    assert (one.outcome, dump_.pool, dump_.whole, dump_.repeats) == (Outcome.FRAGMENTED, Pool.HOST, True, 0)
+    assert (one.outcome, dump_.pool, dump_.whole, dump_.repeats) == (FailureOutcome.FRAGMENTED, PoolKind.HOST, True, 0)
     assert dump_.request.shape == (1024, 12288)
     assert dump_.request.needed == 1024 * 12288 * 4
     assert (dump_.request.op, str(dump_.request.place)) == ("Fill", "/home/user/frag.py:5")
@@ -53,9 +53,9 @@ def test_a_real_fragmented_pool(version: str) -> None:
     assert dump_.growth_bytes == 0
 
 
-@pytest.mark.parametrize(("version", "outcome"), [("tf215", Outcome.FULL), ("tf221", Outcome.FRAGMENTED)])
-def test_a_real_step(version: str, outcome: Outcome) -> None:
-    (one,) = dumps.read(DATA / f"{version}-mlp.log.gz", "log").findings
+@pytest.mark.parametrize(("version", "outcome"), [("tf215", FailureOutcome.FULL), ("tf221", FailureOutcome.FRAGMENTED)])
+def test_a_real_step(version: str, outcome: FailureOutcome) -> None:
+    (one,) = dumps.read_log(DATA / f"{version}-mlp.log.gz", "log").findings
     assert one.outcome is outcome
     assert str(one.dump.request.place) == "/home/user/mlp.py:6"
     assert one.dump.request.op.endswith(("dense/Relu", "dense_1/MatMul/MatMul"))
@@ -64,10 +64,10 @@ def test_a_real_step(version: str, outcome: Outcome) -> None:
 
 def test_a_real_full_card_under_jax() -> None:
     """A loop that keeps each result of 8192 x 8192 floats: 237 of them, and no room for a product's workspace."""
-    found = dumps.read(DATA / "jax-h100-full.log.gz", "log")
+    found = dumps.read_log(DATA / "jax-h100-full.log.gz", "log")
     (one,) = found.findings
     dump_ = one.dump
-    assert (one.outcome, dump_.jax, dump_.whole, dump_.pool) == (Outcome.FULL, True, True, Pool.DEVICE)
+    assert (one.outcome, dump_.jax, dump_.whole, dump_.pool) == (FailureOutcome.FULL, True, True, PoolKind.DEVICE)
     assert dump_.request.needed == 301990144
     assert [(h.name, h.count) for h in dump_.by_op] == [("jit_grow", 237)]
     assert [(h.each_bytes, h.count) for h in dump_.by_size] == [(256 * MIB, 236), (256 * MIB + 512, 1)]
@@ -81,9 +81,9 @@ def test_a_real_full_card_under_jax() -> None:
 
 def test_a_real_fragmented_card_under_jax() -> None:
     """Every second of 150 arrays of 384 MiB is freed, then 20 GiB are asked for."""
-    (one,) = dumps.read(DATA / "jax-h100-fragmented.log.gz", "log").findings
+    (one,) = dumps.read_log(DATA / "jax-h100-fragmented.log.gz", "log").findings
     dump_ = one.dump
-    assert (one.outcome, dump_.jax, dump_.whole) == (Outcome.FRAGMENTED, True, True)
+    assert (one.outcome, dump_.jax, dump_.whole) == (FailureOutcome.FRAGMENTED, True, True)
     assert dump_.request.needed == 20 << 30
     assert [(h.name, h.count) for h in dump_.by_op] == [("jit_broadcast_in_dim", 75), ("jit_convert_element_type", 1)]
     # 74 freed pieces, what was never used behind them with the last one, and 256 bytes.
@@ -94,14 +94,14 @@ def test_a_real_fragmented_card_under_jax() -> None:
 
 @pytest.mark.parametrize("kind", ["full", "fragmented"])
 def test_of_jax_no_setting_of_tensorflow(kind: str) -> None:
-    found = dumps.read(DATA / f"jax-h100-{kind}.log.gz", "log")
+    found = dumps.read_log(DATA / f"jax-h100-{kind}.log.gz", "log")
     said = " ".join(advice.says for one in found.findings for advice in one.advice)
     for word in ("TF_GPU", "set_memory_growth", "LogicalDevice", "TF_CPU", "drop_remainder"):
         assert word not in said
 
 
 def test_a_real_compilation_that_found_little_room() -> None:
-    found = dumps.read(DATA / "jax-h100-keras.log.gz", "log")
+    found = dumps.read_log(DATA / "jax-h100-keras.log.gz", "log")
     assert (found.findings, found.jax, dict(found.retries)) == ((), True, {"GPU_0_bfc": 3})
     assert oom.headline(found) == ("nothing failed for lack of memory, but 3 requests of up to 16.4 GiB found no room")
     assert "while it compiles" in oom.render(found)
@@ -113,7 +113,7 @@ def test_a_real_compilation_that_found_little_room() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_full_in_every_version(style: str) -> None:
     (one,) = read([*dump(style, FULL, 80 * MIB), *error(style, "512,40960")]).findings
-    assert one.outcome is Outcome.FULL
+    assert one.outcome is FailureOutcome.FULL
     assert (one.dump.in_use_bytes, one.dump.free_bytes) == (220 * MIB, 10 * MIB)
     assert one.dump.request.shape == (512, 40960)
     assert str(one.dump.request.place) == "train.py:41"
@@ -131,7 +131,7 @@ def test_what_is_short_adds_up() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_fragmented_in_every_version(style: str) -> None:
     (one,) = read(dump(style, PIECES, 80 * MIB)).findings
-    assert one.outcome is Outcome.FRAGMENTED
+    assert one.outcome is FailureOutcome.FRAGMENTED
     assert (one.dump.free_bytes, one.dump.largest_free_bytes) == (84 * MIB, 44 * MIB)
     first = one.advice[0]
     assert "cuda_malloc_async" in first.says
@@ -163,7 +163,7 @@ def test_tensors_reported_upon_the_error() -> None:
 
 def test_a_pool_that_others_kept_from_growing() -> None:
     (one,) = read(dump("2.8", FULL, 80 * MIB, limit=8000 * MIB)).findings
-    assert one.outcome is Outcome.TAKEN
+    assert one.outcome is FailureOutcome.TAKEN
     assert "nvidia-smi" in one.advice[0].says
     assert one.advice[0].gain_bytes == (8000 - 230) * MIB
 
@@ -171,13 +171,13 @@ def test_a_pool_that_others_kept_from_growing() -> None:
 @pytest.mark.parametrize("allocator", ["gpu_host_bfc", "cuda_host_bfc"])
 def test_the_pinned_pool_is_not_the_gpu(allocator: str) -> None:
     (one,) = read(dump("2.8", FULL, 80 * MIB, allocator=allocator)).findings
-    assert one.dump.pool is Pool.PINNED
+    assert one.dump.pool is PoolKind.PINNED
     assert "not the GPU" in one.advice[0].says
 
 
 def test_one_piece_larger_than_the_pool() -> None:
     (one,) = read(dump("2.15", FULL, 8000 * MIB, limit=4000 * MIB)).findings
-    assert one.outcome is Outcome.TOO_LARGE
+    assert one.outcome is FailureOutcome.TOO_LARGE
 
 
 def test_requests_that_were_met_otherwise_are_no_failure() -> None:
@@ -313,7 +313,7 @@ def test_cudas_own_pool() -> None:
         f"E0000 00:00:1.1   7 {file} 20000000000, 3",
     ]
     (one,) = read(lines).findings
-    assert one.outcome is Outcome.FULL
+    assert one.outcome is FailureOutcome.FULL
     assert (one.dump.limit_bytes, one.dump.driver_free_bytes) == (85095874560, 22635544576)
     assert one.dump.by_size[0].count == 3
 
@@ -335,7 +335,7 @@ def test_xla_and_its_buffers() -> None:
         "                Entry Parameter Subshape: f32[256,128,3]",
     ]
     (one,) = read(lines).findings
-    assert (one.outcome, one.dump.request.bytes) == (Outcome.UNKNOWN, 6291456)
+    assert (one.outcome, one.dump.request.bytes) == (FailureOutcome.UNKNOWN, 6291456)
     assert [h.name for h in one.dump.by_op] == ["jit(f)/concatenate", "f32[256,128,3]"]
 
 
@@ -360,7 +360,7 @@ jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to al
 def test_jax_without_its_dump() -> None:
     found = read(JAX_USUAL.encode())
     (one,) = found.findings
-    assert (found.dumps, one.outcome, one.dump.jax) == (1, Outcome.UNKNOWN, True)
+    assert (found.dumps, one.outcome, one.dump.jax) == (1, FailureOutcome.UNKNOWN, True)
     assert (one.dump.request.needed, str(one.dump.request.place)) == (102432004352, "/home/user/train.py:17")
     assert "its map has 4% of the pool in use" in one.says
     assert any("needs 95.4 GiB at its peak" in note and "67.7 GiB" in note for note in found.notes)
@@ -378,7 +378,7 @@ def test_jax_without_its_dump() -> None:
 )  # fmt: skip
 def test_jaxs_error_alone(said: str, bytes_: int) -> None:
     (one,) = read(["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', said]).findings
-    assert (one.outcome, one.dump.jax, one.dump.request.needed) == (Outcome.UNKNOWN, True, bytes_)
+    assert (one.outcome, one.dump.jax, one.dump.request.needed) == (FailureOutcome.UNKNOWN, True, bytes_)
     assert str(one.dump.request.place) == "train.py:3"
     assert any("XLA_PYTHON_CLIENT_MEM_FRACTION" in advice.says for advice in one.advice)
 
@@ -420,14 +420,14 @@ def test_a_card_that_another_process_holds_when_jax_starts() -> None:
 @pytest.mark.parametrize("kind", ["full", "fragmented"])
 def test_a_real_log_of_jax_cut_anywhere_gives_no_wrong_answer(kind: str) -> None:
     whole = gzip.decompress((DATA / f"jax-h100-{kind}.log.gz").read_bytes()).splitlines(keepends=True)
-    right = Outcome.FULL if kind == "full" else Outcome.FRAGMENTED
+    right = FailureOutcome.FULL if kind == "full" else FailureOutcome.FRAGMENTED
     for at in range(1, len(whole), 7):
         for part in (whole[at:], whole[:at]):
             try:
                 found = read(b"".join(part))
             except InputError:
                 continue
-            assert {f.outcome for f in found.findings} <= {right, Outcome.UNKNOWN}
+            assert {f.outcome for f in found.findings} <= {right, FailureOutcome.UNKNOWN}
 
 
 OLD = "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)"
@@ -441,9 +441,11 @@ NEW = (
 )
 
 
-@pytest.mark.parametrize(("said", "outcome"), [(OLD, Outcome.FRAGMENTED), (LATER, Outcome.FULL), (NEW, Outcome.TAKEN)])
-def test_pytorchs_one_line(said: str, outcome: Outcome) -> None:
-    asked = "8.13 GiB" if outcome is not Outcome.TAKEN else "500.00 MiB"
+@pytest.mark.parametrize(
+    ("said", "outcome"), [(OLD, FailureOutcome.FRAGMENTED), (LATER, FailureOutcome.FULL), (NEW, FailureOutcome.TAKEN)]
+)
+def test_pytorchs_one_line(said: str, outcome: FailureOutcome) -> None:
+    asked = "8.13 GiB" if outcome is not FailureOutcome.TAKEN else "500.00 MiB"
     (one,) = read([f"RuntimeError: CUDA out of memory. Tried to allocate {asked} {said}"]).findings
     assert one.outcome is outcome
 
@@ -465,7 +467,7 @@ def test_interleaved_ranks(around: str, style: str) -> None:
     chance.shuffle(turns)
     rows = [iter(one), iter(other)]
     found = read([around.format(i) + next(rows[i]) for i in turns])
-    assert {f.outcome for f in found.findings} == {Outcome.FULL, Outcome.FRAGMENTED}
+    assert {f.outcome for f in found.findings} == {FailureOutcome.FULL, FailureOutcome.FRAGMENTED}
     assert all(f.dump.whole for f in found.findings)
     assert {f.dump.request.shape for f in found.findings} == {(512, 40960), (7, 7)}
     assert len({f.dump.rank for f in found.findings}) == 2
@@ -484,7 +486,7 @@ def test_colours_and_progress_bars() -> None:
     lines = [f"\x1b[1m\x1b[33m{row}\x1b[0m" for row in dump("2.8", FULL, 80 * MIB)]
     lines = [f"\r 1/9 [>...] loss: 0.1\r{row}" for row in lines]
     (one,) = read(lines).findings
-    assert (one.outcome, one.dump.whole) == (Outcome.FULL, True)
+    assert (one.outcome, one.dump.whole) == (FailureOutcome.FULL, True)
 
 
 def test_what_belongs_to_a_dump_is_read_in_a_packed_log_too(tmp_path: Path) -> None:
@@ -494,7 +496,7 @@ def test_what_belongs_to_a_dump_is_read_in_a_packed_log_too(tmp_path: Path) -> N
     at = next(i for i, line in enumerate(lines) if "train.py" in line)
     text = "\n".join([*lines[: at + 1], *frames, *lines[at + 1 :]]).encode()
     (tmp_path / "log.gz").write_bytes(gzip.compress(text))
-    packed, plain = dumps.read(tmp_path / "log.gz", "log"), read(text)
+    packed, plain = dumps.read_log(tmp_path / "log.gz", "log"), read(text)
     assert packed.findings == plain.findings
     assert str(plain.findings[0].dump.request.place) == "train.py:41"
 
@@ -506,16 +508,16 @@ def test_files_as_other_systems_write_them(turn: str, tmp_path: Path) -> None:
             "gzip": gzip.compress(text.encode())}[turn]  # fmt: skip
     file = tmp_path / "log"
     file.write_bytes(data)
-    (one,) = dumps.read(file, "log").findings
-    assert one.outcome is Outcome.FULL
+    (one,) = dumps.read_log(file, "log").findings
+    assert one.outcome is FailureOutcome.FULL
 
 
 def test_what_docker_keeps_of_a_container() -> None:
     lines = [*dump("2.8", FULL, 80 * MIB), *error("2.8", "512,40960")]
     rows = [json.dumps({"log": f"{row}\n", "stream": "stderr"}, separators=(",", ":")) for row in lines]
     (one,) = read(rows).findings
-    assert (one.outcome, one.dump.whole, one.dump.request.shape) == (Outcome.FULL, True, (512, 40960))
-    assert read(['{"log":"' + "[" * 60_000, *lines]).findings[0].outcome is Outcome.FULL
+    assert (one.outcome, one.dump.whole, one.dump.request.shape) == (FailureOutcome.FULL, True, (512, 40960))
+    assert read(['{"log":"' + "[" * 60_000, *lines]).findings[0].outcome is FailureOutcome.FULL
 
 
 def test_a_part_of_a_dump_is_not_none() -> None:
@@ -535,7 +537,7 @@ def test_of_a_log_that_cannot_be_unpacked_nothing_is_said(kind: str, tmp_path: P
     with (tmp_path / "log").open("rb") as file:
         pipe = SimpleNamespace(read=file.read, seekable=lambda: False)
         with pytest.raises(InputError, match=f"is packed by {kind}; unpack it first"):
-            dumps.read(pipe, "-")  # type: ignore[arg-type]
+            dumps.read_log(pipe, "-")  # type: ignore[arg-type]
 
 
 # -- cut, repeated, damaged
@@ -546,12 +548,12 @@ def test_a_packed_log_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path)
     tail = "".join(f"loss: {chance.random()}\n" for _ in range(20_000))
     packed = gzip.compress(("\n".join(dump("2.8", FULL, 80 * MIB)) + "\n" + tail).encode())
     (tmp_path / "log").write_bytes(packed[: len(packed) // 2])
-    found = dumps.read(tmp_path / "log", "log")
-    assert [f.outcome for f in found.findings] == [Outcome.FULL]
+    found = dumps.read_log(tmp_path / "log", "log")
+    assert [f.outcome for f in found.findings] == [FailureOutcome.FULL]
     assert "cut off" in found.notes[-1]
     (tmp_path / "log").write_bytes(packed[:12])
     with pytest.raises(InputError, match="in these 0 lines, where the file was cut off"):
-        dumps.read(tmp_path / "log", "log")
+        dumps.read_log(tmp_path / "log", "log")
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -564,7 +566,7 @@ def test_a_log_cut_anywhere_gives_no_wrong_answer(style: str) -> None:
                 found = read(part)
             except InputError:
                 continue
-            assert {f.outcome for f in found.findings} <= {Outcome.FRAGMENTED, Outcome.UNKNOWN}, part[:2]
+            assert {f.outcome for f in found.findings} <= {FailureOutcome.FRAGMENTED, FailureOutcome.UNKNOWN}, part[:2]
             for one in found.findings:
                 assert one.dump.largest_free_bytes in (None, 44 * MIB)
 
@@ -578,12 +580,12 @@ def test_the_same_again_and_again_is_one() -> None:
 def test_what_ended_in_an_error_comes_first() -> None:
     caught = dump("2.8", PIECES, 80 * MIB)
     found = read([*caught, *dump("2.8", FULL, 90 * MIB), *error("2.8", "512,40960")])
-    assert [f.outcome for f in found.findings] == [Outcome.FULL, Outcome.FRAGMENTED]
+    assert [f.outcome for f in found.findings] == [FailureOutcome.FULL, FailureOutcome.FRAGMENTED]
 
 
 def test_an_error_without_a_dump_says_what_is_known() -> None:
     (one,) = read(error("2.8", "1024,1024")).findings
-    assert (one.outcome, one.dump.request.bytes) == (Outcome.UNKNOWN, 4 * MIB)
+    assert (one.outcome, one.dump.request.bytes) == (FailureOutcome.UNKNOWN, 4 * MIB)
     assert "not known" in one.says
 
 
@@ -659,7 +661,7 @@ def test_hostile_lines_take_no_time() -> None:
     ]  # fmt: skip
     begun = time.monotonic()
     for row in rows:
-        reader = Reader()
+        reader = LogReader()
         reader.feed(b"Traceback (most recent call last)\n" + row + b"\n" + row)
         reader.close()
     assert time.monotonic() - begun < 5
@@ -669,8 +671,8 @@ def test_memory_does_not_grow_with_the_log() -> None:
     import tracemalloc
 
     block = ("\n".join([*dump("2.8", FULL, 80 * MIB), prefix("2.8") + chunk("2.8", 9, 7, "")]) + "\n").encode()
-    block *= max(BLOCK // len(block), 1)
-    reader = Reader()
+    block *= max(LOG_BLOCK_BYTES // len(block), 1)
+    reader = LogReader()
     reader.feed(block)
     tracemalloc.start()
     try:

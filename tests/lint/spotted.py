@@ -11,7 +11,8 @@ from textwrap import dedent
 
 from slowtrain.lint import catalogue
 from slowtrain.model import Spot
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,7 +107,7 @@ class Seen:
 
 def seen(text: str, causes: Iterable[str] | None = None) -> list[Seen]:
     """All that is seen in ``text``, or only ``causes``."""
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     wanted = {c.id for c in catalogue.causes()} if causes is None else set(causes)
     found: list[Seen] = []
@@ -116,10 +117,10 @@ def seen(text: str, causes: Iterable[str] | None = None) -> list[Seen]:
 
 
 def _seen(cause: str, spot: Spot, text: str) -> Seen:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     changed = spot.prescription.edits if spot.prescription is not None else ()
-    return Seen(cause, spot.start[0], spot.says, edits.changed(source, changed) if changed else None)
+    return Seen(cause, spot.start[0], spot.says, edits.edited_text(source, changed) if changed else None)
 
 
 def lines(cause: str, text: str) -> list[int]:

@@ -13,7 +13,8 @@ import pytest
 from slowtrain.causes import Cause
 from slowtrain.lint import catalogue
 from slowtrain.model import Effect
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 
 from . import spotted
 
@@ -49,12 +50,12 @@ def test_found_in_the_slow_one_alone(cause: Cause, slow: str, cured: str) -> Non
 
 @each
 def test_the_cure_is_the_causes_own(cause: Cause, slow: str, cured: str) -> None:
-    source = parse("train.py", slow)
+    source = parse_source("train.py", slow)
     assert source is not None
     spots = list(cause.spot(source))
     made = [e for s in spots if s.prescription is not None for e in s.prescription.edits]
     if made:  # where there is no edit, the page shows what to write
-        assert edits.changed(source, made) == cured
+        assert edits.edited_text(source, made) == cured
 
 
 @pytest.mark.slow
@@ -79,7 +80,7 @@ def test_slow_and_cured_train_to_the_same_loss(tmp_path: Path) -> None:
 
 
 def _effect(cause: Cause, slow: str) -> Effect | None:
-    source = parse("train.py", slow)
+    source = parse_source("train.py", slow)
     assert source is not None
     cure = next(iter(cause.spot(source))).prescription
     return cure.effect if cure is not None and cure.edits else None

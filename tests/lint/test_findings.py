@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.model.findings import UNUSED_IGNORE
+from slowtrain.model.answers.linted_files import UNUSED_IGNORE
 
 from .linting import BROKEN, CURED, EAGER, PIPELINE, Folder
 

@@ -14,8 +14,8 @@ import pytest
 from slowtrain.causes import all_causes
 from slowtrain.lint import fixing, settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
-from slowtrain.model.findings import SAFE
-from slowtrain.source import Source
+from slowtrain.model.answers.linted_files import SAFE_EFFECTS
+from slowtrain.script.text.source_file import Source
 
 from .linting import CURED, EAGER, PIPELINE, Folder
 
@@ -70,7 +70,7 @@ def test_a_link_stays_a_link_and_keeps_its_mode(folder: Folder) -> None:
 
 def test_a_file_that_changes_meanwhile_is_left_alone(folder: Folder) -> None:
     file = folder.put_bytes("a.py", PIPELINE.encode())
-    _, rewritten = fixing.fix(str(file), settings.load([str(file)]), SAFE)
+    _, rewritten = fixing.fix(str(file), settings.load([str(file)]), SAFE_EFFECTS)
     assert rewritten is not None
     file.write_bytes(b"another\n")
     (error,) = fixing.write([rewritten])

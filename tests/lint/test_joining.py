@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.columns.spans import Event
 from slowtrain.lint import joining
 from slowtrain.model import (
     Attribution,
@@ -23,8 +24,8 @@ from slowtrain.model import (
     Unchecked,
     VerdictKind,
 )
-from slowtrain.model.findings import Finding, Runtime
-from slowtrain.trace import Event, Trace
+from slowtrain.model.answers.linted_files import LintFinding, RuntimeState
+from slowtrain.trace import Trace
 
 SCRIPT = """\
 import tensorflow as tf
@@ -40,8 +41,8 @@ model.fit(ds)
 MAP = "input/sequential-map"
 
 
-def finding(file: str, line: int, cause: str = MAP) -> Finding:
-    return Finding(cause, "…", file, line, 1, line, 2, "…")
+def finding(file: str, line: int, cause: str = MAP) -> LintFinding:
+    return LintFinding(cause, "…", file, line, 1, line, 2, "…")
 
 
 def checkup(
@@ -86,19 +87,19 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     return Trace(root=str(tmp_path), facts={"sources": {"train.py": SCRIPT}}, events=(fit,))
 
 
-def runtimes(found: tuple[Finding, ...]) -> list[Runtime | None]:
+def runtimes(found: tuple[LintFinding, ...]) -> list[RuntimeState | None]:
     return [f.runtime for f in found]
 
 
 def test_a_diagnosis_of_its_statement_confirms_it(trace: Trace) -> None:
     # The run names the line at which the statement begins, the finding that of the operation.
     found = joining.joined([finding("train.py", 4)], checkup((MAP, 3, 6.0)), trace)
-    assert runtimes(found) == [Runtime("confirmed", 6.0, 600.0)]
+    assert runtimes(found) == [RuntimeState("confirmed", 6.0, 600.0)]
 
 
 def test_one_without_a_line_confirms_the_only_finding(trace: Trace) -> None:
     answer = checkup((MAP, 1, 6.0), where=False)
-    assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [Runtime("confirmed", 6.0, 600.0)]
+    assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [RuntimeState("confirmed", 6.0, 600.0)]
     two = [finding("train.py", 2), finding("train.py", 4)]
     assert [r.state for r in runtimes(joining.joined(two, answer, trace)) if r] == ["harmless", "harmless"]
 
@@ -107,25 +108,25 @@ def test_a_tensor_that_is_kept_fills_the_memory_of_the_device_that_computed_it(t
     kept, elsewhere = finding("train.py", 4, "memory/host-leak"), finding("train.py", 2, "memory/host-leak")
     answer = checkup(("memory/device-leak", 3, 0.0), healthy=("memory/host-leak",))
     found = {f.line: f.runtime for f in joining.joined([kept, elsewhere], answer, trace)}
-    assert found == {4: Runtime("confirmed", 0.0), 2: Runtime("harmless")}
+    assert found == {4: RuntimeState("confirmed", 0.0), 2: RuntimeState("harmless")}
     assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [None]  # another cause's
 
 
 def test_a_line_that_saves_costs_what_frequent_checkpoints_cost(trace: Trace) -> None:
     saves = finding("train.py", 4, "host/heavy-callback")
     answer = checkup(("host/frequent-validation", 3, 2.0), healthy=("host/heavy-callback",))
-    assert runtimes(joining.joined([saves], answer, trace)) == [Runtime("confirmed", 2.0, 200.0)]
+    assert runtimes(joining.joined([saves], answer, trace)) == [RuntimeState("confirmed", 2.0, 200.0)]
 
 
 def test_what_was_judged_and_not_found_is_harmless(trace: Trace) -> None:
     assert runtimes(
         joining.joined([finding("train.py", 4)], replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE), trace)
-    ) == [Runtime("harmless")]
+    ) == [RuntimeState("harmless")]
 
 
 def test_a_file_that_was_never_run_was_not_reached(trace: Trace) -> None:
     found = joining.joined([finding("never.py", 4)], checkup((MAP, 4, 6.0)), trace)
-    assert runtimes(found) == [Runtime("not reached")]
+    assert runtimes(found) == [RuntimeState("not reached")]
 
 
 def test_of_a_wait_that_no_cause_explains_no_line_is_called_harmless(trace: Trace) -> None:
@@ -135,9 +136,9 @@ def test_of_a_wait_that_no_cause_explains_no_line_is_called_harmless(trace: Trac
     elsewhere = checkup(("host/heavy-callback", 9, 4.0), healthy=(MAP,))
     assert runtimes(joining.joined([finding("train.py", 4)], elsewhere, trace)) == [None]
     explained = checkup(("input/slow-storage", 2, 4.0), healthy=(MAP,))
-    assert runtimes(joining.joined([finding("train.py", 4)], explained, trace)) == [Runtime("harmless")]
+    assert runtimes(joining.joined([finding("train.py", 4)], explained, trace)) == [RuntimeState("harmless")]
     other = finding("train.py", 4, "host/eager-step")
-    assert runtimes(joining.joined([other], checkup(healthy=(other.cause,)), trace)) == [Runtime("harmless")]
+    assert runtimes(joining.joined([other], checkup(healthy=(other.cause,)), trace)) == [RuntimeState("harmless")]
 
 
 def test_what_was_not_checked_is_not_harmless(trace: Trace) -> None:
@@ -146,7 +147,7 @@ def test_what_was_not_checked_is_not_harmless(trace: Trace) -> None:
 
 def test_a_function_that_nobody_mentions_was_not_reached(trace: Trace) -> None:
     found = joining.joined([finding("train.py", 8)], checkup(healthy=(MAP,)), trace)
-    assert runtimes(found) == [Runtime("not reached")]
+    assert runtimes(found) == [RuntimeState("not reached")]
 
 
 def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> None:
@@ -154,7 +155,7 @@ def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> 
     digest = hashlib.sha256(helper.read_bytes()).hexdigest()[:32]
     loaded = replace(trace, facts={**trace.facts, "modules": {str(helper): digest}})
     answer = replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE)
-    assert runtimes(joining.joined([finding("never.py", 4)], answer, loaded)) == [Runtime("harmless")]
+    assert runtimes(joining.joined([finding("never.py", 4)], answer, loaded)) == [RuntimeState("harmless")]
     assert list(joining.texts(loaded)) == [str(Path(trace.root, "train.py")), str(helper)]
     helper.write_text(SCRIPT + "x = 1\n")
     assert str(helper) not in joining.texts(loaded)

@@ -11,7 +11,8 @@ import pytest
 import tomllib
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "clinic/scripts"
@@ -345,7 +346,7 @@ def spots(cause: Cause, text: str) -> list[tuple[int, int, str]]:
 
 
 def parsed(text: str) -> Source:
-    source = parse("train.py", textwrap.dedent(text))
+    source = parse_source("train.py", textwrap.dedent(text))
     assert source is not None
     return source
 
@@ -372,7 +373,7 @@ def test_its_edit_cures(cause: str, text: str) -> None:
         able = [s.prescription.edits for s in MINE[cause].spot(source) if s.prescription and s.prescription.edits]
         if not able:
             return
-        source = parsed(edits.changed(source, able[0]))
+        source = parsed(edits.edited_text(source, able[0]))
     pytest.fail("its edits never end")
 
 

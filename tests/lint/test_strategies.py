@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import _target
-from slowtrain.machine import environment
-from slowtrain.machine.matching import matching
-from slowtrain.model.sheet import State
+from slowtrain.machine.checks.library_checks import check_builds
+from slowtrain.machine.host import environment_variables
+from slowtrain.model.answers.doctor_sheet import CheckState
 
 from . import spotted
 
@@ -64,7 +64,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "KERAS_BACKEND", "KERAS_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(environment, "keras_version", lambda environ: "3.15.1")
+    monkeypatch.setattr(environment_variables, "keras_version", lambda environ: "3.15.1")
     file = tmp_path / "train.py"
     file.write_text(IMPORTS + MADE + MODEL + FIT)
     return file
@@ -87,7 +87,7 @@ def test_run_says_nothing_where_it_works(script: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     assert _target.warning(str(script), module=False) is None
     monkeypatch.delenv("KERAS_BACKEND")
-    monkeypatch.setattr(environment, "keras_version", lambda environ: "2.15.0")
+    monkeypatch.setattr(environment_variables, "keras_version", lambda environ: "2.15.0")
     assert _target.warning(str(script), module=False) is None
 
 
@@ -107,6 +107,6 @@ def test_run_leaves_other_scripts_alone(script: Path, text: str) -> None:
 def test_the_doctor_notes_it(config: str | None, keras: str | None, backend: str, told: bool) -> None:
     variables = {"TF_CONFIG": config} if config is not None else {}
     facts = {"environment": variables, "keras_version": keras, "keras_backend": backend}
-    found = [check for check in matching(facts) if check.name == "workers"]
-    assert [check.state for check in found] == ([State.NOTED] if told else [])
+    found = [check for check in check_builds(facts) if check.name == "workers"]
+    assert [check.state for check in found] == ([CheckState.NOTED] if told else [])
     assert all("2 workers" in check.says and "Keras 3.15.1" in check.says for check in found)

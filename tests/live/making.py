@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.capture.store import Store
+from slowtrain.recording.store import Store
 
 MS = 1_000_000
 STEP, INPUT, STACK, LOOP = 1, 2, 3, 4

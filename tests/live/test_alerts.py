@@ -13,13 +13,13 @@ import numpy as np
 import psutil
 import pytest
 
-from slowtrain.model.frame import Alert
-from slowtrain.watch import Watch, alerts, examining
+from slowtrain.model.answers.live_frame import Alert
+from slowtrain.watch import Watch, alert_rules, background_diagnosis
 
 from .making import MS, Making
 
 
-def looks(folder: Path, times: int = alerts.LOOKS) -> tuple[Alert, ...]:
+def looks(folder: Path, times: int = alert_rules.CONFIRMING_LOOKS) -> tuple[Alert, ...]:
     looking = Watch(folder, examine=False)
     found: tuple[Alert, ...] = ()
     for _ in range(times):
@@ -179,7 +179,7 @@ def test_an_alert_is_over_when_it_stays_away_and_keeps_its_beginning(
     assert only(looking.look().alerts, "stall").at_ms == first.at_ms
     made.until_now()
     assert only(looking.look().alerts, "stall").over_ms is None  # it may come back at once
-    monkeypatch.setattr(alerts, "HELD_MS", 0.0)
+    monkeypatch.setattr(alert_rules, "ALERT_HOLD_MS", 0.0)
     over = only(looking.look().alerts, "stall")
     assert over.over_ms is not None
 
@@ -191,9 +191,9 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
     looking = Watch(made.folder)
     assert looking.examining is not None
     looking.examining._due_s = float("inf")
-    found = [looking.look().alerts for _ in range(alerts.LOOKS)][-1]
+    found = [looking.look().alerts for _ in range(alert_rules.CONFIRMING_LOOKS)][-1]
     assert [a.id for a in found] == ["slower-steps"]
-    looking.examining.told = examining._told(
+    looking.examining.told = background_diagnosis._parse_report(
         {
             "diagnoses": [
                 {
@@ -215,7 +215,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
 
 
 def test_the_recording_is_examined_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examining, "FIRST_S", 0.0)
+    monkeypatch.setattr(background_diagnosis, "FIRST_DIAGNOSIS_S", 0.0)
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
     looking = Watch(made.folder)

@@ -10,13 +10,16 @@ import numpy as np
 import psutil
 import pytest
 
+from slowtrain.columns.arrays import Ints
+from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
-from slowtrain.machine import process
-from slowtrain.model.frame import Frame, State
+from slowtrain.machine.host import process_identity
+from slowtrain.model.answers.live_frame import Frame, RunState
+from slowtrain.recording import live_follower
+from slowtrain.recording.live_follower import Follower
+from slowtrain.recording.reader import Recording
 from slowtrain.report import live as live_view
-from slowtrain.trace import Ints, Steps, build, live
-from slowtrain.trace.live import Follower
-from slowtrain.trace.recording import Recording
+from slowtrain.trace.loading import recording_trace
 from slowtrain.watch import Watch
 
 from .making import STEP, Making
@@ -35,7 +38,7 @@ def test_a_run_in_progress(tmp_path: Path) -> None:
     made.until_now(20.0, waits_ms=5.0)
     made.sampled([1e9] * 40, process_cpu_seconds=1.0)
     frame = watch(made.folder).look()
-    assert (frame.state, frame.source, frame.command) == (State.RUNNING, "fit", "train.py")
+    assert (frame.state, frame.source, frame.command) == (RunState.RUNNING, "fit", "train.py")
     assert frame.progress.steps == made.steps
     assert frame.step.now_ms == pytest.approx(20, rel=0.01)
     assert frame.step.run_ms == pytest.approx(20, rel=0.01)
@@ -74,22 +77,22 @@ def test_each_look_takes_what_is_new(tmp_path: Path) -> None:
 
 
 def test_a_long_run_is_neither_kept_nor_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_SPANS", 5000)
+    monkeypatch.setattr(live_follower, "MAX_FOLLOWED_SPANS", 5000)
     made = Making(tmp_path / "run", 2000.0)
     made.takes(60_000)
     made.takes(60_000, 20.0)
     read: list[int] = []
-    real = live._rows
+    real = live_follower._decode_chunk
 
     def rows(data: bytes) -> Ints:
         read.append(1)
         return real(data)
 
-    monkeypatch.setattr(live, "_rows", rows)
+    monkeypatch.setattr(live_follower, "_decode_chunk", rows)
     late, early = Follower(made.folder), Follower(made.folder)
     late.look()
     assert len(late.spans()) <= 5000
-    assert len(read) <= live.CHOSEN * 2 + 5000 // 50
+    assert len(read) <= live_follower.MAX_OLD_CHUNKS * 2 + 5000 // 50
     for follower in (early, late):
         follower.look()
         (history,) = follower.histories.kinds.values()
@@ -103,7 +106,7 @@ def test_who_comes_late_learns_from_the_profilers_window_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What computes inside a call only that window says, and its steps are no longer among those that are kept."""
-    monkeypatch.setattr(live, "MOST_SPANS", 5000)
+    monkeypatch.setattr(live_follower, "MAX_FOLLOWED_SPANS", 5000)
     made = Making(tmp_path / "run", 2000.0)
     made.takes(300)
     begun = made.at_ns
@@ -116,7 +119,7 @@ def test_who_comes_late_learns_from_the_profilers_window_at_the_start(
         seen.append((len(found), int(found.windowed.sum())))
         return None, None, None
 
-    monkeypatch.setattr(build, "deep_windows", deep)
+    monkeypatch.setattr(recording_trace, "read_deep_windows", deep)
     watch(made.folder).look()
     ((steps, windowed),) = seen
     assert 20 <= windowed <= 24
@@ -271,15 +274,15 @@ def test_ended_lost_and_taken_away(tmp_path: Path) -> None:
     made.until_now()
     made.write(facts={"child": {"pid": 2**22 + 1, "begun_ns": made.start_ns}})
     looking = watch(made.folder)
-    assert looking.look().state is State.LOST
+    assert looking.look().state is RunState.LOST
     made.write(facts={"child": {"pid": os.getpid(), "begun_ns": made.start_ns}})
-    assert looking.look().state is State.RUNNING
+    assert looking.look().state is RunState.RUNNING
     shutil.move(made.folder, tmp_path / "away")
-    assert looking.look().state is State.CUT
+    assert looking.look().state is RunState.CUT
     shutil.move(tmp_path / "away", made.folder)
     made.ends(3)
     frame = watch(made.folder).look()
-    assert (frame.state, frame.exit_code) == (State.ENDED, 3)
+    assert (frame.state, frame.exit_code) == (RunState.ENDED, 3)
     assert frame.step.now_ms == pytest.approx(10)
 
 
@@ -288,28 +291,38 @@ def test_a_process_that_came_later_by_the_same_number_is_not_the_run(tmp_path: P
     made.about["start_time"] = 1_000_000.0
     made.until_now()
     (made.folder / "launch.json").write_text(__import__("json").dumps(made.about))
-    assert watch(made.folder).look().state is State.LOST
+    assert watch(made.folder).look().state is RunState.LOST
 
 
 def test_a_clock_that_is_set_does_not_kill_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour forward, as when a virtual machine has slept: by the time of day every process began later."""
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
-    made.write(facts={"child": {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": made.start_ns}})
+    made.write(
+        facts={
+            "child": {
+                "pid": os.getpid(),
+                "born": process_identity.process_birth(os.getpid()),
+                "begun_ns": made.start_ns,
+            }
+        }
+    )
     noted = psutil.Process.create_time
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: noted(self) + 3600.0)
-    assert watch(made.folder).look().state is State.RUNNING
+    assert watch(made.folder).look().state is RunState.RUNNING
 
 
-@pytest.mark.skipif(not process.born(os.getpid()), reason="the kernel does not count from the machine's start here")
+@pytest.mark.skipif(
+    not process_identity.process_birth(os.getpid()), reason="the kernel does not count from the machine's start here"
+)
 def test_another_start_of_the_machine_or_of_a_process_is_not_the_run(tmp_path: Path) -> None:
-    boot, ticks = process.born(os.getpid()).split()
+    boot, ticks = process_identity.process_birth(os.getpid()).split()
     for born in (f"{boot} {int(ticks) - 1}", f"{boot[::-1]} {ticks}"):
         made = Making(tmp_path / born, 30.0)
         made.until_now()
         made.write(facts={"child": {"pid": os.getpid(), "born": born, "begun_ns": made.start_ns}})
-        assert watch(made.folder).look().state is State.LOST
-    assert process.born(2**22 + 1) == ""
+        assert watch(made.folder).look().state is RunState.LOST
+    assert process_identity.process_birth(2**22 + 1) == ""
 
 
 def test_before_the_first_byte(tmp_path: Path) -> None:
@@ -317,7 +330,7 @@ def test_before_the_first_byte(tmp_path: Path) -> None:
     made = Making(tmp_path / "run", 5.0)
     for file in made.folder.glob("recording*"):
         file.unlink()
-    assert watch(made.folder).look().state is State.STARTING
+    assert watch(made.folder).look().state is RunState.STARTING
 
 
 @pytest.mark.parametrize("what", ["nothing", "folder", "text"])

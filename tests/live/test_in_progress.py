@@ -9,8 +9,8 @@ import pytest
 
 from slowtrain.cli import watch
 from slowtrain.errors import InputError
-from slowtrain.files import recordings
-from slowtrain.machine import process
+from slowtrain.machine.host import process_identity
+from slowtrain.recording import recording_folder
 
 Begin = Callable[[str], Path]
 
@@ -19,19 +19,19 @@ Begin = Callable[[str], Path]
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     """Begins runs, each with a process of ours in a drawn /proc that has its file open to write."""
     proc = tmp_path / "proc"
-    monkeypatch.setattr(process, "PROC", proc)
+    monkeypatch.setattr(process_identity, "PROC_FOLDER", proc)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 
     def begin(where: str) -> Path:
         folder = tmp_path / where
         folder.mkdir(parents=True)
-        (folder / recordings.FILE).write_bytes(b"")
-        (folder / recordings.LAUNCH).write_text("{}")
+        (folder / recording_folder.RECORDING_FILE).write_bytes(b"")
+        (folder / recording_folder.LAUNCH_FILE).write_text("{}")
         entry = proc / str(100 + len(list(proc.glob("*"))))
         for part in ("fd", "fdinfo"):
             (entry / part).mkdir(parents=True)
-        (entry / "fd" / "7").symlink_to(folder / recordings.FILE)
+        (entry / "fd" / "7").symlink_to(folder / recording_folder.RECORDING_FILE)
         (entry / "fdinfo" / "7").write_text("pos:\t0\nflags:\t02100002\nmnt_id:\t29\n")
         return folder
 
@@ -42,7 +42,7 @@ def test_one_that_was_started_elsewhere(begun: Begin) -> None:
     assert watch.in_progress() is None
     folder = begun("project/slowtrain-runs/train-1")
     assert watch.in_progress() == folder
-    (folder / recordings.LAUNCH).write_text('{"end_ns": 5}')  # what it forked may live on with its file open
+    (folder / recording_folder.LAUNCH_FILE).write_text('{"end_ns": 5}')  # what it forked may live on with its file open
     assert watch.in_progress() is None
 
 

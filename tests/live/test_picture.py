@@ -8,13 +8,23 @@ import re
 import pytest
 
 from slowtrain.model import Part, Place
-from slowtrain.model.frame import Alert, Curve, Found, Frame, Gpu, Machine, Progress, State, StepTime
+from slowtrain.model.answers.live_frame import (
+    Alert,
+    Curve,
+    FoundCause,
+    Frame,
+    Gpu,
+    Machine,
+    Progress,
+    RunState,
+    StepTime,
+)
 from slowtrain.report import live
 from slowtrain.report.terminal import Paper, cells
 
 BUSY = Frame(
     folder="runs/a", command="train.py --data /a/very/long/path/to/somewhere/else --name 水水水水水水水水水水水水",
-    state=State.RUNNING, run_ms=7_425_000.0, source="fit",
+    state=RunState.RUNNING, run_ms=7_425_000.0, source="fit",
     progress=Progress(123_456, 3, 10, 2_345, 50_000, 5_400_000.0, {"loss": 0.123456, "val_loss": float("nan")}),
     step=StepTime(
         42.1, 40.2, 61.0, 761.5, Curve(tuple(40.0 + i % 7 for i in range(60)), 0, 7_425_000.0),
@@ -33,10 +43,10 @@ BUSY = Frame(
         Alert("input-bound", "steps wait for input 71 % of their time", 7_000_000.0),
         Alert("gpu-idle", "GPU 0 had work 31 % of the time", 100.0, over_ms=5_000.0),
     ),
-    found=(Found("input/sequential-map", "A map", 2.1, "step"),),
+    found=(FoundCause("input/sequential-map", "A map", 2.1, "step"),),
     examined_ms=7_400_000.0,
 )  # fmt: skip
-EMPTY = Frame("runs/b", "", State.STARTING, 0.0)
+EMPTY = Frame("runs/b", "", RunState.STARTING, 0.0)
 FRAMES = {"busy": BUSY, "empty": EMPTY}
 
 

@@ -20,12 +20,12 @@ pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not in
 def test_the_metrics() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    from slowtrain.watch.prometheus import ADDRESS, Metrics
+    from slowtrain.watch.prometheus_metrics import LOOPBACK_ADDRESS, MetricsServer
 
-    metrics = Metrics(0)
+    metrics = MetricsServer(0)
     try:
         metrics(BUSY)
-        with urllib.request.urlopen(f"http://{ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{LOOPBACK_ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         found = {(s.name, *s.labels.values()): s.value for f in text_string_to_metric_families(text) for s in f.samples}
         assert found["slowtrain_steps_total",] == 123_456
@@ -35,7 +35,7 @@ def test_the_metrics() -> None:
         assert found["slowtrain_alert", "stall", "true"] == 1
         assert ("slowtrain_alert", "gpu-idle", "false") not in found  # it is over
         metrics(EMPTY)
-        with urllib.request.urlopen(f"http://{ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{LOOPBACK_ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
             assert "slowtrain_step_seconds" not in answer.read().decode()  # not measured is not zero
         listening = metrics._server.socket.getsockname()[0]
         assert listening == "127.0.0.1"
@@ -44,15 +44,15 @@ def test_the_metrics() -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    from slowtrain.watch.prometheus import Metrics
+    from slowtrain.watch.prometheus_metrics import MetricsServer
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InputError, match="choose another port"):
-            Metrics(taken.getsockname()[1])
+            MetricsServer(taken.getsockname()[1])
     with pytest.raises(InputError, match="no port"):
-        Metrics(99_999)
+        MetricsServer(99_999)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -60,7 +60,7 @@ def test_a_forked_child_does_not_keep_the_port() -> None:
     """A worker that outlives the run would hold it, and answer nobody."""
     code = """
 import os, socket, sys
-from slowtrain.watch.prometheus import Metrics
+from slowtrain.watch.prometheus_metrics import Metrics
 metrics = Metrics(0)
 read, write = os.pipe()
 if not os.fork():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.machine import cgroup
+from slowtrain.machine.host import cgroup_limits
 
 Draw = Callable[[Mapping[str, str]], Path]
 V2 = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
@@ -34,17 +34,17 @@ def version_1(group: str, files: Mapping[str, str], top: str = "/") -> dict[str,
 
 
 def test_no_cgroups(draw: Draw) -> None:
-    assert cgroup.limits(draw({})) == cgroup.Limits()
+    assert cgroup_limits.read_limits(draw({})) == cgroup_limits.Limits()
 
 
 def test_version_2_in_a_container(draw: Draw) -> None:
     root = draw(version_2("/", {"cpu.max": "150000 100000\n", "memory.max": "8000\n", "cpu.stat": "nr_throttled 3\n"}))
-    found = cgroup.limits(root)
+    found = cgroup_limits.read_limits(root)
     assert (found.version, found.cpu_quota_cores, found.memory_limit_bytes) == (2, 1.5, 8000)
 
 
 def test_version_2_without_limits(draw: Draw) -> None:
-    found = cgroup.limits(draw(version_2("/", {"cpu.max": "max 100000\n", "memory.max": "max\n"})))
+    found = cgroup_limits.read_limits(draw(version_2("/", {"cpu.max": "max 100000\n", "memory.max": "max\n"})))
     assert (found.version, found.cpu_quota_cores, found.memory_limit_bytes) == (2, None, None)
 
 
@@ -57,7 +57,7 @@ def test_the_tightest_ancestor_counts(draw: Draw) -> None:
         "a/b/c/cpu.stat": "",
         "a/b/c/memory.max": "max",
     }
-    found = cgroup.limits(root := draw(version_2("/a/b/c", files)))
+    found = cgroup_limits.read_limits(root := draw(version_2("/a/b/c", files)))
     assert (found.cpu_quota_cores, found.memory_limit_bytes) == (1.0, 7000)
     assert found.cpu_folder == root / FOLDER / "a/b/c"
 
@@ -71,7 +71,7 @@ def test_version_1(draw: Draw) -> None:
         "memory/job/memory.limit_in_bytes": "5000",
         "memory/memory.limit_in_bytes": "9223372036854771712",
     }
-    found = cgroup.limits(draw(version_1("/job", files)))
+    found = cgroup_limits.read_limits(draw(version_1("/job", files)))
     assert (found.version, found.cpu_quota_cores, found.memory_limit_bytes) == (1, 2.5, 5000)
 
 
@@ -81,18 +81,20 @@ def test_version_1_in_a_container_that_shows_the_hosts_names(draw: Draw) -> None
         "cpu,cpuacct/cpu.cfs_period_us": "100000",
         "memory/memory.limit_in_bytes": "5000",
     }
-    found = cgroup.limits(draw(version_1("/docker/123", files, top="/docker/123")))
+    found = cgroup_limits.read_limits(draw(version_1("/docker/123", files, top="/docker/123")))
     assert (found.cpu_quota_cores, found.memory_limit_bytes) == (0.5, 5000)
 
 
 def test_a_group_that_cannot_be_seen_from_here(draw: Draw) -> None:
-    found = cgroup.limits(draw(version_2("/../../elsewhere", {"cpu.max": "200000 100000"})))
+    found = cgroup_limits.read_limits(draw(version_2("/../../elsewhere", {"cpu.max": "200000 100000"})))
     assert found.cpu_quota_cores == 2.0
 
 
 @pytest.mark.parametrize("text", ["", "max", "0 0", "-1 100000", "many 100000", "1e5 1e5"])
 def test_nonsense_is_no_limit(draw: Draw, text: str) -> None:
-    assert cgroup.limits(draw(version_2("/", {"cpu.max": text, "memory.max": text}))).cpu_quota_cores is None
+    assert (
+        cgroup_limits.read_limits(draw(version_2("/", {"cpu.max": text, "memory.max": text}))).cpu_quota_cores is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,10 +110,10 @@ def test_nonsense_is_no_limit(draw: Draw, text: str) -> None:
 )
 def test_throttling(tmp_path: Path, text: str, found: dict[str, float]) -> None:
     (tmp_path / "cpu.stat").write_text(text)
-    assert cgroup.throttling(tmp_path) == found
+    assert cgroup_limits.read_throttling(tmp_path) == found
 
 
 def test_used_memory_may_be_zero_and_may_be_unknown(tmp_path: Path) -> None:
-    assert cgroup.used_bytes(tmp_path) is None
+    assert cgroup_limits.charged_bytes(tmp_path) is None
     (tmp_path / "memory.current").write_text("0\n")
-    assert cgroup.used_bytes(tmp_path) == 0
+    assert cgroup_limits.charged_bytes(tmp_path) == 0

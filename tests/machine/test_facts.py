@@ -10,17 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from slowtrain.machine import facts as module
-from slowtrain.machine.environment import ENVIRONMENT, settings
-from slowtrain.machine.facts import core_list, facts, free_bytes
-from slowtrain.machine.gpu import Gpus
+from slowtrain.machine.host import host_facts as module
+from slowtrain.machine.host.environment_variables import RELEVANT_VARIABLES, relevant_settings
+from slowtrain.machine.host.host_facts import free_bytes, machine_facts, parse_core_list
+from slowtrain.machine.host.nvml import Gpus
 
 Draw = Callable[[Mapping[str, str]], Path]
 NO_GPUS = Gpus(SimpleNamespace())
 
 
 def test_a_drawn_computer(draw: Draw) -> None:
-    found = facts(draw({}), environ={"OMP_NUM_THREADS": "1", "HOME": "/home/me"}, gpus=NO_GPUS)
+    found = machine_facts(draw({}), environ={"OMP_NUM_THREADS": "1", "HOME": "/home/me"}, gpus=NO_GPUS)
     cpu, memory = found["cpu"], found["memory"]
     assert (cpu["model"], cpu["logical_cores"], cpu["physical_cores"]) == ("Drawn CPU 3000", 8, 4)
     assert (cpu["affinity_cores"], cpu["usable_cores"]) == ([0, 1, 2, 3, 6], 5.0)
@@ -67,7 +67,7 @@ def test_a_container_leaves_less(draw: Draw) -> None:
             ".dockerenv": "",
         }
     )
-    found = facts(root, environ={}, gpus=NO_GPUS)
+    found = machine_facts(root, environ={}, gpus=NO_GPUS)
     assert found["cpu"]["usable_cores"] == 1.5
     assert found["memory"]["usable_bytes"] == 1_000_000
     assert found["platform"]["container"] == "docker"
@@ -96,11 +96,11 @@ def test_a_container_leaves_less(draw: Draw) -> None:
     ],
 )
 def test_kinds_of_containers(draw: Draw, files: dict[str, str], environ: dict[str, str], kind: str | None) -> None:
-    assert facts(draw(files), environ=environ, gpus=NO_GPUS)["platform"]["container"] == kind
+    assert machine_facts(draw(files), environ=environ, gpus=NO_GPUS)["platform"]["container"] == kind
 
 
 def test_a_computer_that_tells_nothing(tmp_path: Path) -> None:
-    found = facts(tmp_path, environ={}, gpus=NO_GPUS)
+    found = machine_facts(tmp_path, environ={}, gpus=NO_GPUS)
     json.dumps(found, allow_nan=False)
     assert found["memory"]["swap_total_bytes"] is None
     assert found["memory"]["shm_total_bytes"] is None
@@ -109,7 +109,7 @@ def test_a_computer_that_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_this_computer() -> None:
-    found = facts()
+    found = machine_facts()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert 0 < found["cpu"]["usable_cores"] <= found["cpu"]["logical_cores"]
     assert found["memory"]["usable_bytes"] > 0
@@ -119,20 +119,20 @@ def test_this_computer() -> None:
     ("said", "cores"), [("0-2,8\n", [0, 1, 2, 8]), ("5", [5]), ("", []), ("0,2-3,7-7", [0, 2, 3, 7])]
 )
 def test_core_list(said: str, cores: list[int]) -> None:
-    assert core_list(said) == cores
+    assert parse_core_list(said) == cores
 
 
 def test_an_empty_setting_is_a_setting() -> None:
-    assert settings({"CUDA_VISIBLE_DEVICES": ""}) == {"CUDA_VISIBLE_DEVICES": ""}
+    assert relevant_settings({"CUDA_VISIBLE_DEVICES": ""}) == {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def test_every_setting_has_a_reason_and_its_own_name() -> None:
-    assert all(name == name.upper() and len(reason) > 10 for name, reason in ENVIRONMENT.items())
+    assert all(name == name.upper() and len(reason) > 10 for name, reason in RELEVANT_VARIABLES.items())
 
 
 def test_the_file_system_of_the_working_folder(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getcwd", lambda: "/data/my set/x")
     lines = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:9 / /data rw - nfs4 h:/d rw\n"
     lines += "3 1 0:9 / /data/my\\040set rw - fuse s rw\n"
-    found = module.facts(draw({"proc/self/mountinfo": lines}), environ={}, gpus=NO_GPUS)
+    found = module.machine_facts(draw({"proc/self/mountinfo": lines}), environ={}, gpus=NO_GPUS)
     assert found["working_folder"]["filesystem"] == "fuse"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.machine.gpu import Gpus, throttle_reasons
+from slowtrain.machine.host.nvml import Gpus, describe_throttle_bits
 
 
 class FakeError(Exception):
@@ -150,6 +150,6 @@ def test_without_a_driver_the_reason_is_kept() -> None:
 
 
 def test_nothing_and_not_measured_are_told_apart() -> None:
-    assert throttle_reasons(0) == []
-    assert throttle_reasons(0x1) == []
-    assert throttle_reasons(None) is None
+    assert describe_throttle_bits(0) == []
+    assert describe_throttle_bits(0x1) == []
+    assert describe_throttle_bits(None) is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.machine import kernels
-from slowtrain.machine.libraries import file_version, wanted
-from slowtrain.machine.rules import LIBRARIES, SOURCES, WHEELS
+from slowtrain.machine.checks import build_match
+from slowtrain.machine.host.cuda_libraries import file_version, required_libraries
+from slowtrain.machine.tables.rule_table import CUDA_LIBRARIES, LIBRARY_WHEELS, SOURCES
 
 PIP_219 = ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"]
 TORCH = ["sm_70", "sm_80", "sm_90a", "compute_80"]
@@ -32,7 +32,7 @@ TORCH = ["sm_70", "sm_80", "sm_90a", "compute_80"]
 )
 def test_code_for_a_card(framework: str, lists: list[str], has: str | None, expected: str | None) -> None:
     build, gpu = {"capabilities": lists}, {"compute_capability": has}
-    assert kernels.code_for(framework, build, gpu) == expected
+    assert build_match.code_kind(framework, build, gpu) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,16 @@ def test_the_oldest_driver(system: str, wsl: bool | None, driver: str, speaks: s
         "devices": {"wsl": wsl},
         "gpu": {"driver_version": driver, "cuda_version": speaks},
     }
-    said = kernels.driver_too_old(facts, {"cuda_version": cuda})
+    said = build_match.describe_old_driver(facts, {"cuda_version": cuda})
     assert (said is not None) == old
     assert not old or driver in str(said)
 
 
 def test_libraries_are_those_of_the_build() -> None:
-    assert wanted("12.5.1", "9.3") == ("libcuda.so.1", *LIBRARIES[12], "libcudnn.so.9")
-    assert wanted("99", None) == ("libcuda.so.1",)
-    assert wanted(None, None) == ("libcuda.so.1",)
-    assert {name.partition(".so")[0] for names in LIBRARIES.values() for name in names} <= set(WHEELS)
+    assert required_libraries("12.5.1", "9.3") == ("libcuda.so.1", *CUDA_LIBRARIES[12], "libcudnn.so.9")
+    assert required_libraries("99", None) == ("libcuda.so.1",)
+    assert required_libraries(None, None) == ("libcuda.so.1",)
+    assert {name.partition(".so")[0] for names in CUDA_LIBRARIES.values() for name in names} <= set(LIBRARY_WHEELS)
 
 
 def test_versions_of_files() -> None:

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from slowtrain.machine import heap
-from slowtrain.machine.gpu import Gpus
-from slowtrain.machine.others import SECONDS, others
-from slowtrain.machine.sample import UNITS, Sampler
+from slowtrain.doctor.busy_cores import SAMPLE_S, sample_busy_cores
+from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.samples import malloc_heap
+from slowtrain.machine.samples.sampler import SAMPLE_UNITS, Sampler
 
 Draw = Callable[[Mapping[str, str]], Path]
 NO_GPUS = Gpus(SimpleNamespace())
@@ -127,27 +127,27 @@ def test_many_cores_are_not_listed_for_one_clock(draw: Draw) -> None:
 
 
 def test_malloc_is_counted_the_more_seldom_the_longer_it_takes() -> None:
-    at, told, counts = [0.0], heap._Figures(uordblks=7, fordblks=5, keepcost=2), []
+    at, told, counts = [0.0], malloc_heap._MallocInfo(uordblks=7, fordblks=5, keepcost=2), []
 
-    def count() -> heap._Figures:
+    def count() -> malloc_heap._MallocInfo:
         counts.append(at[0])
         at[0] += 0.01
         return told
 
-    read = heap.Heap(count, lambda: at[0])
+    read = malloc_heap.HeapReader(count, lambda: at[0])
     assert read() == (7.0, 3.0)
     at[0] = 49.0
     assert read() is None
     at[0] = 51.0
     assert read() == (7.0, 3.0)
     assert counts == [0.0, 51.0]
-    assert heap.Heap(heap._Figures)() is None, "another allocator took its place"
+    assert malloc_heap.HeapReader(malloc_heap._MallocInfo)() is None, "another allocator took its place"
 
 
-@pytest.mark.skipif(heap.heap() is None, reason="needs glibc 2.33")
+@pytest.mark.skipif(malloc_heap.open_heap_reader() is None, reason="needs glibc 2.33")
 def test_malloc_of_this_process_is_counted() -> None:
     def counted() -> tuple[float, float]:
-        read = heap.heap()
+        read = malloc_heap.open_heap_reader()
         told = read() if read is not None else None
         assert told is not None
         return told
@@ -181,7 +181,7 @@ def test_this_computer() -> None:
     time.sleep(0.1)
     found = sampler.sample()
     json.dumps(found, allow_nan=False)
-    assert set(found) <= set(UNITS)
+    assert set(found) <= set(SAMPLE_UNITS)
     assert sampler.faults == {}
     assert all(0 <= share <= 1 for share in found["cpu_share"])  # type: ignore[operator, union-attr]
     sampler.close()
@@ -207,7 +207,7 @@ def test_what_others_take_is_what_the_cores_do_while_we_sleep(draw: Draw) -> Non
     root = draw({"proc/stat": stat("0 0 0 0 0 0", "0 0 0 0 0 0", "0 0 0 0 0 0")})
 
     def sleep(seconds: float) -> None:
-        assert seconds == SECONDS
+        assert seconds == SAMPLE_S
         write(root, stat("75 0 0 25 0 0", "50 0 0 0 0 0", "25 0 0 25 0 0"))
 
-    assert others(NO_GPUS, root, sleep) == {"busy_cores": 1.5, "cores": 2, "seconds": SECONDS}
+    assert sample_busy_cores(NO_GPUS, root, sleep) == {"busy_cores": 1.5, "cores": 2, "seconds": SAMPLE_S}

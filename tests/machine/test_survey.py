@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from slowtrain.doctor import facts_document, gpu_load_check, installed_frameworks, kernel_log
 from slowtrain.errors import InputError
-from slowtrain.machine import document, folder, frameworks, kernel_log, loading
-from slowtrain.machine.devices import devices
-from slowtrain.machine.environment import keras_backend
-from slowtrain.machine.gpu import Gpus
-from slowtrain.machine.libraries import libraries, taken
+from slowtrain.machine.host import data_folder
+from slowtrain.machine.host.cuda_libraries import describe_loaded_files, find_libraries
+from slowtrain.machine.host.environment_variables import keras_backend
+from slowtrain.machine.host.gpu_devices import read_gpu_devices
+from slowtrain.machine.host.nvml import Gpus
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what only Linux has")
 OPEN_DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build\n"
@@ -82,7 +83,7 @@ def test_a_gpu_without_a_framework_to_see_it(tmp_path: Path, said: str, version:
             f"{pci}/0000:00:02.0/class": "0x030000\n",
         },
     )
-    found = devices(root)
+    found = read_gpu_devices(root)
     assert found["kernel_driver"] == version
     assert found["wsl"] is False
     row = {"address": "0000:3b:00.0", "vendor": "0x10de", "device": "0x1eb8", "numa_node": 1}
@@ -92,7 +93,7 @@ def test_a_gpu_without_a_framework_to_see_it(tmp_path: Path, said: str, version:
 
 
 def test_what_the_system_does_not_show_is_none(tmp_path: Path) -> None:
-    found = devices(tmp_path)
+    found = read_gpu_devices(tmp_path)
     assert (found["kernel_driver"], found["pci_gpus"], found["files"], found["wsl"]) == (None, None, None, None)
     assert (found["other_gpus"], found["wsl_driver"]) == (None, None)
 
@@ -110,8 +111,8 @@ def test_what_opens_and_what_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         opened.append(Path(path).name)
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr("slowtrain.machine.devices.os.open", refuse)
-    files = {f["path"]: f for f in devices(root)["files"]}
+    monkeypatch.setattr("slowtrain.machine.host.gpu_devices.os.open", refuse)
+    files = {f["path"]: f for f in read_gpu_devices(root)["files"]}
     assert opened == ["nvidiactl"]
     assert (files["/dev/nvidiactl"]["usable"], files["/dev/nvidiactl"]["refused"]) == (False, "EPERM")
     assert files["/dev/nvidia0"]["group"] == grp.getgrgid(os.getgid()).gr_name
@@ -120,10 +121,10 @@ def test_what_opens_and_what_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_wsl_is_known_by_its_kernel(tmp_path: Path) -> None:
     root = _tree(tmp_path, {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n", "dev/dxg": ""})
-    found = devices(root)
+    found = read_gpu_devices(root)
     assert (found["wsl"], found["wsl_driver"]) == (True, False)
     assert [f["path"] for f in found["files"]] == ["/dev/dxg"]
-    assert devices(_tree(root, {"usr/lib/wsl/lib/libcuda.so.1": ""}))["wsl_driver"] is True
+    assert read_gpu_devices(_tree(root, {"usr/lib/wsl/lib/libcuda.so.1": ""}))["wsl_driver"] is True
 
 
 @LINUX
@@ -135,7 +136,7 @@ def test_libraries_are_tried_as_the_loader_would(tmp_path: Path) -> None:
         (place / "libcudnn.so.9").write_text("no library")
     environ = {**os.environ, "LD_LIBRARY_PATH": str(one)}
     names = ["libcudnn.so.9", "libslowtrain-none.so.1", "libc.so.6"]
-    rows = libraries(names, environ, packages=[str(tmp_path / "site")])
+    rows = find_libraries(names, environ, packages=[str(tmp_path / "site")])
     assert rows is not None
     broken, absent, there = rows
     assert broken["found"] == [str(one / "libcudnn.so.9"), str(two / "libcudnn.so.9")]
@@ -151,10 +152,10 @@ def test_versions_of_what_a_process_has_loaded(tmp_path: Path) -> None:
     file = tmp_path / "nvidia/cudnn/lib/libcudnn.so.9"
     for name in ("nvidia_cudnn_cu13-9.19.0.56", "nvidia_cudnn_frontend-1.15.0"):
         (tmp_path / f"{name}.dist-info").mkdir()
-    rows = taken([str(file), "/usr/lib/libcudnn.so.9.14.0", "/usr/lib/libcudart.so.13"])
+    rows = describe_loaded_files([str(file), "/usr/lib/libcudnn.so.9.14.0", "/usr/lib/libcudart.so.13"])
     assert [row["version"] for row in rows] == ["9.19.0.56", "9.14.0", None]
     (tmp_path / "nvidia_cudnn_cu12-9.10.2.21.dist-info").mkdir()
-    assert taken([str(file)])[0]["version"] is None  # both wheels write that file
+    assert describe_loaded_files([str(file)])[0]["version"] is None  # both wheels write that file
 
 
 @LINUX
@@ -162,7 +163,7 @@ def test_a_folder_is_read_past_the_cache_within_its_budget(tmp_path: Path) -> No
     for i in range(30):
         (tmp_path / f"{i}.bin").write_bytes(os.urandom(5000))
     (tmp_path / "empty").touch()
-    found = folder.measure(tmp_path)
+    found = data_folder.measure_folder(tmp_path)
     assert found["files_seen"] == found["read_files"] == 31
     assert found["all_files_seen"] is True
     assert found["read_bytes"] == 30 * 5000
@@ -170,15 +171,15 @@ def test_a_folder_is_read_past_the_cache_within_its_budget(tmp_path: Path) -> No
 
 
 def test_reading_stops_at_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(data_folder, "MAX_READ_BYTES", 3 << 20)
     for i in range(4):
         (tmp_path / f"{i}.bin").write_bytes(bytes(2 << 20))
-    found = folder.measure(tmp_path)
+    found = data_folder.measure_folder(tmp_path)
     assert 3 << 20 <= found["read_bytes"] <= 5 << 20
 
 
 def test_an_empty_folder_gives_no_rate(tmp_path: Path) -> None:
-    found = folder.measure(tmp_path)
+    found = data_folder.measure_folder(tmp_path)
     assert (found["read_bytes"], found["bytes_per_second"], found["from_storage_share"]) == (0, None, None)
 
 
@@ -190,7 +191,7 @@ def test_an_empty_folder_gives_no_rate(tmp_path: Path) -> None:
 def test_kinds_of_disks(tmp_path: Path, filesystem: str | None, rotational: str | None, kind: str | None) -> None:
     if rotational is not None:
         _tree(tmp_path, {"sys/dev/block/8:0/queue/rotational": rotational, "sys/dev/block/8:0/8:1/start": "1"})
-    assert folder.kind_of(filesystem, "8:0", tmp_path) == kind
+    assert data_folder.storage_kind(filesystem, "8:0", tmp_path) == kind
 
 
 def test_mounts_are_told_apart_by_their_longest_name(tmp_path: Path) -> None:
@@ -200,8 +201,8 @@ def test_mounts_are_told_apart_by_their_longest_name(tmp_path: Path) -> None:
         "31 22 0:41 / /mnt/my rw - tmpfs none rw",
     ]
     root = _tree(tmp_path, {"proc/self/mountinfo": "\n".join(lines)})
-    assert folder.mount_of("/mnt/my data/train", root) == ("nfs4", "0:40")
-    assert folder.mount_of("/mnt/mine", root) == ("ext4", "8:1")
+    assert data_folder.mounted_filesystem("/mnt/my data/train", root) == ("nfs4", "0:40")
+    assert data_folder.mounted_filesystem("/mnt/mine", root) == ("ext4", "8:1")
 
 
 def test_faults_in_the_kernels_log() -> None:
@@ -210,19 +211,19 @@ def test_faults_in_the_kernels_log() -> None:
         "[2.0] NVRM: Xid (PCI:0000:3b:00): 79, again\n[3.0] usb 1-1: new device\n"
         "[4.0] NVRM: Xid (PCI:0000:af:00): 31, pid=77, name=python\n"
     )
-    found = kernel_log.kernel_log(said)
+    found = kernel_log.read_xids(said)
     assert found["xids"] == [
         {"address": "0000:3b:00", "code": 79, "count": 2},
         {"address": "0000:af:00", "code": 31, "count": 1},
     ]
-    assert kernel_log.kernel_log("")["xids"] == []
+    assert kernel_log.read_xids("")["xids"] == []
 
 
 def test_an_empty_kernel_log_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "slowtrain.machine.kernel_log.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
+        "slowtrain.doctor.kernel_log.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
     )
-    assert kernel_log.kernel_log() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
+    assert kernel_log.read_xids() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
 
 
 def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,21 +232,21 @@ def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyP
     def run(command: tuple[str, ...], **_: Any) -> SimpleNamespace:
         return SimpleNamespace(returncode=command[0] == "dmesg", stdout=said if command[0] == "journalctl" else b"")
 
-    monkeypatch.setattr("slowtrain.machine.kernel_log.subprocess.run", run)
-    assert kernel_log.kernel_log()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
+    monkeypatch.setattr("slowtrain.doctor.kernel_log.subprocess.run", run)
+    assert kernel_log.read_xids()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
     said = b""
-    assert kernel_log.kernel_log()["unmeasured"] == "dmesg is for root here: try sudo dmesg | grep -i xid"
+    assert kernel_log.read_xids()["unmeasured"] == "dmesg is for root here: try sudo dmesg | grep -i xid"
 
 
 def test_a_card_is_read_while_it_works() -> None:
     """The child is a stand-in: it says that it copies, and for how long."""
     code = (
         "import time\n"
-        f'print({loading.MARK!r} + \'{{"device": 0, "begun": true}}\', flush=True)\ntime.sleep(0.5)\n'
-        f'print({loading.MARK!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9,\''
+        f'print({gpu_load_check.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": true}}\', flush=True)\ntime.sleep(0.5)\n'
+        f'print({gpu_load_check.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9,\''
         " + '\"computed_seconds\": 0.25}', flush=True)\n"
     )
-    found = loading.load(Gpus(Nvml()), None, [sys.executable, "-c", code])
+    found = gpu_load_check.sample_under_load(Gpus(Nvml()), None, [sys.executable, "-c", code])
     assert found["unmeasured"] is None
     (row,) = found["devices"]
     assert row["pcie_generation"] == 4  # its best at work, not what it was at rest
@@ -255,11 +256,16 @@ def test_a_card_is_read_while_it_works() -> None:
 
 
 def test_a_load_that_cannot_run_says_why() -> None:
-    assert loading.load(Gpus(SimpleNamespace()), "tensorflow")["unmeasured"] == "no GPU that its driver shows"
-    assert "no framework" in loading.load(Gpus(Nvml()), None)["unmeasured"]
+    assert (
+        gpu_load_check.sample_under_load(Gpus(SimpleNamespace()), "tensorflow")["unmeasured"]
+        == "no GPU that its driver shows"
+    )
+    assert "no framework" in gpu_load_check.sample_under_load(Gpus(Nvml()), None)["unmeasured"]
     assert (
         "could not copy"
-        in loading.load(Gpus(Nvml()), "it", [sys.executable, "-c", "raise SystemExit(3)"])["unmeasured"]
+        in gpu_load_check.sample_under_load(Gpus(Nvml()), "it", [sys.executable, "-c", "raise SystemExit(3)"])[
+            "unmeasured"
+        ]
     )
 
 
@@ -282,8 +288,8 @@ def test_health_of_a_card() -> None:
 
 
 def test_a_framework_that_dies_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "MODULE", "slowtrain.no_such_module")
-    found = frameworks.framework("tensorflow")
+    monkeypatch.setattr(installed_frameworks, "BUILD_MODULE", "slowtrain.no_such_module")
+    found = installed_frameworks.ask_framework("tensorflow")
     assert found["error"].startswith("ended with exit code 1")
 
 
@@ -295,7 +301,7 @@ def test_of_a_log_the_lines_about_gpus_are_kept() -> None:
         "W0000 2 gpu_device.cc:2341] Cannot dlopen some GPU libraries. Please make sure …",
         "hello",
     ]
-    assert frameworks.telling(lines) == ["Cannot dlopen some GPU libraries. Please make sure …"]
+    assert installed_frameworks.gpu_log_lines(lines) == ["Cannot dlopen some GPU libraries. Please make sure …"]
 
 
 def test_what_keras_runs_on(tmp_path: Path) -> None:
@@ -322,7 +328,7 @@ def test_a_file_of_no_facts_gets_one_line(tmp_path: Path, text: str, says: str) 
     file = tmp_path / "facts.json"
     file.write_text(text)
     with pytest.raises(InputError, match="slowtrain doctor --json") as caught:
-        document.read(file)
+        facts_document.read_facts_file(file)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -332,7 +338,7 @@ def test_a_file_without_an_end_is_too_large(tmp_path: Path) -> None:
         pytest.skip("needs /dev/zero")
     (tmp_path / "facts.json").symlink_to("/dev/zero")  # whose size is said to be 0
     with pytest.raises(InputError, match="too large"):
-        document.read(tmp_path / "facts.json")
+        facts_document.read_facts_file(tmp_path / "facts.json")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -340,33 +346,33 @@ def test_facts_as_other_systems_write_them(encoding: str, tmp_path: Path) -> Non
     """On Windows `slowtrain doctor --json > facts.json` is UTF-16."""
     text = (Path(__file__).parent / "fixtures/healthy_t4.json").read_text(encoding="utf-8")
     (tmp_path / "facts.json").write_bytes(text.encode(encoding))
-    assert document.read(tmp_path / "facts.json")["schema"] == "slowtrain.machine/1"
+    assert facts_document.read_facts_file(tmp_path / "facts.json")["schema"] == "slowtrain.machine/1"
 
 
 def test_facts_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        document.read(tmp_path / "none.json")
+        facts_document.read_facts_file(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
-        document.read(tmp_path)
+        facts_document.read_facts_file(tmp_path)
 
 
 def test_libraries_beside_those_that_a_gpu_is_seen_by_are_tried_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "installed", lambda: ("torch",))
+    monkeypatch.setattr(installed_frameworks, "installed_frameworks", lambda: ("torch",))
     build = {"cuda_build": True, "cuda_version": "12.8", "cudnn_version": "9.10.2"}
-    monkeypatch.setattr(frameworks, "framework", lambda _: build)
+    monkeypatch.setattr(installed_frameworks, "ask_framework", lambda _: build)
     tried: list[str] = []
-    monkeypatch.setattr("slowtrain.machine.libraries.libraries", lambda names, _: tried.extend(names))
-    document.gather(load=False, gpus=Gpus(SimpleNamespace()))
+    monkeypatch.setattr("slowtrain.machine.host.cuda_libraries.find_libraries", lambda names, _: tried.extend(names))
+    facts_document.gather_facts(load=False, gpus=Gpus(SimpleNamespace()))
     assert tried[0] == "libcuda.so.1"
     assert tried[-3:] == ["libcupti.so.12", "libnvJitLink.so.12", "libnccl.so.2"]
 
 
 def test_gathering_here_gives_a_document_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "installed", lambda: ())
-    found = document.gather(data=tmp_path, gpus=Gpus(SimpleNamespace()))
+    monkeypatch.setattr(installed_frameworks, "installed_frameworks", lambda: ())
+    found = facts_document.gather_facts(data=tmp_path, gpus=Gpus(SimpleNamespace()))
     file = tmp_path / "facts.json"
     file.write_text(json.dumps(found, allow_nan=False))
-    assert document.read(file) == json.loads(json.dumps(found))
+    assert facts_document.read_facts_file(file) == json.loads(json.dumps(found))
     assert found["data"]["folder"] == str(tmp_path)
     file.write_text(json.dumps({"schema": "slowtrain.doctor/1", "facts": found}))
-    assert document.read(file)["schema"] == "slowtrain.machine/1"
+    assert facts_document.read_facts_file(file)["schema"] == "slowtrain.machine/1"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.machine.gpu import Gpus
-from slowtrain.machine.sample import Sampler
+from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.samples.sampler import Sampler
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 

@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.memory.bfc import FIRST_REGION_BYTES, GAP_BYTES, MOST_WASTE_BYTES, Allocator, rounded
+from slowtrain.memory.bfc_allocator import (
+    FIRST_REGION_BYTES,
+    MAX_WASTE_BYTES,
+    REGION_GAP_BYTES,
+    Allocator,
+    round_up_size,
+)
 
 MIB = 1 << 20
 
 
 def test_sizes_are_rounded_up_to_256_bytes() -> None:
-    assert [rounded(n) for n in (1, 256, 257, 512)] == [256, 256, 512, 512]
+    assert [round_up_size(n) for n in (1, 256, 257, 512)] == [256, 256, 512, 512]
     pool = Allocator(MIB, growth=False)
     pool.allocate(1)
     pool.allocate(300)
@@ -46,7 +52,7 @@ def test_of_a_large_piece_never_more_than_128_mib_are_wasted() -> None:
     pool = Allocator(1000 * MIB, growth=False)
     pool.allocate(600 * MIB)
     assert pool.in_use_bytes == 600 * MIB
-    assert MOST_WASTE_BYTES <= 400 * MIB
+    assert MAX_WASTE_BYTES <= 400 * MIB
 
 
 def test_regions_double_and_are_never_joined() -> None:
@@ -55,7 +61,7 @@ def test_regions_double_and_are_never_joined() -> None:
     assert pool.pool_bytes == FIRST_REGION_BYTES
     assert pool.allocate(3 * MIB) is not None
     assert pool.allocate(6 * MIB) is not None
-    assert [chunk.address // GAP_BYTES for chunk in pool.regions] == [0, 1, 2]
+    assert [chunk.address // REGION_GAP_BYTES for chunk in pool.regions] == [0, 1, 2]
     assert pool.pool_bytes == (2 + 4 + 8) * MIB
 
 
@@ -103,7 +109,7 @@ def test_chunks_never_overlap_and_bytes_add_up(wanted: list[tuple[int, bool, int
 def _sound(pool: Allocator, held: list[int], limit: int) -> None:
     chunks = pool.chunks()
     for this, after in pairwise(chunks):
-        same = this.address // GAP_BYTES == after.address // GAP_BYTES
+        same = this.address // REGION_GAP_BYTES == after.address // REGION_GAP_BYTES
         assert this.address + this.size_bytes == after.address if same else this.after is None
         assert not (same and not this.used and not after.used), "free neighbours are joined"
     assert sum(c.size_bytes for c in chunks) == pool.pool_bytes <= limit + 255

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.proof import Attempt, ByHand, Changed, Proof
+from slowtrain.model.answers.cure_proof import Attempt, ChangedFile, ManualCure, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import proof as report
 from slowtrain.report import proof_html
@@ -36,12 +36,12 @@ def proven() -> Proof:
         (KEPT, DROPPED),
         BETTER,
         DIFF,
-        (Changed(Path("train.py"), b"a", b"b"),),
+        (ChangedFile(Path("train.py"), b"a", b"b"),),
         checkups.input_bound(),
         checkups.healthy(),
         (
-            ByHand("input/slow-storage", "move the data", Effect.EXACT, ("train.py:3", "train.py:8")),
-            ByHand("compute/small-batch", "take more", Effect.CHANGES_TRAINING, (), "--allow changes-training"),
+            ManualCure("input/slow-storage", "move the data", Effect.EXACT, ("train.py:3", "train.py:8")),
+            ManualCure("compute/small-batch", "take more", Effect.CHANGES_TRAINING, (), "--allow changes-training"),
         ),
         ("train.py:7 subprocess starts other programs",),
         ("two files went to a scratch folder",),
@@ -57,7 +57,7 @@ def hostile() -> Proof:
     attempt = Attempt(evil, evil, Effect.EXACT, None, verdict, False, evil, evil, evil)
     diff = f"--- a/{evil}\n+++ b/{evil}\n+{evil}\n"
     before = checkups.hostile()
-    left = ByHand(evil, evil, Effect.EXACT, (evil,), evil)
+    left = ManualCure(evil, evil, Effect.EXACT, (evil,), evil)
     found = Proof((evil,), (attempt,), verdict, diff, (), before, before, (left,), (evil,), (evil,))
     return replace(found, apply=evil, undo=evil)
 

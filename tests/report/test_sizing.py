@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.model.crossing import Crossover, Fit, Range, Side, Timing
-from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer, Need, Point
+from slowtrain.model.answers.batch_sizing import BatchCurve, Device, MemoryAnswer, Need, Point
+from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover_html, memory_html, sizing, sizing_html
 
 from .test_browser import BROWSER, browse

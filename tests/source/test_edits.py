@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.proof import Changed
-from slowtrain.source import Source, edits
+from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.verify import files
+from slowtrain.verify.candidates import edited_files
 
 LINES = (
     "x = 1",
@@ -45,7 +46,7 @@ def sources(draw: st.DrawFn) -> bytes:
 
 def rows(content: bytes) -> list[bytes]:
     """Lines as ast counts them, in UTF-8."""
-    text = files.decode(content)
+    text = edited_files.decode_source(content)
     found, at = [], 0
     while at < len(text):
         end = text.find("\n", at)
@@ -75,7 +76,7 @@ def edited(draw: st.DrawFn) -> tuple[bytes, list[Edit]]:
 @given(edited())
 def test_all_other_bytes_stay(case: tuple[bytes, list[Edit]]) -> None:
     content, several = case
-    result = edits.apply(content, several)
+    result = edits.apply_edits(content, several)
     encoding = "latin-1" if b"coding: latin-1" in content else "utf-8"
     mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
     assert result.startswith(mark)
@@ -103,7 +104,7 @@ def test_git_applies_the_diff_and_takes_it_back(case: tuple[bytes, list[Edit]]) 
     import tempfile
 
     content, several = case
-    result = edits.apply(content, several)
+    result = edits.apply_edits(content, several)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         there_and_back(folder, content, result)
@@ -112,7 +113,7 @@ def test_git_applies_the_diff_and_takes_it_back(case: tuple[bytes, list[Edit]]) 
 def there_and_back(folder: Path, before: bytes, after: bytes) -> None:
     file, patch = folder / "f.py", folder / "fix.patch"
     file.write_bytes(before)
-    text = files.diff([Changed(file, before, after)], folder)
+    text = edited_files.unified_diff([ChangedFile(file, before, after)], folder)
     patch.write_bytes(text.encode("utf-8", "surrogateescape"))
     if before == after:
         assert text == ""
@@ -145,28 +146,28 @@ def test_edits_that_overlap() -> None:
     one, two = Edit("f.py", (1, 0), (1, 3), "a"), Edit("f.py", (1, 2), (1, 4), "b")
     for several in ([one, two], [two, one], [one, one]):
         with pytest.raises(InputError, match=r"two edits of f\.py:1 overlap"):
-            edits.apply(b"abcdef\n", several)
+            edits.apply_edits(b"abcdef\n", several)
     with pytest.raises(InputError, match="overlap"):
-        edits.apply(b"abcdef\n", [Edit("f.py", (1, 3), (1, 1), "a")])
+        edits.apply_edits(b"abcdef\n", [Edit("f.py", (1, 3), (1, 1), "a")])
     # Side by side, and two insertions at one place, in the order in which they were given.
-    assert edits.apply(b"abc\n", [Edit("", (1, 1), (1, 2), "X"), Edit("", (1, 0), (1, 1), "Y")]) == b"YXc\n"
-    assert edits.apply(b"abc\n", [Edit("", (1, 1), (1, 1), "X"), Edit("", (1, 1), (1, 1), "Y")]) == b"aXYbc\n"
+    assert edits.apply_edits(b"abc\n", [Edit("", (1, 1), (1, 2), "X"), Edit("", (1, 0), (1, 1), "Y")]) == b"YXc\n"
+    assert edits.apply_edits(b"abc\n", [Edit("", (1, 1), (1, 1), "X"), Edit("", (1, 1), (1, 1), "Y")]) == b"aXYbc\n"
 
 
 @pytest.mark.parametrize("edit", [((9, 0), (9, 1)), ((1, 0), (1, 99)), ((0, 0), (0, 0)), ((1, 50), (1, 50))])
 def test_edits_outside_the_file(edit: tuple[tuple[int, int], tuple[int, int]]) -> None:
     with pytest.raises(InputError, match="outside"):
-        edits.apply(b"abc\n", [Edit("f.py", *edit, "x")])
+        edits.apply_edits(b"abc\n", [Edit("f.py", *edit, "x")])
 
 
 def test_a_character_that_the_encoding_does_not_have() -> None:
     with pytest.raises(InputError, match="has a character that"):
-        edits.apply(b"# coding: latin-1\nx = 1\n", [Edit("f.py", (2, 0), (2, 0), "# \u6f22\n")])
+        edits.apply_edits(b"# coding: latin-1\nx = 1\n", [Edit("f.py", (2, 0), (2, 0), "# \u6f22\n")])
 
 
 def test_bytes_that_are_not_of_the_encoding() -> None:
     with pytest.raises(InputError, match="save it as UTF-8"):
-        edits.apply(b"x = 1  # \xff\n", [])
+        edits.apply_edits(b"x = 1  # \xff\n", [])
 
 
 CALLS = (
@@ -195,7 +196,7 @@ def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None
         source = Source("f.py", text)
         if name == "b" and "**" not in call and "b" not in [k.arg for k in node.value.keywords]:
             continue
-        changed = edits.apply(text.encode(), [edits.keyword(source, node.value, name, value)]).decode()
+        changed = edits.apply_edits(text.encode(), [edits.set_keyword(source, node.value, name, value)]).decode()
         after = ast.parse(changed).body[1]
         assert isinstance(after, ast.Assign)
         assert isinstance(after.value, ast.Call)
@@ -204,7 +205,7 @@ def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None
         assert "# kept" in changed
         assert changed.count("#") == text.count("#")
         back = Source("f.py", changed)
-        gone = edits.apply(changed.encode(), edits.without_keyword(back, after.value, name)).decode()
+        gone = edits.apply_edits(changed.encode(), edits.remove_keyword(back, after.value, name)).decode()
         last = ast.parse(gone).body[1]
         assert isinstance(last, ast.Assign)
         assert isinstance(last.value, ast.Call)
@@ -215,7 +216,7 @@ def replaced(text: str, new: str) -> str:
     """``text`` with ``new`` in place of its first loop."""
     source = Source("f.py", text)
     loop = next(n for n in ast.walk(source.tree) if isinstance(n, ast.For))
-    return edits.apply(text.encode(), [edits.replace(source, loop, new)]).decode()
+    return edits.apply_edits(text.encode(), [edits.replace_node(source, loop, new)]).decode()
 
 
 LOOP = """\
@@ -260,19 +261,19 @@ def test_comments_of_an_expression_that_is_replaced_stay_inside_the_new_one(newl
     ]
     text = Source("f.py", newline.join(rows) + newline)
     call = next(n for n in ast.walk(text.tree) if isinstance(n, ast.Call))
-    called = edits.changed(text, [edits.replace(text, call, "g(3)")])
+    called = edits.edited_text(text, [edits.replace_node(text, call, "g(3)")])
     assert called == newline.join(["if True:", "    y = g(3  # one ünï", "    # two", "    )[0]", ""])
-    named = edits.changed(text, [edits.replace(text, call, "g")])
+    named = edits.edited_text(text, [edits.replace_node(text, call, "g")])
     assert named == newline.join(["if True:", "    y = (g  # one ünï", "    # two", "    )[0]", ""])
-    said = edits.changed(text, [edits.replace(text, call, "g(  # one ünï\n4  # two\n)")])
+    said = edits.edited_text(text, [edits.replace_node(text, call, "g(  # one ünï\n4  # two\n)")])
     assert said.count("#") == 2
 
 
 def test_an_edit_that_loses_a_comment_is_seen() -> None:
     text = Source("f.py", "y = f(  # noqa\n    1,  # the cluster's rule\n)\n")
     lost, kept = (Edit("f.py", (1, 6), (3, 0), one) for one in ("2", "2  # the cluster's rule\n"))
-    assert not edits.keep_comments(text, [lost], edits.changed(text, [lost]))
-    assert edits.keep_comments(text, [kept], edits.changed(text, [kept]))
+    assert not edits.keeps_comments(text, [lost], edits.edited_text(text, [lost]))
+    assert edits.keeps_comments(text, [kept], edits.edited_text(text, [kept]))
     assert not measured.parses(text, [lost])
     assert measured.parses(text, [kept])
 
@@ -283,11 +284,11 @@ def test_comments_of_what_is_removed_stay(newline: str) -> None:
     source = Source("f.py", text)
     block = source.tree.body[0]
     assert isinstance(block, ast.If)
-    gone = [edits.without(source, block.body[1]), edits.without(source, source.tree.body[1])]
+    gone = [edits.remove_statement(source, block.body[1]), edits.remove_statement(source, source.tree.body[1])]
     wanted = "if a:\n  f()\n  # the cluster's rule\n  # ask Jo\n".replace("\n", newline)
-    assert edits.apply(text.encode(), gone).decode() == wanted
-    moved = [edits.without(source, block.body[1], moved="limit(1)  # ask Jo")]
-    assert "ask Jo" not in edits.apply(text.encode(), moved).decode()
+    assert edits.apply_edits(text.encode(), gone).decode() == wanted
+    moved = [edits.remove_statement(source, block.body[1], moved="limit(1)  # ask Jo")]
+    assert "ask Jo" not in edits.apply_edits(text.encode(), moved).decode()
 
 
 @pytest.mark.parametrize(
@@ -301,4 +302,4 @@ def test_comments_of_what_is_removed_stay(newline: str) -> None:
     ],
 )
 def test_a_level_is_indented_as_in_the_file(text: str, unit: str) -> None:
-    assert edits.unit(Source("f.py", text)) == unit
+    assert edits.indentation_unit(Source("f.py", text)) == unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from slowtrain import source
+from slowtrain.script.text import source_file
 
 GENERATOR = dedent(
     """\
@@ -29,7 +29,7 @@ GENERATOR = dedent(
 
 
 def lines(text: str, step: str) -> frozenset[int]:
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     at = next(i for i, line in enumerate(text.splitlines(), 1) if step in line)
     found = parsed.feeding(at)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.source import trees
+from slowtrain.script.text import syntax_tree
 
 LEFT_OUT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 OWN = Path(slowtrain.__file__).parent
@@ -37,6 +37,6 @@ finally: print(*q, **r)
 def test_the_same_nodes_in_the_same_order(text: str) -> None:
     tree = ast.parse(text)
     wanted = [n for n in ast.walk(tree) if not isinstance(n, LEFT_OUT)]
-    assert list(trees.walk(tree)) == wanted
+    assert list(syntax_tree.walk(tree)) == wanted
     below = [c for n in wanted for c in ast.iter_child_nodes(n) if not isinstance(c, LEFT_OUT)]
-    assert [c for n in wanted for c in trees.children(n)] == below
+    assert [c for n in wanted for c in syntax_tree.child_nodes(n)] == below

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.trace import cut, xplane
+from slowtrain.profile.format import time_range, xplane
 
 from .messages import entry, event, nested, number, raw_varint
 
@@ -255,7 +255,7 @@ def _all(found: Sequence[Field]) -> Iterator[Field]:
 
 def everything(data: bytes) -> int | None:
     """Decodes all there is; the number of events, or None where the reader declined, in one line."""
-    return _declined(lambda: _decode(xplane.parse(data)))
+    return _declined(lambda: _decode(xplane.parse_space(data)))
 
 
 def _declined(read: Callable[[], int]) -> int | None:
@@ -286,7 +286,7 @@ def _cut_again(data: bytes) -> int:
 
     (A cut reads no statistics but for their names, and so not all by which a file may be declined.)
     """
-    whole = cut.cut(data, -(1 << 63), (1 << 63) - 1)
+    whole = time_range.cut_profile(data, -(1 << 63), (1 << 63) - 1)
     again = everything(whole.data)
     assert whole.events.kept == whole.events.of
     declined = again is None and (whole.planes.kept < whole.planes.of or everything(data) is None)
@@ -298,7 +298,7 @@ def _from_file(data: bytes) -> int:
     with tempfile.NamedTemporaryFile(suffix=".xplane.pb") as file:
         file.write(data)
         file.flush()
-        return _decode(xplane.read(file.name))
+        return _decode(xplane.read_space(file.name))
 
 
 def read(data: bytes, chance: random.Random) -> int | None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain.trace import ahead
-from slowtrain.trace.cadence import Cadence
-from slowtrain.trace.timeline import Device, Thread, Timeline
+from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline
+from slowtrain.profile.steps import device_paced_steps
+from slowtrain.profile.steps.profile_steps import StepTimes
 
 from .test_timeline import device, thread
 
-HOST = Cadence(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0]), "calls of the function 'f'")
+HOST = StepTimes(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0]), "calls of the function 'f'")
 
 
-def taken(gpu: Device, *threads: Thread, found: Cadence = HOST) -> Cadence:
-    return ahead.steps(found, Timeline((gpu,), threads, 0.0, 100.0), gpu)
+def taken(gpu: ProfiledDevice, *threads: HostThread, found: StepTimes = HOST) -> StepTimes:
+    return device_paced_steps.device_paced_times(found, Timeline((gpu,), threads, 0.0, 100.0), gpu)
 
 
-def launching(*moments: float) -> Thread:
+def launching(*moments: float) -> HostThread:
     """Calls that start the kernels 1, 2, 3 … at these moments."""
     return thread("python/1", (0, 4, "f"), launches=tuple((m, m + 0.1, i + 1) for i, m in enumerate(moments)))
 
@@ -52,8 +52,8 @@ def test_a_last_step_without_the_wait_for_the_next_is_no_whole_turn() -> None:
     assert taken(gpu, launching(0.5, 1.5, 2.5, 3.5)).end_ms.tolist() == [15, 25, 35]
 
 
-@pytest.mark.parametrize("found", [Cadence(HOST.start_ms, HOST.end_ms, "kernels", by_device=True)])
-def test_what_the_devices_own_rows_tell_stays(found: Cadence) -> None:
+@pytest.mark.parametrize("found", [StepTimes(HOST.start_ms, HOST.end_ms, "kernels", by_device=True)])
+def test_what_the_devices_own_rows_tell_stays(found: StepTimes) -> None:
     gpu = device(*((5 + 10 * i, 14 + 10 * i, "k", i + 1) for i in range(4)))
     assert taken(gpu, launching(0.5, 1.5, 2.5, 3.5), found=found) is found
 

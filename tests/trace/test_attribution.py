@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
-from slowtrain.trace import Event, Floats, Name, Spans, Steps, attribution, build, division
-from slowtrain.trace.recording import Recording
+from slowtrain.profile.waits import step_division
+from slowtrain.recording.reader import Recording
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division import attribution
 
 pytestmark = pytest.mark.fuzz
 
@@ -23,7 +28,7 @@ Drawn = tuple[str, int, int]  # lane, from, to
 @st.composite
 def calls(draw: st.DrawFn) -> list[Drawn]:
     """Spans of one thread as calls make them: properly nested, in any lanes."""
-    lanes = st.sampled_from(sorted(attribution.LANES))
+    lanes = st.sampled_from(sorted(attribution.LANE_CATEGORIES))
     spans: list[Drawn] = []
 
     def fill(start: int, end: int, depth: int) -> None:
@@ -86,7 +91,7 @@ def innermost(spans: list[Drawn], steps: Steps) -> dict[str, Floats]:
 @given(calls(), turns)
 def test_the_innermost_call_owns_the_moment(spans: list[Drawn], edges: list[int]) -> None:
     steps = taken(edges)
-    found, slow = attribution.by_lane(recorded(spans, []), steps), innermost(spans, steps)
+    found, slow = attribution.self_time_by_lane(recorded(spans, []), steps), innermost(spans, steps)
     for lane in {*found, *slow}:
         nothing = np.zeros(len(steps))
         assert np.allclose(found.get(lane, nothing), slow.get(lane, nothing)), lane
@@ -95,7 +100,7 @@ def test_the_innermost_call_owns_the_moment(spans: list[Drawn], edges: list[int]
 @given(calls(), turns, st.one_of(st.none(), st.floats(0, 50)), st.booleans())
 def test_categories_add_up_to_each_step(spans: list[Drawn], edges: list[int], wait: float | None, eager: bool) -> None:
     steps = taken(edges)
-    columns = attribution.categories(recorded(spans, []), steps, attribution.Inside(wait, None, eager))
+    columns = attribution.divide_host_steps(recorded(spans, []), steps, attribution.InsideCalls(wait, None, eager))
     assert set(columns) <= set(Category)
     assert all((column >= -1e-9).all() for column in columns.values())
     assert np.allclose(np.sum(list(columns.values()), axis=0), steps.ms)
@@ -104,7 +109,9 @@ def test_categories_add_up_to_each_step(spans: list[Drawn], edges: list[int], wa
 parts = st.dictionaries(
     st.sampled_from([Category.DEVICE, Category.FEED, Category.READBACK, Category.HOST_OP]), st.floats(0, 30), max_size=4
 )
-waits = st.dictionaries(st.sampled_from(sorted({*division.REASONS} - {"host-op"})), st.floats(0, 30), max_size=6)
+waits = st.dictionaries(
+    st.sampled_from(sorted({*step_division.CATEGORY_BY_REASON} - {"host-op"})), st.floats(0, 30), max_size=6
+)
 
 
 @given(calls(), turns, parts, parts, waits, st.one_of(st.none(), st.floats(0, 50)), st.booleans())
@@ -118,8 +125,8 @@ def test_the_device_keeps_its_milliseconds_and_the_host_has_the_rest(
     eager: bool,
 ) -> None:
     steps, raw = taken(edges), recorded(spans, [])
-    window = division.WindowDivision(5, 20.0, {None: in_calls, Category.PYTHON: {} if eager else in_python}, idle)
-    found = attribution.on_accelerator(raw, steps, window, wait_ms, eager=eager)
+    window = step_division.WindowDivision(5, 20.0, {None: in_calls, Category.PYTHON: {} if eager else in_python}, idle)
+    found = attribution.divide_accelerator_steps(raw, steps, window, wait_ms, eager=eager)
     assert all((column >= -1e-9).all() for column in found.columns.values())
     assert np.allclose(np.sum(list(found.columns.values()), axis=0), steps.ms)
     for category in (Category.DEVICE, Category.FEED, Category.HOST_OP):
@@ -132,7 +139,7 @@ def test_the_device_keeps_its_milliseconds_and_the_host_has_the_rest(
 
 @given(calls(), turns, events)
 def test_phases_add_up_to_the_run(spans: list[Drawn], edges: list[int], happened: list[tuple[str, int, int]]) -> None:
-    run = attribution.phases(recorded(spans, happened), taken(edges))
+    run = attribution.run_phases(recorded(spans, happened), taken(edges))
     assert all(part.ms >= 0 for part in run.parts)
     assert sum(part.ms for part in run.parts) == pytest.approx(LENGTH)
 
@@ -140,7 +147,7 @@ def test_phases_add_up_to_the_run(spans: list[Drawn], edges: list[int], happened
 @given(calls(), events)
 def test_a_whole_trace_adds_up(spans: list[Drawn], happened: list[tuple[str, int, int]]) -> None:
     """Steps found by the reader itself, in recordings that make no sense."""
-    trace = build.build(recorded(spans, happened))
+    trace = recording_trace.build_recording_trace(recorded(spans, happened))
     assert sum(part.ms for part in trace.run.parts) == pytest.approx(trace.run_ms)
     if len(trace.steps):
         assert np.allclose(np.sum(list(trace.categories.values()), axis=0), trace.steps.ms)
@@ -150,6 +157,6 @@ def test_a_checkpoint_is_a_phase_wherever_it_is_written() -> None:
     """By a callback at an epoch's end, after training, and inside another call that saves; not within a step."""
     spans = [("step", 5, 10), ("step", 10, 15), ("step", 15, 20), ("save", 17, 19)]
     spans += [("callback", 30, 44), ("save", 32, 40), ("save", 34, 36), ("save", 60, 65)]
-    run = attribution.phases(recorded(spans, [("loop", 5, 45)]), taken([5, 10, 15, 20]))
+    run = attribution.run_phases(recorded(spans, [("loop", 5, 45)]), taken([5, 10, 15, 20]))
     spent = {part.name: part.ms for part in run.parts}
     assert (spent["checkpoint"], spent["callback"]) == (13, 6)

@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from slowtrain.diagnose import examine
+from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Place
-from slowtrain.trace.caching import JOINING, asked_beyond, doing, kept_or_cut, passes, treatment, worth
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.pipeline import Node, Pipeline, Written
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.input.dataset_caches import (
+    JOINING_FAMILIES,
+    cache_treatment,
+    cached_maps,
+    expected_passes,
+    has_later_cache_or_take,
+    is_asked_beyond_end,
+    node_worth_caching,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +33,12 @@ from slowtrain.trace.pipeline import Node, Pipeline, Written
 )
 def test_whether_a_cache_stands_behind_a_map_or_would_be_incomplete(operations: str, expected: bool) -> None:
     ops = [f"{name}Dataset" for name in operations.split()]
-    written = tuple(Written(op, (i - 1,) if i else ()) for i, op in enumerate(ops))
+    written = tuple(WrittenDataset(op, (i - 1,) if i else ()) for i, op in enumerate(ops))
     ran = [w for w in written if w.family != "Take"]  # TensorFlow drops a take of all
     node = next(
         Node(i, w.family, (), 1.0, 1.0, None, False, None, 0.0, 0.0, w) for i, w in enumerate(ran) if w.family == "Map"
     )
-    assert kept_or_cut(Pipeline(written), [node]) == expected
+    assert has_later_cache_or_take(Pipeline(written), [node]) == expected
 
 
 WORK: dict[str, Any] = {"ops": {"Mul": 1}, "function": {"user": True}}
@@ -38,13 +46,15 @@ LINE = Place("train.py", 12)
 
 
 def chain(*written: tuple[str, dict[str, Any], Place | None]) -> Pipeline:
-    found = (Written(f"{op}Dataset", (i - 1,) if i else (), at, about) for i, (op, about, at) in enumerate(written))
+    found = (
+        WrittenDataset(f"{op}Dataset", (i - 1,) if i else (), at, about) for i, (op, about, at) in enumerate(written)
+    )
     return Pipeline(tuple(found))
 
 
 def treated(pipe: Pipeline) -> str | None:
     own = next(w for w in pipe.written if w.place == LINE)
-    return treatment(pipe, Node(0, "Map", (), 1.0, 1.0, None, False, None, 0.0, 0.0, own))
+    return cache_treatment(pipe, Node(0, "Map", (), 1.0, 1.0, None, False, None, 0.0, 0.0, own))
 
 
 SLICES: Any = ("TensorSlice", {}, None)
@@ -97,8 +107,8 @@ def test_where_a_doubt_is_left_nothing_is_cached_from_outside(written: Any) -> N
 def test_the_cure_without_an_edit_is_of_the_memory_alone(machine: str) -> None:
     """What fits on the disk only is no cache in memory."""
     elements = 160 if not machine else 160000
-    trace = drawn(OUTSIDE.format(elements=elements))
-    (found,) = [d for d in examine(trace).diagnoses if d.cause == "input/uncached-input"]
+    trace = parse_drawing(OUTSIDE.format(elements=elements))
+    (found,) = [d for d in diagnose_trace(trace).diagnoses if d.cause == "input/uncached-input"]
     (cure,) = found.prescriptions
     assert not cure.edits
     assert (cure.treatment, cure.later) == ((None, False) if machine else ("cache@train.py:12", True))
@@ -139,10 +149,10 @@ FIRST_PASS = """
     ],
 )
 def test_passes_that_a_recording_did_not_come_to(epochs: object, steps: object, length: int, expected: int) -> None:
-    trace = drawn(FIRST_PASS.format(epochs=epochs, steps=steps, length=length))
+    trace = parse_drawing(FIRST_PASS.format(epochs=epochs, steps=steps, length=length))
     assert trace.pipeline is not None
-    assert passes(trace, trace.pipeline) == expected
-    causes = [d.cause for d in examine(trace).diagnoses]
+    assert expected_passes(trace, trace.pipeline) == expected
+    causes = [d.cause for d in diagnose_trace(trace).diagnoses]
     assert ("input/uncached-input" in causes) == (expected > 1)
 
 
@@ -155,16 +165,17 @@ def test_passes_that_a_recording_did_not_come_to(epochs: object, steps: object, 
     ],
 )
 def test_a_fit_that_asks_beyond_the_end(epochs: int, steps: object, beyond: bool) -> None:
-    assert asked_beyond(drawn(FIRST_PASS.format(epochs=epochs, steps=steps, length=400))) == beyond
+    assert is_asked_beyond_end(parse_drawing(FIRST_PASS.format(epochs=epochs, steps=steps, length=400))) == beyond
 
 
 def branches(left_ms: float, right_ms: float, joined: str = "Zip", **right: Any) -> Pipeline:
     """Two maps over 160 elements, of 4 KB each, that are joined; the batch behind it."""
     element = {"cardinality": 160, "element": [{"shape": [1024], "bytes": 4}]}
     written = (
-        Written("TensorSliceDataset"), Written("ParallelMapDataset", (0,), LINE, element),
-        Written("TensorSliceDataset"), Written("ParallelMapDataset", (2,), LINE, element | right),
-        Written(f"{joined}Dataset", (1, 3), Place("train.py", 15), element), Written("BatchDataset", (4,), None, {}),
+        WrittenDataset("TensorSliceDataset"), WrittenDataset("ParallelMapDataset", (0,), LINE, element),
+        WrittenDataset("TensorSliceDataset"), WrittenDataset("ParallelMapDataset", (2,), LINE, element | right),
+        WrittenDataset(f"{joined}Dataset", (1, 3), Place("train.py", 15), element), WrittenDataset("BatchDataset",
+        (4,), None, {}),
     )  # fmt: skip
     took = (0.1, left_ms, 0.1, right_ms, 0.0, 0.1)
     nodes = (
@@ -174,20 +185,20 @@ def branches(left_ms: float, right_ms: float, joined: str = "Zip", **right: Any)
     return Pipeline(written, tuple(nodes), 100, epochs=5)
 
 
-@pytest.mark.parametrize("joined", JOINING)
+@pytest.mark.parametrize("joined", JOINING_FAMILIES)
 def test_what_joins_stands_for_maps_of_which_none_is_most_of_the_work(joined: str) -> None:
-    trace, pipe = drawn("step 1111111111"), branches(9.0, 9.0, joined)
-    found = worth(trace, pipe)
+    trace, pipe = parse_drawing("step 1111111111"), branches(9.0, 9.0, joined)
+    found = node_worth_caching(trace, pipe)
     assert found is not None
     assert (found[0].name, found[1]) == (joined, 160 * 4096.0)
-    assert [n.id for n in doing(pipe, found[0])] == [1, 3]
+    assert [n.id for n in cached_maps(pipe, found[0])] == [1, 3]
 
 
 def test_a_map_that_is_most_of_the_work_stands_for_itself() -> None:
-    found = worth(drawn("step 1111111111"), branches(12.0, 3.0))
+    found = node_worth_caching(parse_drawing("step 1111111111"), branches(12.0, 3.0))
     assert found is not None
     assert found[0].id == 1
 
 
 def test_a_zip_of_something_random_is_not_kept() -> None:
-    assert worth(drawn("step 1111111111"), branches(9.0, 9.0, ops={"RandomUniform": 1})) is None
+    assert node_worth_caching(parse_drawing("step 1111111111"), branches(9.0, 9.0, ops={"RandomUniform": 1})) is None

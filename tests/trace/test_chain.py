@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import chain, wire, xevents
+from slowtrain.profile.format import event_columns, message_chain, wire_format
 
 from .messages import event, nested, number, raw_varint, space
 from .test_xplane import message, only_line, signed
 
-TAG, FIRST = xevents.EVENT, xevents.EVENT_ID
+TAG, FIRST = event_columns.EVENT_TAG, event_columns.EVENT_ID_TAG
 STAT = nested(4, number(1, 3), number(3, 7))
 
 
@@ -56,8 +56,8 @@ def some_events(chance: random.Random, count: int) -> Iterator[bytes]:
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lanes in little data."""
-    monkeypatch.setattr(chain, "LANE_BYTES", 448)
-    monkeypatch.setattr(wire, "LANES_BYTES", 0)
+    monkeypatch.setattr(message_chain, "BYTES_PER_LANE", 448)
+    monkeypatch.setattr(wire_format, "MIN_LANES_BYTES", 0)
 
 
 @pytest.mark.usefixtures("narrow")
@@ -67,10 +67,10 @@ def test_lanes_find_what_a_walk_finds() -> None:
         chance = random.Random(seed)
         data = b"".join(some_events(chance, 600))
         behind = chance.choice([b"", b"\x28\x01" * 300, nested(4, bytes(9000))[:5000], b"\x22" + b"\xff" * 40])
-        window = wire.Window(np.frombuffer(data + behind, np.uint8))
+        window = wire_format.ByteWindow(np.frombuffer(data + behind, np.uint8))
         found = window.run(TAG, FIRST)
         assert (found[0].tolist(), found[1]) == walked(data + behind), seed
-        lanes = chain.starts(window.bytes, window.size, TAG, FIRST)
+        lanes = message_chain.run_starts(window.bytes, window.size, TAG, FIRST)
         assert lanes is None or (lanes[0].tolist(), lanes[1]) == walked(data + behind), seed
         told += lanes is not None
     assert told >= 40  # or it is the other way that was tested
@@ -85,8 +85,8 @@ def test_lanes_find_what_a_walk_finds() -> None:
 )
 def test_lanes_never_tell_what_is_not_so(parts: list[bytes]) -> None:
     data = b"".join(parts)
-    window = wire.Window(np.frombuffer(data, np.uint8))
-    lanes = chain.starts(window.bytes, window.size, TAG, FIRST)
+    window = wire_format.ByteWindow(np.frombuffer(data, np.uint8))
+    lanes = message_chain.run_starts(window.bytes, window.size, TAG, FIRST)
     assert lanes is None or (lanes[0].tolist(), lanes[1]) == walked(data)
 
 
@@ -95,11 +95,11 @@ def test_events_from_the_midst_of_a_run() -> None:
     data = b"".join(event(9, 1 << 30, 5, STAT, STAT) for _ in range(500))
     each = len(data) // 500
     for at in range(200, 300):
-        window = wire.Window(np.frombuffer(data[at : at + 3000], np.uint8))
-        met = chain.met(window.bytes, window.size, TAG, FIRST)
+        window = wire_format.ByteWindow(np.frombuffer(data[at : at + 3000], np.uint8))
+        met = message_chain.find_field(window.bytes, window.size, TAG, FIRST)
         assert met is not None
         assert ((met[0] + at) % each, met[1]) == (0, each)
-    assert chain.met(np.zeros(300, np.uint8), 200, TAG, FIRST) is None
+    assert message_chain.find_field(np.zeros(300, np.uint8), 200, TAG, FIRST) is None
 
 
 def test_events_of_any_order_of_fields() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.host import changes_variables
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.host.host_work import changes_variables
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from slowtrain.trace.host import changes_variables
     ],
 )
 def test_an_op_for_each_variable(line: str, each: bool) -> None:
-    trace = drawn("step 11\ndevice kk")
+    trace = parse_drawing("step 11\ndevice kk")
     trace = replace(trace, facts={**trace.facts, "source": {"train.py": line + "\n"}})
     assert changes_variables(trace, Place("train.py", 1)) is each

@@ -10,8 +10,9 @@ import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category
-from slowtrain.trace import Trace, slowing
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace import Trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.drift import step_growth
 
 # Minutes in which all of a step gets slower, in the end by twice.
 ALIKE = """
@@ -39,7 +40,7 @@ def crowded(trace: Trace, first: float, last: float, own: float, **more: tuple[f
 
 
 def kind_of(trace: Trace) -> tuple[str, str]:
-    found = slowing.in_steps(trace)
+    found = step_growth.find_step_growth(trace)
     assert found is not None
     return found[1].kind, found[1].says
 
@@ -53,11 +54,11 @@ def kind_of(trace: Trace) -> tuple[str, str]:
     ],
 )
 def test_others_are_blamed_for_what_they_can_have_taken(first: float, last: float, own: float, kind: str) -> None:
-    assert kind_of(crowded(drawn(ALIKE), first, last, own))[0] == kind
+    assert kind_of(crowded(parse_drawing(ALIKE), first, last, own))[0] == kind
 
 
 def test_what_the_hypervisor_gave_away_is_no_process() -> None:
-    kind, says = kind_of(crowded(drawn(ALIKE), 0.2, 1.2, 0.8, steal_share=(0.0, 0.5)))
+    kind, says = kind_of(crowded(parse_drawing(ALIKE), 0.2, 1.2, 0.8, steal_share=(0.0, 0.5)))
     assert kind == "stolen"
     assert re.fullmatch(r"the hypervisor gave \d% of the cores' time to others at first and 4\d% at the end", says)
 
@@ -84,7 +85,7 @@ def rising(trace: Trace, key: str, each: float) -> Trace:
     ],
 )
 def test_what_a_step_was_held_up_by(key: str, each: float, kind: str, said: str) -> None:
-    found, says = kind_of(rising(drawn(ALIKE), key, each))
+    found, says = kind_of(rising(parse_drawing(ALIKE), key, each))
     assert found == kind
     assert re.match(said, says)
 
@@ -92,13 +93,13 @@ def test_what_a_step_was_held_up_by(key: str, each: float, kind: str, said: str)
 @pytest.mark.parametrize(("last", "kind"), [(0.9, "disk"), (0.15, "call")])
 def test_a_disk_is_blamed_for_the_time_that_cores_waited_for_it(last: float, kind: str) -> None:
     """On one processor that waits 15 % of 16 ms, 2.4 ms, steps do not take 8 ms more by it."""
-    trace = replace(drawn(ALIKE), facts={"usable_cores": 1.0})
+    trace = replace(parse_drawing(ALIKE), facts={"usable_cores": 1.0})
     assert kind_of(sampled(trace, iowait_share=(0.0, last)))[0] == kind
 
 
 @pytest.mark.parametrize(("last", "kind"), [(700.0, "clock"), (1300.0, "call")])
 def test_a_gpu_that_is_held_down(last: float, kind: str) -> None:
-    assert kind_of(sampled(drawn(ALIKE), gpu_sm_mhz_0=(1500.0, last)))[0] == kind
+    assert kind_of(sampled(parse_drawing(ALIKE), gpu_sm_mhz_0=(1500.0, last)))[0] == kind
 
 
 WAITS = """
@@ -127,7 +128,7 @@ def made_by(trace: Trace, growing: bool) -> Trace:
 @pytest.mark.parametrize("others", [0.0, 1.1])
 def test_a_generator_that_takes_longer_is_named_also_where_others_came_meanwhile(others: float) -> None:
     """Waiting for it makes steps two and a half times as long, while what computes takes as long as ever."""
-    trace = crowded(made_by(drawn(WAITS), growing=True), 0.1, 0.1 + others, 0.9)
+    trace = crowded(made_by(parse_drawing(WAITS), growing=True), 0.1, 0.1 + others, 0.9)
     kind, says = kind_of(trace)
     assert kind == str(Category.INPUT)
     assert re.search(r"; `rows`, which makes it, took 2\S* ms a step at first and 8\S* ms at the end$", says)
@@ -137,7 +138,7 @@ def test_a_generator_that_takes_longer_is_named_also_where_others_came_meanwhile
 
 
 def test_a_generator_that_is_as_quick_as_ever_is_not_named() -> None:
-    quick = made_by(drawn(WAITS), growing=False)
+    quick = made_by(parse_drawing(WAITS), growing=False)
     assert kind_of(crowded(quick, 0.1, 0.1, 0.9))[1].endswith("at the end")
     assert "rows" not in kind_of(crowded(quick, 0.1, 0.1, 0.9))[1]
     assert kind_of(crowded(quick, 0.1, 1.5, 0.5))[0] == "others"

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slowtrain.trace import Steps, consumed
-from slowtrain.trace.drawn import drawn
+from slowtrain.columns.steps import Steps
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.pipelines import consumed_pipelines
 
 
 def steps(every: int, count: int = 200) -> Steps:
     """Steps of 2 ms, each ``every`` of which takes 200."""
-    found = drawn(f"step 1\ndevice k\n@repeat {count}").steps
+    found = parse_drawing(f"step 1\ndevice k\n@repeat {count}").steps
     ms = np.where(np.arange(count) % every == every - 1, 200.0, 2.0)
     end = np.cumsum(ms)
     return replace(found, start_ms=end - ms, end_ms=end)
@@ -21,14 +22,14 @@ def steps(every: int, count: int = 200) -> Steps:
 
 def test_long_steps_in_which_the_consumer_was_not_busy_waited() -> None:
     """Files of four batches: the gaps are those of usual steps, so that the long ones waited for input."""
-    assert consumed._far_ms(np.full(100, 2000.0), steps(4)) == 0
+    assert consumed_pipelines._far_gap_ms(np.full(100, 2000.0), steps(4)) == 0
 
 
 def test_long_steps_in_which_the_consumer_was_busy_did_not_wait() -> None:
     gaps = np.where(np.arange(100) % 4 == 3, 200_000.0, 2000.0)
-    assert consumed._far_ms(gaps, steps(4)) == pytest.approx(51.5 - 2)
+    assert consumed_pipelines._far_gap_ms(gaps, steps(4)) == pytest.approx(51.5 - 2)
 
 
 def test_few_gaps_say_nothing_of_rare_long_steps() -> None:
-    assert consumed._far_ms(np.full(100, 2000.0), steps(50)) is None
-    assert consumed._far_ms(np.zeros(0), steps(4)) is None
+    assert consumed_pipelines._far_gap_ms(np.full(100, 2000.0), steps(50)) is None
+    assert consumed_pipelines._far_gap_ms(np.zeros(0), steps(4)) is None

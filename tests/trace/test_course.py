@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
+from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Evidence, Place
-from slowtrain.trace import Event, Trace, course, settling, slowing
-from slowtrain.trace.counters import Counters
-from slowtrain.trace.course import Iterated
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.trace import Trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.pipelines import merged_readings, stage_growth
+from slowtrain.trace.pipelines.iterator_counters import IteratorCounters
+from slowtrain.trace.pipelines.stage_growth import IteratorReadings
+from slowtrain.trace.signals.drift import step_growth
 
 STEPS, BATCH, EPOCHS = 800, 32, 8
 WAITS = f"""
@@ -26,14 +29,14 @@ WAITS = f"""
     @more input=0.02
 """
 PLAN = (
-    Written("TensorSliceDataset", (), Place("train.py", 10)),
-    Written("MapDataset", (0,), Place("train.py", 11)),
-    Written("BatchDataset", (1,), Place("train.py", 12), {"batch_size": BATCH}),
+    WrittenDataset("TensorSliceDataset", (), Place("train.py", 10)),
+    WrittenDataset("MapDataset", (0,), Place("train.py", 11)),
+    WrittenDataset("BatchDataset", (1,), Place("train.py", 12), {"batch_size": BATCH}),
 )
 Done = Callable[[float], tuple[float, float, float]]  # of batches: ms of the map, of the batch, elements of the map
 
 
-def reading(batches: float, done: Done, below: int = 0) -> Counters:
+def reading(batches: float, done: Done, below: int = 0) -> IteratorCounters:
     """Totals after so many batches; nodes below the batch have numbers from ``below`` on."""
     mapped, batched, elements = done(batches)
 
@@ -49,7 +52,7 @@ def reading(batches: float, done: Done, below: int = 0) -> Counters:
         below + 3: node("Map", [below + 4], mapped, elements),
         below + 4: node("TensorSlice", [], 0.01 * batches, elements),
     }
-    return Counters(nodes, 1, (), None)
+    return IteratorCounters(nodes, 1, (), None)
 
 
 def growing(more_ms: float, both: float = 0.0) -> Done:
@@ -70,15 +73,15 @@ def fed(trace: Trace, done: Done, every: int = 10, parts: int = 1) -> Trace:
             return a, b, c
 
         read = [(float(ends[i]), reading(float(i + 1 - part * each), own)) for i in at]
-        iterators.append(Iterated(float(trace.steps.start_ms[part * each]), read))
+        iterators.append(IteratorReadings(float(trace.steps.start_ms[part * each]), read))
     rows = [([c for _, c in one.read], None) for one in iterators]
-    pipe = settling.watched(PLAN, rows, keras=False)
-    pipe = replace(pipe, course=course.read(pipe, iterators))
+    pipe = merged_readings.merge_iterators(PLAN, rows, keras=False)
+    pipe = replace(pipe, course=stage_growth.counter_history(pipe, iterators))
     return replace(trace, pipelines=(pipe,))
 
 
 def said(trace: Trace) -> str:
-    found = slowing.in_steps(trace)
+    found = step_growth.find_step_growth(trace)
     assert found is not None
     assert found[1].kind == str(Category.INPUT)
     return found[1].says
@@ -86,7 +89,7 @@ def said(trace: Trace) -> str:
 
 @pytest.mark.parametrize(("every", "parts"), [(1, 1), (25, 1), (10, EPOCHS), (STEPS // EPOCHS, EPOCHS)])
 def test_the_stage_that_takes_longer_for_each_element_is_named(every: int, parts: int) -> None:
-    trace = fed(drawn(WAITS), growing(0.02), every, parts)
+    trace = fed(parse_drawing(WAITS), growing(0.02), every, parts)
     found = re.search(
         r"; its tf.data stage Map of line 11 took (\S+) ms for a batch at first and (\S+) ms at the end "
         r"\((\S+) µs for an element, then (\S+) µs\)",
@@ -113,7 +116,7 @@ def test_a_stage_that_takes_more_elements_for_each_batch() -> None:
         return elements / BATCH, n, elements
 
     assert re.search(
-        r"Map of line 11 took .* at the end \(9\d(\.\d)? elements, then 4\d\d\)", said(fed(drawn(WAITS), done))
+        r"Map of line 11 took .* at the end \(9\d(\.\d)? elements, then 4\d\d\)", said(fed(parse_drawing(WAITS), done))
     )
 
 
@@ -126,17 +129,17 @@ def test_a_stage_that_takes_more_elements_for_each_batch() -> None:
     ],
 )
 def test_no_stage_is_named(more_ms: float, both: float) -> None:
-    assert "stage" not in said(fed(drawn(WAITS), growing(more_ms, both)))
+    assert "stage" not in said(fed(parse_drawing(WAITS), growing(more_ms, both)))
 
 
 def test_counters_that_were_read_once_name_no_stage() -> None:
-    trace = fed(drawn(WAITS), growing(0.02), every=STEPS)
+    trace = fed(parse_drawing(WAITS), growing(0.02), every=STEPS)
     assert trace.pipelines[0].course is None
     assert "stage" not in said(trace)
 
 
 def test_what_was_read_in_one_half_of_the_run_alone_names_no_stage() -> None:
-    trace = fed(drawn(WAITS), growing(0.02))
+    trace = fed(parse_drawing(WAITS), growing(0.02))
     pipe = trace.pipelines[0]
     assert pipe.course is not None
     early = pipe.course.end_ms < trace.steps.end_ms[STEPS // 2]
@@ -147,13 +150,13 @@ def test_what_was_read_in_one_half_of_the_run_alone_names_no_stage() -> None:
 
 
 def test_readings_under_the_profiler_do_not_count() -> None:
-    trace = fed(drawn(WAITS), growing(0.02))
+    trace = fed(parse_drawing(WAITS), growing(0.02))
     late = Event("window", "profile", float(trace.steps.start_ms[STEPS // 2]), float(trace.steps.end_ms[-1]))
     assert "stage" not in said(replace(trace, events=(late,)))
 
 
 def test_data_sets_that_are_made_anew_in_each_epoch_are_one() -> None:
-    trace = drawn(WAITS)
+    trace = parse_drawing(WAITS)
     whole = fed(trace, growing(0.02), parts=EPOCHS).pipelines[0]
     assert whole.course is not None
     each = np.array_split(np.arange(len(whole.course.batches)), EPOCHS)
@@ -168,7 +171,7 @@ def test_data_sets_that_are_made_anew_in_each_epoch_are_one() -> None:
         for rows in each
     ]
     assert "stage Map of line 11" in said(replace(trace, pipelines=tuple(parts)))
-    other = Pipeline((Written("RangeDataset"),), whole.nodes, whole.batches, course=whole.course)
+    other = Pipeline((WrittenDataset("RangeDataset"),), whole.nodes, whole.batches, course=whole.course)
     assert "stage" not in said(replace(trace, pipelines=(parts[0], other, replace(other, batches=0))))
 
 
@@ -177,8 +180,8 @@ def test_nodes_that_are_made_anew_for_a_pass_are_left_out_of_the_stretch_that_be
     done = growing(0.0)
     passes = [reading(10, done), reading(20, done), reading(25, done, below=5), reading(40, done, below=5)]
     rows = [(10.0 * i, one) for i, one in enumerate(passes)]
-    pipe = settling.watched(PLAN, [(passes[:2], None)], keras=False)
-    found = course.read(pipe, [Iterated(0.0, rows)])
+    pipe = merged_readings.merge_iterators(PLAN, [(passes[:2], None)], keras=False)
+    found = stage_growth.counter_history(pipe, [IteratorReadings(0.0, rows)])
     assert found is not None
     assert found.batches.tolist() == [10, 5, 15]
     by_name = dict(zip([n.name for n in pipe.nodes], np.isfinite(found.ms).tolist(), strict=True))

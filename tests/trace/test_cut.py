@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from slowtrain import cli
 from slowtrain.errors import InputError
-from slowtrain.trace import cut, names, profiled, xplane
+from slowtrain.profile import framework_names
+from slowtrain.profile.format import time_range, xplane
+from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number, space, trace
 from .test_xplane import COUNTS
@@ -34,8 +36,8 @@ def rows(data: bytes) -> list[Row]:
 
 def facts(data: bytes) -> dict[str, tuple[Any, ...]]:
     """What stands beside the events, as the reader of profiles sees it."""
-    found = xplane.parse(data)
-    beside = {p.name: (p.id, dict(p.stats)) for p in found.planes if p.name != names.METADATA_PLANE}
+    found = xplane.parse_space(data)
+    beside = {p.name: (p.id, dict(p.stats)) for p in found.planes if p.name != framework_names.METADATA_PLANE}
     return {"planes": tuple(beside.items()), "notes": (found.errors, found.warnings, found.hostnames)}
 
 
@@ -45,11 +47,11 @@ def facts(data: bytes) -> dict[str, tuple[Any, ...]]:
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_whole_range_keeps_all_events_and_whatever_they_refer_to(name: str) -> None:
     data = trace(name).read_bytes()
-    whole = cut.cut(data, -EVER, EVER)
+    whole = time_range.cut_profile(data, -EVER, EVER)
     assert (whole.events.kept, whole.events.of) == (COUNTS[name], COUNTS[name])
     assert rows(whole.data) == rows(data)
     assert facts(whole.data) == facts(data)
-    before, after = xplane.parse(data), {plane.name: plane for plane in xplane.parse(whole.data).planes}
+    before, after = xplane.parse_space(data), {plane.name: plane for plane in xplane.parse_space(whole.data).planes}
     for plane in before.planes:
         if plane.lines:
             kept = after[plane.name]
@@ -66,17 +68,17 @@ def test_the_whole_range_keeps_all_events_and_whatever_they_refer_to(name: str) 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_cut_again_changes_nothing(name: str) -> None:
-    once = cut.cut(trace(name).read_bytes(), -EVER, EVER).data
-    assert cut.cut(once, -EVER, EVER).data == once
+    once = time_range.cut_profile(trace(name).read_bytes(), -EVER, EVER).data
+    assert time_range.cut_profile(once, -EVER, EVER).data == once
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_two_halves_are_the_whole(name: str) -> None:
     data = trace(name).read_bytes()
-    origin_ps = xplane.parse(data).origin_ns * 1000
+    origin_ps = xplane.parse_space(data).origin_ns * 1000
     starts = sorted(row[2] for row in rows(data))
     middle_ps = starts[len(starts) // 2] - origin_ps
-    early, late = cut.cut(data, -EVER, middle_ps), cut.cut(data, middle_ps, EVER)
+    early, late = time_range.cut_profile(data, -EVER, middle_ps), time_range.cut_profile(data, middle_ps, EVER)
     assert 0 < early.events.kept < COUNTS[name]
     assert early.starts_ps == (starts[0] - origin_ps, starts[-1] - origin_ps)
     assert all(row[2] < middle_ps + origin_ps for row in rows(early.data))
@@ -87,10 +89,10 @@ def test_two_halves_are_the_whole(name: str) -> None:
 
 def test_the_programs_of_a_profile_are_left_out() -> None:
     data = trace("tpu/tpu-inference").read_bytes()
-    found = cut.cut(data, -EVER, EVER)
+    found = time_range.cut_profile(data, -EVER, EVER)
     assert (found.planes.kept, found.planes.of) == (6, 7)
     assert len(found.data) == found.size.kept < found.size.of == len(data)
-    assert names.METADATA_PLANE not in [plane.name for plane in xplane.parse(found.data).planes]
+    assert framework_names.METADATA_PLANE not in [plane.name for plane in xplane.parse_space(found.data).planes]
 
 
 # ---- profiles made by hand ----------------------------------------------------------------------------------------
@@ -125,31 +127,33 @@ MADE = space(
 
 
 def tables(data: bytes) -> tuple[set[int], set[int]]:
-    plane = xplane.parse(data).planes[0]
+    plane = xplane.parse_space(data).planes[0]
     return set(plane.event_names), set(plane.stat_names)
 
 
 def lines(data: bytes) -> dict[str, int]:
-    return {line.name: len(line.events()) for line in xplane.parse(data).planes[0].lines}
+    return {line.name: len(line.events()) for line in xplane.parse_space(data).planes[0].lines}
 
 
 def test_the_start_belongs_to_the_range_and_the_end_does_not() -> None:
-    starts = [int(line.events().start_ps[0]) for line in xplane.parse(MADE).planes[0].lines if line.name == "early"]
+    starts = [
+        int(line.events().start_ps[0]) for line in xplane.parse_space(MADE).planes[0].lines if line.name == "early"
+    ]
     assert starts == [0]
-    assert lines(cut.cut(MADE, 0, 100).data) == {"early": 1, "sums": 1}
-    assert lines(cut.cut(MADE, 1, 101).data) == {"early": 1}
-    assert lines(cut.cut(MADE, 0, 101).data) == {"early": 2, "sums": 1}
+    assert lines(time_range.cut_profile(MADE, 0, 100).data) == {"early": 1, "sums": 1}
+    assert lines(time_range.cut_profile(MADE, 1, 101).data) == {"early": 1}
+    assert lines(time_range.cut_profile(MADE, 0, 101).data) == {"early": 2, "sums": 1}
 
 
 def test_what_goes_and_what_stays() -> None:
-    late = cut.cut(MADE, 900, 901)
+    late = time_range.cut_profile(MADE, 900, 901)
     assert lines(late.data) == {"late": 1}
     events, stats = tables(late.data)
     assert events == {4, 5, 6, 7}  # with children and theirs, around the circle
     assert stats == {1, 2, 3, 4, 6, 7}
     assert (late.names.kept, late.names.of) == (10, 14)
     assert str(late.lines) == "1 of 4"
-    early = cut.cut(MADE, 0, 50)
+    early = time_range.cut_profile(MADE, 0, 50)
     assert tables(early.data) == ({1}, {6, 7})
     assert early.data.endswith(nested(4, b"host"))
     assert number(90, 3) in early.data
@@ -160,13 +164,13 @@ def test_events_are_copied_byte_for_byte_even_oddly_written_ones() -> None:
     odd = nested(700, b"unknown") + b"\x08\x81\x80\x00"  # a number in more bytes than it needs
     long = b"\x22" + bytes([0x80 | len(odd), 0x80, 0]) + odd  # a length, too
     data = space(nested(3, number(3, 5), event(1, 50, 1), long, event(2, 0, 1)))
-    kept = cut.cut(data, 0, 1).data
+    kept = time_range.cut_profile(data, 0, 1).data
     assert long + event(2, 0, 1) in kept
     assert event(1, 50, 1) not in kept
 
 
 def test_nothing_in_the_range_leaves_the_planes() -> None:
-    found = cut.cut(MADE, 500, 501)
+    found = time_range.cut_profile(MADE, 500, 501)
     assert (found.events.kept, found.lines.kept, found.starts_ps) == (0, 0, (0, 900))
     assert facts(found.data) == facts(MADE)
 
@@ -174,7 +178,7 @@ def test_nothing_in_the_range_leaves_the_planes() -> None:
 def test_what_is_no_profile_is_an_error() -> None:
     for data in (b"", b"{}", MADE[:-9] + b"\xff" * 9):
         with pytest.raises(InputError):
-            cut.cut(data, 0, 1)
+            time_range.cut_profile(data, 0, 1)
 
 
 events = st.tuples(st.integers(1, 9), st.integers(-20, 120), st.integers(0, 50))
@@ -186,11 +190,11 @@ made_lines = st.lists(st.tuples(st.integers(0, 2), st.lists(events, max_size=9))
 def test_any_range_of_any_lines(drawn: list[tuple[int, list[tuple[int, int, int]]]], start: int, end: int) -> None:
     data = space(*(nested(3, number(3, at), *(event(*one) for one in found)) for at, found in drawn))
     origin_ps = min((at for at, found in drawn if found), default=0) * 1000
-    kept = cut.cut(data, start, end)
+    kept = time_range.cut_profile(data, start, end)
     inside = [row for row in rows(data) if start <= row[2] - origin_ps < end]
     assert rows(kept.data) == inside
     assert (kept.events.kept, kept.events.of) == (len(inside), len(rows(data)))
-    assert kept.lines.kept == len(xplane.parse(kept.data).planes[0].lines)
+    assert kept.lines.kept == len(xplane.parse_space(kept.data).planes[0].lines)
 
 
 # ---- the verb -----------------------------------------------------------------------------------------------------
@@ -203,7 +207,7 @@ def test_the_verb_writes_the_cut_and_says_what_it_kept(tmp_path: Path, capsys: p
     said = capsys.readouterr().out
     assert said.startswith("kept 3 of 4 events, 2 of 4 lines, 1 of 1 planes, ")
     assert said.splitlines()[-1] == str(out)
-    assert sum(len(line.events()) for line in xplane.read(out).planes[0].lines) == 3
+    assert sum(len(line.events()) for line in xplane.read_space(out).planes[0].lines) == 3
     assert sorted(tmp_path.iterdir()) == [profile, out]
 
 
@@ -239,8 +243,8 @@ def test_of_several_hosts_one_is_to_be_named(tmp_path: Path, capsys: pytest.Capt
 def test_the_verb_cuts_steps_from_the_middle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, out = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz", tmp_path / "some.xplane.pb"
     assert cli.main(["cut", str(whole), "--steps", "3", "--out", str(out)]) == 0
-    found = profiled.load([out])
-    before = profiled.load([whole])
+    found = profile_trace.load_profile([out])
+    before = profile_trace.load_profile([whole])
     assert found.steps.source == before.steps.source
     assert 2 <= len(found.steps) <= 3  # the last one's end is known only from the next one's start
     assert found.step_ms == pytest.approx(before.step_ms, rel=0.5)

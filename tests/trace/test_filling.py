@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.filling import fill
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
 
 EPOCH = (
     "step    1111111111111111111111112345678\ninput   iiiiiiiiiiiiiiiiiiiiiiii.......\ndevice  " + "." * 24 + "kkkkkkk"
@@ -19,7 +19,7 @@ PIPE = """
 
 @pytest.mark.parametrize(("held", "size"), [(64, 1000), (1000, 64)])
 def test_a_batch_takes_as_long_as_its_share_of_the_buffer(held: int, size: int) -> None:
-    found = fill(drawn(EPOCH + PIPE % (held, size)))
+    found = find_shuffle_fill(parse_drawing(EPOCH + PIPE % (held, size)))
     assert found is not None
     made = found.each_ms / 64 * 16
     rest = 7 / 8  # of a mean step, which waits for nothing
@@ -27,8 +27,8 @@ def test_a_batch_takes_as_long_as_its_share_of_the_buffer(held: int, size: int) 
 
 
 def test_elements_made_beside_the_step_share_its_cores() -> None:
-    alone = fill(drawn(EPOCH + PIPE % (1000, 1000)))
-    busy = fill(drawn(EPOCH + PIPE % (1000, 1000) + "@fact step_cpu_ms=1.6 usable_cores=2"))
+    alone = find_shuffle_fill(parse_drawing(EPOCH + PIPE % (1000, 1000)))
+    busy = find_shuffle_fill(parse_drawing(EPOCH + PIPE % (1000, 1000) + "@fact step_cpu_ms=1.6 usable_cores=2"))
     assert alone is not None
     assert busy is not None
     assert busy.overlapped_ms > alone.overlapped_ms
@@ -36,4 +36,4 @@ def test_elements_made_beside_the_step_share_its_cores() -> None:
 
 def test_a_wait_far_longer_than_the_buffer_takes_to_fill_is_no_filling() -> None:
     cheap = PIPE.replace("ms=40", "ms=0.4")
-    assert fill(drawn(EPOCH + cheap % (64, 1000))) is None
+    assert find_shuffle_fill(parse_drawing(EPOCH + cheap % (64, 1000))) is None

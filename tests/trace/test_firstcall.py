@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.trace import Event, Name, Spans, attribution, build, firstcall, startparts, steps
-from slowtrain.trace.recording import Recording
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.recording.reader import Recording
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division import attribution, recording_steps, unfinished_call
+from slowtrain.trace.signals.host import start_parts
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -35,8 +38,8 @@ def killed(leaf: int = 2, called: int = 1, ended: bool = False, returned: bool =
 
 
 def test_from_the_trace_to_the_end() -> None:
-    assert firstcall.interval_ms(killed()) == (1000.0, END_MS)
-    found = attribution.phases(killed(), steps.find(killed()))
+    assert unfinished_call.unfinished_interval_ms(killed()) == (1000.0, END_MS)
+    found = attribution.run_phases(killed(), recording_steps.find_steps(killed()))
     assert found.ms("compile") == 4900.0
     assert found.ms("epoch") == 10.0
 
@@ -51,16 +54,16 @@ def test_from_the_trace_to_the_end() -> None:
     ],
 )
 def test_other_ends_are_none(raw: Recording) -> None:
-    assert firstcall.interval_ms(raw) is None
-    assert attribution.phases(raw, steps.find(raw)).ms("compile") <= 900.0
+    assert unfinished_call.unfinished_interval_ms(raw) is None
+    assert attribution.run_phases(raw, recording_steps.find_steps(raw)).ms("compile") <= 900.0
 
 
 @on_gpu
 def test_a_real_run_that_was_killed_in_its_first_compilation() -> None:
-    trace = build.load(RECORDED / "s003_startup")
+    trace = recording_trace.load_recording(RECORDED / "s003_startup")
     assert trace.run.ms("compile") == pytest.approx(60_800, rel=0.01)
     assert trace.run.ms("epoch") < 500
-    parts = {part.key: part.ms for part in startparts.parts(trace)}
+    parts = {part.key: part.ms for part in start_parts.parts_of_start(trace)}
     assert parts["compiling"] == pytest.approx(41_200, rel=0.02)
     assert parts["tracing"] == pytest.approx(19_600, rel=0.02)
-    assert "XLA, autotuning" in startparts.says(trace)
+    assert "XLA, autotuning" in start_parts.start_sentence(trace)

@@ -14,10 +14,17 @@ import numpy as np
 import pytest
 
 from slowtrain.cli import main
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.model import Category
-from slowtrain.trace import Floats, Kernels, Steps, attribution, feeding, mainthread, profiled, timeline, xplane
-from slowtrain.trace.drawn import drawn
+from slowtrain.profile.activity import main_thread, timeline
+from slowtrain.profile.format import xplane
+from slowtrain.trace.loading import profile_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.run_division import attribution
+from slowtrain.trace.signals.input import input_feed
 
 from .messages import TRACES, entry, event, nested, number
 
@@ -104,7 +111,7 @@ def marked(steps: int, tail_ms: float, late: Sequence[Row], between_ms: float = 
 def test_only_a_tiny_late_op_is_cut_off(
     tmp_path: Path, steps: int, tail_ms: float, late: Sequence[Row], length_ms: float
 ) -> None:
-    trace = profiled.load([written(tmp_path, marked(steps, tail_ms, late))])
+    trace = profile_trace.load_profile([written(tmp_path, marked(steps, tail_ms, late))])
     assert float(trace.steps.ms[-1]) == pytest.approx(length_ms)
 
 
@@ -123,11 +130,13 @@ def test_a_call_that_was_over_when_the_device_began_tells_too(tmp_path: Path) ->
     marks = nested(3, nested(2, b"Steps"), row(5, 10, 391.01))
     file = written(tmp_path, nested(1, nested(2, b"/host:CPU"), host, table),
                    nested(1, nested(2, b"/device:GPU:0"), work, marks, table))  # fmt: skip
-    assert profiled.load([file]).steps.ms.tolist() == pytest.approx([90.0])
+    assert profile_trace.load_profile([file]).steps.ms.tolist() == pytest.approx([90.0])
 
 
 def test_what_each_step_has_behind_its_call_is_of_the_step(tmp_path: Path) -> None:
-    trace = profiled.load([written(tmp_path, marked(4, 300.0, [("MemcpyD2H", 0, 0.01)], between_ms=310.0))])
+    trace = profile_trace.load_profile(
+        [written(tmp_path, marked(4, 300.0, [("MemcpyD2H", 0, 0.01)], between_ms=310.0))]
+    )
     assert trace.steps.ms.min() > 380
 
 
@@ -157,15 +166,18 @@ def test_the_main_thread_is_known_by_its_calls(label: str) -> None:
     calls = [("EagerExecute: __inference_train_function_7", i * 10.0, 4.0) for i in range(3)]
     ops = [("EagerLocalExecute: AddV2", i * 1.0, 0.5) for i in range(30)]
     lines = {"tf_Compute/1": ops, label: calls, "python/99": [("tf.constant", 1.0, 1.0)]}
-    threads = timeline.read([xplane.parse(plane("/host:CPU", lines))]).threads
-    found = mainthread.find(threads)
+    threads = timeline.read_timeline([xplane.parse_space(plane("/host:CPU", lines))]).threads
+    found = main_thread.find_main_thread(threads)
     assert found is not None
     assert found.label == label
 
 
 def test_a_pool_is_no_main_thread() -> None:
     lines = {"tf_Compute/1": [("EagerLocalExecute: AddV2", i * 1.0, 0.5) for i in range(30)]}
-    assert mainthread.find(timeline.read([xplane.parse(plane("/host:CPU", lines))]).threads) is None
+    assert (
+        main_thread.find_main_thread(timeline.read_timeline([xplane.parse_space(plane("/host:CPU", lines))]).threads)
+        is None
+    )
 
 
 # ---- folders and other files -----------------------------------------------------------------------------------
@@ -221,7 +233,7 @@ def on_cpu(*beside: Row, label: str = "tf_Compute/2") -> bytes:
     ],
 )
 def test_ops_beside_the_model_are_no_computing(tmp_path: Path, op: str, category: Category) -> None:
-    trace = profiled.load([written(tmp_path, on_cpu((op, 25, 70.0)))])
+    trace = profile_trace.load_profile([written(tmp_path, on_cpu((op, 25, 70.0)))])
     expected = 90 if category is Category.DEVICE else 70
     assert trace.mean(category) == pytest.approx(expected, abs=1)
     assert trace.mean(Category.DEVICE) == pytest.approx(90 if category is Category.DEVICE else 20, abs=1)
@@ -233,11 +245,11 @@ def test_a_long_hole_in_a_call_is_no_dispatch(tmp_path: Path, hole_ms: float, ca
     calls = [("EagerLocalExecute: __inference_train_function_7", i * each, each) for i in range(5)]
     ops = [("dense/MatMul:MatMul", i * each + at, 20.0) for i in range(5) for at in (0.0, each - 20)]
     path = written(tmp_path, plane("/host:CPU", {"python3": calls, "tf_Compute/1": ops}))
-    assert profiled.load([path]).mean(category) == pytest.approx(hole_ms, abs=0.1)
+    assert profile_trace.load_profile([path]).mean(category) == pytest.approx(hole_ms, abs=0.1)
 
 
 def test_computing_beside_a_collective_is_computing(tmp_path: Path) -> None:
-    trace = profiled.load([written(tmp_path, on_cpu(("CollectiveReduceV2:CollectiveReduceV2", 2, 70.0)))])
+    trace = profile_trace.load_profile([written(tmp_path, on_cpu(("CollectiveReduceV2:CollectiveReduceV2", 2, 70.0)))])
     assert trace.mean(Category.DEVICE) == pytest.approx(20, abs=1)
     assert trace.mean(Category.COLLECTIVE_WAIT) == pytest.approx(50, abs=1)
     assert trace.kernels is not None
@@ -251,20 +263,22 @@ def test_a_recording_on_a_cpu_carries_the_waiting_over() -> None:
     steps = Steps("drawn", start, start + 100.0, every, ~every)
     kernels = Kernels(3, 100.0, 20.0, 20.0, 5.0, 0.0, peers_ms=70.0)
     found = {c: np.zeros(3) for c in Category}
-    attribution._divide(found, np.full(3, 100.0), attribution.Inside(0.0, kernels, eager=False), steps, 100.0)
+    attribution._divide_calls(
+        found, np.full(3, 100.0), attribution.InsideCalls(0.0, kernels, eager=False), steps, 100.0
+    )
     assert found[Category.DEVICE][0] == pytest.approx(20)
     assert found[Category.COLLECTIVE_WAIT][0] == pytest.approx(70)
     assert found[Category.DISPATCH][0] == pytest.approx(10)
 
 
 def test_cores_that_idle_while_others_are_waited_for_are_not_free() -> None:
-    trace = drawn("""
+    trace = parse_drawing("""
         step            1111111111
         device          dd........
         collective-wait ..cccccccc
         @fact usable_cores=4 cpu_ms_per_step=6
     """)
-    assert feeding.busy_cores(trace) == pytest.approx(3)
+    assert input_feed.busy_cores(trace) == pytest.approx(3)
 
 
 def test_exchange_of_gpus_is_no_computing(tmp_path: Path) -> None:
@@ -273,7 +287,7 @@ def test_exchange_of_gpus_is_no_computing(tmp_path: Path) -> None:
         for i in range(5)
         for row in (("gemm", i * 100.0, 20.0), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", i * 100.0 + 20, 70.0))
     ]
-    trace = profiled.load([written(tmp_path, plane("/device:GPU:0", {MARKS[0]: work}))])
+    trace = profile_trace.load_profile([written(tmp_path, plane("/device:GPU:0", {MARKS[0]: work}))])
     assert trace.mean(Category.COLLECTIVE) == pytest.approx(70, abs=1)
     assert trace.mean(Category.DEVICE) == pytest.approx(20, abs=1)
 
@@ -350,7 +364,7 @@ def test_identical_files_of_two_hosts_are_one(tmp_path: Path, capsys: pytest.Cap
 def viewed(path: Path, folder: Path) -> Path:
     """The same profile as the trace viewer writes it."""
     rows: list[dict[str, Any]] = []
-    for process, one in enumerate(xplane.read(path).planes):
+    for process, one in enumerate(xplane.read_space(path).planes):
         rows.append({"ph": "M", "pid": process, "name": "process_name", "args": {"name": one.name}})
         for line in one.lines:
             rows.append({"ph": "M", "pid": process, "tid": line.id, "name": "thread_name", "args": {"name": line.name}})
@@ -398,7 +412,7 @@ def test_damaged_json_is_read_or_declined(tmp_path: Path) -> None:
             data[at : at + chance.randrange(1, 9)] = chance.choice((b"", b"9" * 40, b"null", b"[]", b"-1e300", b'"'))
         path.write_bytes(bytes(data))
         try:
-            profiled.load([path])
+            profile_trace.load_profile([path])
             outcomes.add("read")
         except InputError:
             outcomes.add("declined")

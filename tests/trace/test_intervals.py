@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import intervals
+from slowtrain.columns import intervals
 
 pytestmark = pytest.mark.fuzz
 
@@ -36,7 +36,7 @@ def drawn(given_: intervals.Intervals) -> set[int]:
 def test_union(a: list[tuple[int, int]]) -> None:
     found = made(a)
     assert drawn(found) == moments(a)
-    assert intervals.total(found) == len(moments(a))
+    assert intervals.total_length(found) == len(moments(a))
     assert (found[0][1:] > found[1][:-1]).all(), "neighbours that touch are one"
 
 
@@ -45,14 +45,14 @@ def test_intersect_and_subtract(a: list[tuple[int, int]], b: list[tuple[int, int
     both, rest = intervals.intersect(made(a), made(b)), intervals.subtract(made(a), made(b))
     assert drawn(both) == moments(a) & moments(b)
     assert drawn(rest) == moments(a) - moments(b)
-    assert intervals.total(both) + intervals.total(rest) == intervals.total(made(a))
+    assert intervals.total_length(both) + intervals.total_length(rest) == intervals.total_length(made(a))
 
 
 @given(pairs, pairs)
 def test_covered(a: list[tuple[int, int]], windows: list[tuple[int, int]]) -> None:
     windows = [(min(w), max(w)) for w in windows]
     start, end = np.array([w[0] for w in windows], dtype=float), np.array([w[1] for w in windows], dtype=float)
-    assert intervals.covered(made(a), start, end).tolist() == [len(moments(a) & set(range(*w))) for w in windows]
+    assert intervals.covered_length(made(a), start, end).tolist() == [len(moments(a) & set(range(*w))) for w in windows]
 
 
 @given(pairs, pairs)
@@ -60,7 +60,7 @@ def test_overlap(a: list[tuple[int, int]], windows: list[tuple[int, int]]) -> No
     spans, windows = ([(min(p), max(p)) for p in found] for found in (a, windows))
     start, end, low, high = (np.array([p[i] for p in found], dtype=float) for found in (spans, windows) for i in (0, 1))
     slow = [sum(len(set(range(*span)) & set(range(*window))) for span in spans) for window in windows]
-    assert np.allclose(intervals.overlap(start, end, low, high), slow)
+    assert np.allclose(intervals.overlap_per_range(start, end, low, high), slow)
 
 
 @st.composite
@@ -86,7 +86,7 @@ def nested(draw: st.DrawFn) -> list[tuple[float, float]]:
 
 @given(nested())
 def test_parents(spans: list[tuple[float, float]]) -> None:
-    found = intervals.parents(np.array([s[0] for s in spans]), np.array([s[1] for s in spans]))
+    found = intervals.enclosing_spans(np.array([s[0] for s in spans]), np.array([s[1] for s in spans]))
     for i, (start, end) in enumerate(spans):
         around = [j for j in range(i) if spans[j][0] <= start and end <= spans[j][1]]
         assert found[i] == (around[-1] if around else -1)

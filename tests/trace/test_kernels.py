@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.trace import kernels
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.feeding import op_ms
+from slowtrain.profile.summaries import window_ops
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.input.input_feed import profiled_op_ms
 
 from .messages import entry, event, nested, number, space
 
@@ -21,14 +21,14 @@ def line(key: int, name: str, *events: bytes) -> bytes:
     return nested(3, number(1, key), nested(2, name.encode()), *events)
 
 
-def window(path: Path, *lines: bytes) -> kernels.Window:
+def window(path: Path, *lines: bytes) -> window_ops.ProfileWindow:
     path.write_bytes(space(*lines))
     steps = np.array([10.0, 20.0])
-    return kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)
+    return window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)
 
 
 def test_ops_inside_the_steps_are_the_steps(tmp_path: Path) -> None:
-    found = kernels.read([window(tmp_path / "w.pb", line(1, "tf_XLAEigen/1", event(1, 12 * MS, 4 * MS)))])
+    found = window_ops.read_windows([window(tmp_path / "w.pb", line(1, "tf_XLAEigen/1", event(1, 12 * MS, 4 * MS)))])
     assert found is not None
     assert found.by_type["MatMul"] == pytest.approx((2.0, 0.5))
     assert found.by_input == {}
@@ -39,7 +39,7 @@ def test_a_buffer_that_is_filled_outside_the_steps_is_input(tmp_path: Path, at_m
     """A large shuffle buffer is filled before the steps that drain it, in the window's first step or between epochs."""
     computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
     filling = line(2, "tf_data_iterator_resource/2", event(1, at_ms * MS, 6 * MS))
-    found = kernels.read([window(tmp_path / "w.pb", computing, filling)])
+    found = window_ops.read_windows([window(tmp_path / "w.pb", computing, filling)])
     assert found is not None
     assert found.by_input["MatMul"] == pytest.approx((3.0, 0.5))
 
@@ -51,10 +51,10 @@ def test_of_thousands_of_ops_alike_none_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "w.pb"
     path.write_bytes(space(line(1, "tf_XLAEigen/1", *events), more=named))
     steps = np.array([10.0])
-    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
     assert found is not None
     assert sum(count for _, count in found.by_name.values()) == pytest.approx(900)
-    assert len(found.by_name) == kernels.NAMED + 1
+    assert len(found.by_name) == window_ops.MAX_NAMED_OPS + 1
     assert all(name.startswith("m/bank_1/mul_") for name in found.by_name)
 
 
@@ -66,7 +66,7 @@ def test_data_sets_that_are_made_for_elements_are_counted_where_they_begin(tmp_p
     named = entry(4, 9, "MakeIterator::BatchDatasetV2#id=7#")
     path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *events), more=named))
     steps = np.array([10.0, 20.0])
-    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
     assert found is not None
     assert found.by_input == {"BatchDatasetV2": pytest.approx((0.32, 32.0))}
 
@@ -82,10 +82,10 @@ def test_a_window_in_which_no_function_of_the_input_ran_says_nothing_of_its_ops(
     named = entry(4, 9, "InstantiatedCapturedFunction::RunAsync#id=7#")
     path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *mapping), more=named))
     steps = np.array([10.0, 20.0])
-    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
     assert found is not None
     assert found.input_calls == calls / 2
-    trace = drawn("""
+    trace = parse_drawing("""
     step    1111111111
     input   iiiiiii...
     device  .......kkk
@@ -94,4 +94,4 @@ def test_a_window_in_which_no_function_of_the_input_ran_says_nothing_of_its_ops(
     """)
     assert trace.pipeline is not None
     (node,) = (n for n in trace.pipeline.nodes if n.family == "Map")
-    assert op_ms(replace(trace, kernels=found), node) == expected
+    assert profiled_op_ms(replace(trace, kernels=found), node) == expected

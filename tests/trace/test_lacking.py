@@ -9,10 +9,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from slowtrain.checkup import verdict, words
-from slowtrain.diagnose import examine
-from slowtrain.trace import Trace, lacking, profiled, timeline, xplane
-from slowtrain.trace.activities import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
+from slowtrain.checkup.headline import headline_and_notes, verdict_kind
+from slowtrain.diagnose import diagnose_trace
+from slowtrain.profile.activity import timeline
+from slowtrain.profile.activity.device_activity import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
+from slowtrain.profile.format import xplane
+from slowtrain.profile.waits import missing_data
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number
 
@@ -52,13 +56,13 @@ def gpu(rows: Sequence[Row], details: Sequence[str] = (), line: str = "Stream #1
 
 
 def trace_of(*planes: bytes) -> Trace:
-    return profiled.build([xplane.parse(b"".join(planes))])
+    return profile_trace.build_profile_trace([xplane.parse_space(b"".join(planes))])
 
 
 def notes_of(*planes: bytes) -> str:
-    spaces = [xplane.parse(b"".join(planes))]
-    whole = timeline.read(spaces)
-    return " ".join(lacking.notes(spaces, whole, whole.active[0] if whole.active else None, 0))
+    spaces = [xplane.parse_space(b"".join(planes))]
+    whole = timeline.read_timeline(spaces)
+    return " ".join(missing_data.missing_data_notes(spaces, whole, whole.active[0] if whole.active else None, 0))
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ def test_pageable_copies_are_told_from_those_of_locked_memory() -> None:
 
 
 def test_pageable_copies_that_the_step_waits_for_are_a_cause() -> None:
-    found = examine(copying([PAGEABLE.format(500_000)] * 8))
+    found = diagnose_trace(copying([PAGEABLE.format(500_000)] * 8))
     (mine,) = [d for d in found.diagnoses if d.cause == "transfer/small-copies"]
     assert "100% of their 1 MB from pageable memory, at 2.5 GB/s" in mine.evidence.says
     # Beside the step all of it hides behind the rest, which takes longer.
@@ -105,9 +109,9 @@ def test_pageable_copies_that_the_step_waits_for_are_a_cause() -> None:
 
 @pytest.mark.parametrize("detail", ["size:{} dest:0 async:1", "kind_src:unknown kind_dst:device size:{} dest:0"])
 def test_where_the_memory_is_untold_nothing_is_called_healthy(detail: str) -> None:
-    found = examine(copying([detail.format(500_000)] * 8))
+    found = diagnose_trace(copying([detail.format(500_000)] * 8))
     assert "transfer/small-copies" in {u.cause for u in found.unchecked}
-    assert "transfer/small-copies" in examine(copying([PINNED.format(500_000)] * 8)).healthy
+    assert "transfer/small-copies" in diagnose_trace(copying([PINNED.format(500_000)] * 8)).healthy
 
 
 # ---- what is no work -----------------------------------------------------------------------------------------------
@@ -166,9 +170,13 @@ def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     """Kernels of which none comes twice, and nothing of the host: idle for most of the profile."""
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
     assert "no steps could be told" in trace.facts["notes"][0]
-    findings = examine(trace)
-    said = words.headline(trace, findings, verdict.run_verdict(trace, findings))
-    assert not [note for note in words.notes(trace, findings) if "a step here" in note or "wait for input" in note]
+    findings = diagnose_trace(trace)
+    said = headline_and_notes.headline_for(trace, findings, verdict_kind.run_verdict(trace, findings))
+    assert not [
+        note
+        for note in headline_and_notes.checkup_notes(trace, findings)
+        if "a step here" in note or "wait for input" in note
+    ]
     assert "of the profile's" in said
     assert "step" not in said
 
@@ -185,7 +193,7 @@ def test_few_steps_are_answered_and_said(count: int, said: str | None) -> None:
     rows: list[Row] = [("gemm", 1000.0 * i, 900, 0) for i in range(count)]
     found = trace_of(plane("/host:CPU", {"python/1": steps(count)}), gpu(rows))
     assert len(found.steps) == (count if count < 5 else count - 2)
-    assert examine(found).healthy
+    assert diagnose_trace(found).healthy
     notes = [note for note in found.facts["notes"] if note.startswith("only")]
     assert [note[: len(said or "")] for note in notes] == ([said] if said else [])
 
@@ -245,7 +253,7 @@ def test_what_hidden_graphs_may_have_done_is_not_called_idle_for_a_reason() -> N
     assert "4 of 4 launches of command buffers (CUDA or HIP graphs) have no kernel" in notes_of(*graphs(shown=False))
     assert found.device is not None
     assert found.device.idle["unattributed"] == pytest.approx(0.9, abs=0.02)
-    told = examine(found)
+    told = diagnose_trace(found)
     assert told.diagnoses == ()
     assert {"compute/compute-bound", "host/launch-bound", "compute/full-precision"} <= {u.cause for u in told.unchecked}
 
@@ -254,7 +262,7 @@ def test_a_graph_that_is_one_event_hides_what_it_computes() -> None:
     rows: list[Row] = [("CudaGraphExec:7", 1000.0 * i, 900, 0) for i in range(4)]
     planes = [plane("/host:CPU", {"python/1": steps(4)}), gpu(rows)]
     assert "4 runs of command buffers (CUDA or HIP graphs) hide their kernels" in notes_of(*planes)
-    unchecked = {u.cause for u in examine(trace_of(*planes)).unchecked}
+    unchecked = {u.cause for u in diagnose_trace(trace_of(*planes)).unchecked}
     assert {"compute/full-precision", "compute/unaligned-shapes"} <= unchecked
 
 

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import lines
-from slowtrain.trace.lines import LOOPS, called, calls_at, calls_of, function_around, loops_around
+from slowtrain.trace.signals.host import source_lines
+from slowtrain.trace.signals.host.source_lines import (
+    LOOP_NODES,
+    called_name,
+    calls_at,
+    calls_of_names,
+    function_around,
+    loops_around,
+)
 
 CLINIC = Path(__file__).parents[2] / "clinic" / "scripts"
 LEAVES = ("x = f(a)", "f(\n    g(a),\n    [h(b) for b in a\n     if k(b)])", "for q in (f(i) for i in a): g(q)", "pass")
@@ -34,7 +41,7 @@ def by_walking(tree: ast.Module, line: int) -> tuple[object, object, object]:
     """The function around a line, the loops and the calls there."""
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and holds(n, line)]
     inner = max(functions, key=lambda n: n.lineno) if functions else None
-    loops = [n for n in ast.walk(inner or tree) if isinstance(n, LOOPS) and holds(n, line)]
+    loops = [n for n in ast.walk(inner or tree) if isinstance(n, LOOP_NODES) and holds(n, line)]
     return inner, loops, [n for n in ast.walk(tree) if isinstance(n, ast.Call) and holds(n, line)]
 
 
@@ -55,8 +62,8 @@ def same_at_every_line(text: str) -> None:
     for line in (*range(text.count("\n") + 3), 10**30):
         assert (function_around(tree, line), loops_around(tree, line), calls_at(tree, line)) == by_walking(tree, line)
     for names in ([], ["f"], ["f", "g", "K"], ["gone"]):
-        walked = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and called(n) in names]
-        assert calls_of(tree, names) == walked
+        walked = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and called_name(n) in names]
+        assert calls_of_names(tree, names) == walked
 
 
 @given(LINES)
@@ -80,7 +87,7 @@ def test_a_tree_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         walks.append(node)
         return list(ast.walk(node))
 
-    monkeypatch.setattr(lines, "ast", SimpleNamespace(**{**vars(ast), "walk": walk}))
+    monkeypatch.setattr(source_lines, "ast", SimpleNamespace(**{**vars(ast), "walk": walk}))
     for line in range(100):
         calls_at(tree, line)
         loops_around(tree, line)

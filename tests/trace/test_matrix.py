@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import all_causes
-from slowtrain.diagnose import Findings, examine
-from slowtrain.trace import Trace, profiled
+from slowtrain.diagnose import Findings, diagnose_trace
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import profile_trace
 
 RECORDED = Path(__file__).parent / "recorded"
 COMPUTES = frozenset({"compute/compute-bound"})  # nothing is wrong with it: ops compute nearly all the time
@@ -93,8 +94,8 @@ each = pytest.mark.parametrize("name", MATRIX)
 
 @cache
 def told(name: str) -> tuple[Trace, Findings]:
-    trace = profiled.load([RECORDED / f"{name}.xplane.pb.gz"])
-    return trace, examine(trace)
+    trace = profile_trace.load_profile([RECORDED / f"{name}.xplane.pb.gz"])
+    return trace, diagnose_trace(trace)
 
 
 def test_every_profile_is_in_the_matrix_and_small() -> None:

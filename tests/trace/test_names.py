@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from slowtrain.trace import names
+from slowtrain.profile import framework_names
 
 pytestmark = pytest.mark.alone
 
@@ -47,9 +47,9 @@ MATRIX = (
 
 @pytest.mark.parametrize(("name", "precision", "matrix", "cores"), MATRIX, ids=[row[0][:40] for row in MATRIX])
 def test_a_kernels_name_tells_its_work(name: str, precision: str | None, matrix: bool, cores: bool) -> None:
-    assert names.kernel_precision(name) == precision
-    assert bool(names.MATRIX_KERNEL.search(name)) is matrix
-    assert bool(names.TENSOR_CORE.search(name)) is cores
+    assert framework_names.kernel_precision(name) == precision
+    assert bool(framework_names.MATRIX_KERNEL.search(name)) is matrix
+    assert bool(framework_names.TENSOR_CORE.search(name)) is cores
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_a_kernels_name_tells_its_work(name: str, precision: str | None, matrix:
     ],
 )
 def test_elementwise_kernels(name: str, elementwise: bool) -> None:
-    assert bool(names.ELEMENTWISE_KERNEL.search(name)) is elementwise
+    assert bool(framework_names.ELEMENTWISE_KERNEL.search(name)) is elementwise
 
 
 def test_edges_of_a_graph_are_told_from_arguments() -> None:
-    found = names.GRAPH_EDGE.search("#edge_name=edge_10286_cond_6/then/_72/cond_6/OptionalGetValue#")
+    found = framework_names.GRAPH_EDGE.search("#edge_name=edge_10286_cond_6/then/_72/cond_6/OptionalGetValue#")
     assert found is not None
     assert found[1] == "cond_6/then/_72/cond_6/OptionalGetValue"
     for other in ("arg_1", "ret_0", "memtype_41_RemoteCall", "copy"):
-        assert names.GRAPH_EDGE.search(f"#edge_name={other}#") is None
+        assert framework_names.GRAPH_EDGE.search(f"#edge_name={other}#") is None
 
 
 def test_a_hostile_name_costs_no_time() -> None:
@@ -84,9 +84,11 @@ def test_a_hostile_name_costs_no_time() -> None:
     hostile += [f"{text}ffma" for text in hostile]
     begun = time.process_time()
     for text in hostile:
-        names.kernel_precision(text)
-        patterns = (names.TENSOR_CORE, names.MATRIX_KERNEL, names.ELEMENTWISE_KERNEL, names.FUSED_RNN_KERNEL,
-                    names.ALIGNMENT, names.XLA_WAIT, names.GRAPH_EDGE, names.SHAPES)  # fmt: skip
+        framework_names.kernel_precision(text)
+        patterns = (framework_names.TENSOR_CORE, framework_names.MATRIX_KERNEL, framework_names.ELEMENTWISE_KERNEL,
+        framework_names.FUSED_RNN_KERNEL,
+                    framework_names.KERNEL_ALIGNMENT, framework_names.XLA_WAIT, framework_names.GRAPH_EDGE,
+                    framework_names.ANNOTATED_SHAPES)  # fmt: skip
         for pattern in patterns:
             pattern.search(text)
     assert time.process_time() - begun < 5

@@ -8,15 +8,16 @@ import pytest
 
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Place
-from slowtrain.trace import Trace, objects
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.growth import Unit
+from slowtrain.trace import Trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.memory import kept_objects
+from slowtrain.trace.signals.memory.memory_growth import GrowthUnit
 
 LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true,"steps":100,"types":%s}'
 ONE_LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true}'
 TRACED = '@event window name=allocations start=2100 end=2400 data={"steps":20,"lines":%s}'
 NODES = '[["dict",90000,2600],["__main__.Node",9000,2500],["cell",70,60]]'
-THOUSAND = Unit("thousand steps", 1000.0)
+THOUSAND = GrowthUnit("thousand steps", 1000.0)
 
 
 def run(*notes: str, by: int = 3_000_000, collected: bool = True) -> Trace:
@@ -24,19 +25,19 @@ def run(*notes: str, by: int = 3_000_000, collected: bool = True) -> Trace:
     grows = [f"@grow memory anonymous from=600000000 by={by} every=40"]
     if collected:
         grows.append("@span gc generation_2 start=3000 end=3010")
-    trace = drawn("\n".join(["step    1111111111", "device  ....kkkkkk", "@repeat 400", *grows, *notes]))
+    trace = parse_drawing("\n".join(["step    1111111111", "device  ....kkkkkk", "@repeat 400", *grows, *notes]))
     return replace(trace, names=tuple(replace(n, text=n.text.replace("_", " ")) for n in trace.names))
 
 
 def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
-    found = objects.kept(run(LOOK % NODES, TRACED % '[["/x/train.py",9,true,14000000,400]]'), 750_000)
+    found = kept_objects.find_kept_objects(run(LOOK % NODES, TRACED % '[["/x/train.py",9,true,14000000,400]]'), 750_000)
     assert found is not None
     assert [(k.name, k.per_step) for k in found.kinds] == [("__main__.Node", 25.0), ("dict", 26.0)], "cells grew slower"
     assert [(m.place, m.bytes_per_step, m.users) for m in found.lines] == [(Place("/x/train.py", 9), 700_000.0, True)]
     said = found.said(THOUSAND)
     assert said.startswith("`Node`: 9,000 objects, 25 a step more; `dict`: 90,000 objects, 26 a step more; ")
     assert "700 kB a step made and kept at train.py:9 (in 20 steps, " in said
-    assert found.numbers() == {objects.OBJECTS: 25.0, objects.MADE: 700_000.0}
+    assert found.numbers() == {kept_objects.OBJECTS_KEY: 25.0, kept_objects.MADE_KEY: 700_000.0}
 
 
 @pytest.mark.parametrize(
@@ -56,11 +57,13 @@ def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
     ],
 )
 def test_what_is_too_little_for_the_growth_is_not_told(notes: tuple[str, ...], told: bool) -> None:
-    assert (objects.kept(run(LOOK % "[]", *notes), 750_000) is not None) is told
+    assert (kept_objects.find_kept_objects(run(LOOK % "[]", *notes), 750_000) is not None) is told
 
 
 def test_a_librarys_line_is_told_and_is_no_place_of_the_scripts() -> None:
-    found = objects.kept(run(LOOK % "[]", TRACED % '[["/lib/parts.py",40,false,14000000,400]]'), 750_000)
+    found = kept_objects.find_kept_objects(
+        run(LOOK % "[]", TRACED % '[["/lib/parts.py",40,false,14000000,400]]'), 750_000
+    )
     assert found is not None
     assert found.places == ()
     assert "at parts.py:40 " in found.said(THOUSAND)

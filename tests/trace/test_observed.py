@@ -10,8 +10,13 @@ import pytest
 
 from slowtrain.causes.host.retracing import Retracing
 from slowtrain.model import Category, Signal
-from slowtrain.trace import Trace, hosted, iterators, observed, profiled, timeline, xplane
-from slowtrain.trace.cadence import Cadence
+from slowtrain.profile.activity import timeline
+from slowtrain.profile.format import xplane
+from slowtrain.profile.steps.profile_steps import StepTimes
+from slowtrain.profile.summaries import tfdata_pipelines, tfdata_stages
+from slowtrain.profile.waits import host_activity
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number
 
@@ -34,7 +39,7 @@ def space(threads: Mapping[str, Sequence[Span]]) -> xplane.Space:
             events.append(event(key, round(start * MS), round((end - start) * MS), *known))
         lines.append(nested(3, number(1, i), nested(2, thread.encode()), number(3, 1), *events))
     tables = [entry(4, key, text) for text, key in names.items()] + [entry(5, key, s) for s, key in stats.items()]
-    return xplane.parse(nested(1, nested(2, b"/host:CPU"), *lines, *tables))
+    return xplane.parse_space(nested(1, nested(2, b"/host:CPU"), *lines, *tables))
 
 
 def _stat(stats: dict[str, int], name: str, value: Any) -> bytes:
@@ -42,9 +47,9 @@ def _stat(stats: dict[str, int], name: str, value: Any) -> bytes:
     return nested(4, key, number(4, value) if isinstance(value, int) else nested(5, str(value).encode()))
 
 
-def steps(*bounds: float) -> Cadence:
+def steps(*bounds: float) -> StepTimes:
     edges = np.array(bounds)
-    return Cadence(edges[:-1], edges[1:], "steps")
+    return StepTimes(edges[:-1], edges[1:], "steps")
 
 
 def it(path: str, start: float, end: float, number_: int, parent: int, **stats: Any) -> Span:
@@ -99,7 +104,7 @@ def parallel(width: int = 2) -> dict[str, list[Span]]:
 
 
 def test_paths_become_a_graph_with_the_names_that_were_written() -> None:
-    (pipe,) = observed.pipelines(space(sequential()), (), steps(0, 10, 20))
+    (pipe,) = tfdata_pipelines.profile_pipelines(space(sequential()), (), steps(0, 10, 20))
     assert [n.name for n in pipe.nodes] == ["TensorSlice", "Map", "BatchV2", "Prefetch"]
     assert [n.inputs for n in pipe.nodes] == [(), (0,), (1,), (2,)]
     assert [w.op for w in pipe.written] == ["TensorSliceDataset", "MapDataset", "BatchDataset", "PrefetchDataset"]
@@ -108,7 +113,7 @@ def test_paths_become_a_graph_with_the_names_that_were_written() -> None:
 
 
 def test_a_stage_has_its_own_time_and_its_elements_per_batch() -> None:
-    (pipe,) = observed.pipelines(space(sequential()), (), steps(0, 10, 20))
+    (pipe,) = tfdata_pipelines.profile_pipelines(space(sequential()), (), steps(0, 10, 20))
     source, mapped, batched, prefetch = pipe.nodes
     assert (source.elements, mapped.elements, batched.elements) == (2, 2, 1)
     assert (source.ms, mapped.ms, batched.ms) == pytest.approx((0.2, 8.2, 0.6))
@@ -119,7 +124,7 @@ def test_a_stage_has_its_own_time_and_its_elements_per_batch() -> None:
 
 
 def test_functions_of_an_asynchronous_map_count_where_they_ran() -> None:
-    (pipe,) = observed.pipelines(space(parallel()), (), steps(0, 10))
+    (pipe,) = tfdata_pipelines.profile_pipelines(space(parallel()), (), steps(0, 10))
     _, mapped = pipe.nodes
     assert mapped.parallelism == 2
     assert mapped.ms == pytest.approx(16 + 0.8), "two functions, and what starting them takes"
@@ -129,21 +134,21 @@ def test_functions_of_an_asynchronous_map_count_where_they_ran() -> None:
 
 
 def test_python_of_two_threads_runs_one_at_a_time() -> None:
-    pipes = observed.pipelines(space(parallel()), (), steps(0, 10))
-    (producer,) = observed.producers(pipes)
+    pipes = tfdata_pipelines.profile_pipelines(space(parallel()), (), steps(0, 10))
+    (producer,) = tfdata_pipelines.pipeline_producers(pipes)
     assert (producer.ms_per_step, producer.calls_per_step) == pytest.approx((4, 2))
-    assert observed.busy_ms(pipes[0]) == pytest.approx(pipes[0].ms - 4), "one batch was made"
+    assert tfdata_pipelines.pipeline_busy_ms(pipes[0]) == pytest.approx(pipes[0].ms - 4), "one batch was made"
 
 
 def test_a_function_that_was_not_seen_leaves_the_pipeline_without_times() -> None:
     threads = {name: spans for name, spans in parallel().items() if name in (NEXT, RESOURCE)}
-    (pipe,) = observed.pipelines(space(threads), (), steps(0, 10))
+    (pipe,) = tfdata_pipelines.profile_pipelines(space(threads), (), steps(0, 10))
     assert pipe.nodes == ()
     assert len(pipe.written) == 3
 
 
 def test_shapes_give_an_elements_bytes_where_they_are_known() -> None:
-    (pipe,) = observed.pipelines(space(sequential()), (), steps(0, 10, 20))
+    (pipe,) = tfdata_pipelines.profile_pipelines(space(sequential()), (), steps(0, 10, 20))
     first = pipe.written[0]
     assert first.detail["element"] == [{"shape": None, "bytes": 0}, {"shape": [3, 2], "bytes": 4}]
     assert first.element_bytes is None, "how long a text is, nothing tells"
@@ -154,33 +159,36 @@ def test_two_pipelines_of_one_shape_are_one_that_was_iterated_again() -> None:
     again = [(t, a + 20, b + 20, {**s, "id": s["id"] + 50, "parent_id": s["parent_id"] + 50 * (s["parent_id"] > 0)})
              for t, a, b, s in (span for span in threads[NEXT] if len(span) == 4)]  # fmt: skip
     threads[NEXT] += again
-    alone = observed.pipelines(space({NEXT: threads[NEXT]}), (), steps(0, 10, 20, 30, 40))
+    alone = tfdata_pipelines.profile_pipelines(space({NEXT: threads[NEXT]}), (), steps(0, 10, 20, 30, 40))
     assert [(p.batches, p.epochs) for p in alone] == [(4, 2)]
 
 
 def test_a_devices_part_of_a_distributed_data_set_tells_nothing_of_what_makes_the_batches() -> None:
     copying = [it("Prefetch", 0, 9, 1, 0), it("Prefetch::Generator", 0, 8, 2, 1)]
-    (alone,) = observed.pipelines(space({NEXT: copying}), (), steps(0, 10))
+    (alone,) = tfdata_pipelines.profile_pipelines(space({NEXT: copying}), (), steps(0, 10))
     assert alone.nodes
     op: Span = ("MultiDeviceIteratorGetNextFromShard:MultiDeviceIteratorGetNextFromShard", 0, 1)
-    (told,) = observed.pipelines(space({NEXT: copying, "tf_Compute/1": [op]}), (), steps(0, 10))
+    (told,) = tfdata_pipelines.profile_pipelines(space({NEXT: copying, "tf_Compute/1": [op]}), (), steps(0, 10))
     assert told.nodes == ()
 
 
 def test_what_counts_elements_is_no_part_of_a_path() -> None:
-    assert iterators.plain("Iterator::Root::FlatMap[31]::Generator") == "Root::FlatMap::Generator"
-    assert iterators.plain("Iterator::Root::ForeverRepeat[4]::Zip[1]::Map") == "Root::ForeverRepeat::Zip[1]::Map"
+    assert tfdata_stages.uncounted_path("Iterator::Root::FlatMap[31]::Generator") == "Root::FlatMap::Generator"
+    assert (
+        tfdata_stages.uncounted_path("Iterator::Root::ForeverRepeat[4]::Zip[1]::Map")
+        == "Root::ForeverRepeat::Zip[1]::Map"
+    )
 
 
 def test_without_iterators_there_is_no_pipeline() -> None:
-    assert observed.pipelines(space({"python": [("EagerExecute", 0, 1)]}), (), steps(0, 1)) == ()
+    assert tfdata_pipelines.profile_pipelines(space({"python": [("EagerExecute", 0, 1)]}), (), steps(0, 1)) == ()
 
 
 @pytest.mark.parametrize("path", ["::".join(["Root", *["Map"] * 4000]), "Root::" + "x" * 100_000, "Root" + "::" * 300])
 def test_paths_that_nobody_wrote_are_left_alone(path: str) -> None:
     threads = {**sequential(), RESOURCE: [it(path, 0, 1, 77, ROOT)]}
-    found = observed.pipelines(space(threads), (), steps(0, 10, 20))
-    assert all(len(p.nodes) <= iterators.DEEPEST for p in found)
+    found = tfdata_pipelines.profile_pipelines(space(threads), (), steps(0, 10, 20))
+    assert all(len(p.nodes) <= tfdata_stages.MAX_PATH_STAGES for p in found)
 
 
 # -- functions and eager ops
@@ -199,7 +207,7 @@ def call(at: float, *, traced: bool, count: int) -> list[Span]:
 def retraced(times: int) -> Trace:
     spans = [s for i in range(times) for s in call(10.0 * i, traced=True, count=i + 3)]
     ops: list[Span] = [("dense/MatMul:MatMul", 10.0 * i + 8.1, 10.0 * i + 8.8) for i in range(times)]
-    return profiled.build([space({"python": spans, "tf_Compute/1": ops})])
+    return profile_trace.build_profile_trace([space({"python": spans, "tf_Compute/1": ops})])
 
 
 def test_calls_that_trace_are_events_with_their_count() -> None:
@@ -221,8 +229,8 @@ def test_the_first_trace_of_jax_in_a_profile_may_be_its_first_ever() -> None:
     spans: list[Span] = []
     for i in range(4):
         spans += [("PjitFunction(train_step)", 10.0 * i, 10.0 * i + 8), ("backend_compile", 10.0 * i + 1, 10.0 * i + 7)]
-    whole = timeline.read([space({"python": spans})])
-    found = hosted.traces(whole.threads)
+    whole = timeline.read_timeline([space({"python": spans})])
+    found = host_activity.function_traces(whole.threads)
     assert found is not None
     assert [e.data["nth"] for e in found.events] == [1, 2, 3, 4]
     assert [n.text for n in found.names] == ["train_step"]
@@ -243,13 +251,13 @@ def eager_step(at: float, kinds: Sequence[str]) -> list[Span]:
 ])  # fmt: skip
 def test_steps_run_eagerly_where_gradients_are_among_ops_from_python(kinds: list[str], expected: bool) -> None:
     spans = [s for i in range(5) for s in eager_step(10.0 * i, kinds)]
-    whole = timeline.read([space({"python": spans})])
-    assert hosted.eagerly(whole.threads, steps(0, 10, 20, 30, 40, 50)) is expected
+    whole = timeline.read_timeline([space({"python": spans})])
+    assert host_activity.is_eager_step(whole.threads, steps(0, 10, 20, 30, 40, 50)) is expected
 
 
 def test_eager_ops_compute_on_the_host_when_there_is_no_device() -> None:
     spans = [s for i in range(5) for s in eager_step(10.0 * i, ["MatMul"] * 12 + ["ReluGrad"])]
-    trace = profiled.build([space({"python": spans})])
+    trace = profile_trace.build_profile_trace([space({"python": spans})])
     assert trace.eager
     assert trace.kernels is not None
     assert trace.kernels.eager_ops == pytest.approx(13, abs=1)
@@ -273,8 +281,8 @@ def test_the_users_frames_below_an_adapter_make_the_input() -> None:
             ("$py_dataset_adapter.py:225 _standardize_batch", at + 5.4, at + 5.6),
             ("PjitFunction(train_step)", at + 7, at + 9),
         ]
-    whole = timeline.read([space({"python": spans})])
-    (producer,) = hosted.producers(whole.threads, steps(0, 10, 20, 30))
+    whole = timeline.read_timeline([space({"python": spans})])
+    (producer,) = host_activity.python_producers(whole.threads, steps(0, 10, 20, 30))
     assert (producer.qualname, str(producer.place)) == ("__getitem__", "train.py:12")
     assert (producer.ms_per_step, producer.calls_per_step) == pytest.approx((5, 1))
 
@@ -282,4 +290,4 @@ def test_the_users_frames_below_an_adapter_make_the_input() -> None:
 def test_the_largest_pool_tells_how_many_processors_there_are() -> None:
     pools: dict[str, list[Span]] = {f"tf_Compute/{i}": [("ExecutorState::Process", 0, 1)] for i in range(6)}
     pools["tf_data_iterator_resource/1"] = [("ExecutorState::Process", 0, 1)]
-    assert hosted.pool_cores(timeline.read([space(pools)]).threads) == 6
+    assert host_activity.pool_cores(timeline.read_timeline([space(pools)]).threads) == 6

@@ -9,37 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace.ordered import among, halfway, quantile, unique
+from slowtrain.columns.array_statistics import is_member, median_value, quantile, unique_values
 
 NUMBERS = st.lists(st.sampled_from([0.0, 1.5, -2.0, 1e300, 7.25, float("nan"), float("inf")]))
 
 
 @given(NUMBERS)
 def test_unique(values: list[float]) -> None:
-    assert np.array_equal(unique(values), np.unique(np.asarray(values)), equal_nan=True)
+    assert np.array_equal(unique_values(values), np.unique(np.asarray(values)), equal_nan=True)
 
 
 def test_unique_columns() -> None:
     rows = np.array([[1, 1, 2], [3, 3, 4]])
-    assert unique(rows, axis=1).tolist() == np.unique(rows, axis=1).tolist() == [[1, 2], [3, 4]]
+    assert unique_values(rows, axis=1).tolist() == np.unique(rows, axis=1).tolist() == [[1, 2], [3, 4]]
 
 
 @given(NUMBERS, NUMBERS)
 def test_among(values: list[float], others: list[float]) -> None:
     these, those = np.array(values, dtype=float), np.array(others, dtype=float)
-    assert among(these, those).tolist() == np.isin(these, those).tolist()
+    assert is_member(these, those).tolist() == np.isin(these, those).tolist()
 
 
 @given(NUMBERS)
 def test_halfway(values: list[float]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of none, and of infinities that meet
-        assert np.array_equal(halfway(values), np.median(values), equal_nan=True)
+        assert np.array_equal(median_value(values), np.median(values), equal_nan=True)
 
 
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1))
 def test_halfway_of_whole_numbers(values: list[int]) -> None:
-    assert halfway(values) == np.median(np.array(values, dtype=np.int64))
+    assert median_value(values) == np.median(np.array(values, dtype=np.int64))
 
 
 @given(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
-from slowtrain.trace import counters, settling
+from slowtrain.trace.pipelines import iterator_counters, merged_readings
 
 pytestmark = pytest.mark.fuzz
 
@@ -65,9 +65,9 @@ models = st.builds(
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     with contextlib.suppress(InputError):
-        counters.decode(data)
+        iterator_counters.decode_message(data)
     with contextlib.suppress(InputError):
-        counters.counters(data)
+        iterator_counters.read_counters(data)
 
 
 @given(models, st.data())
@@ -75,21 +75,21 @@ def test_damaged_models(model: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, max(len(model) - 1, 0)))
     for bytes_ in (model[:at], model[:at] + data.draw(st.binary(max_size=3)) + model[at + 1 :]):
         with contextlib.suppress(InputError):
-            counters.counters(bytes_)
+            iterator_counters.read_counters(bytes_)
 
 
 @given(st.lists(models, min_size=1, max_size=3))
 def test_models_of_any_shape(several: list[bytes]) -> None:
     """Nodes that name each other in a circle, that come and go between readings, with figures of any size."""
-    readings = [counters.counters(one) for one in several]
-    found = settling.watched((), [(readings, 1.0)], keras=False)
+    readings = [iterator_counters.read_counters(one) for one in several]
+    found = merged_readings.merge_iterators((), [(readings, 1.0)], keras=False)
     assert found.batches >= 0
     assert len(found.stages()) <= 3 * len(found.nodes) + 1
     for node in found.nodes:
-        found.upstream(node)
+        found.upstream_nodes(node)
 
 
 @given(st.dictionaries(st.integers(1, 20), st.lists(numbers, min_size=1, max_size=3), max_size=5))
 def test_what_was_written_is_read(fields: dict[int, list[int]]) -> None:
     data = b"".join(field(number, value) for number, values in fields.items() for value in values)
-    assert dict(counters.decode(data)) == fields
+    assert dict(iterator_counters.decode_message(data)) == fields

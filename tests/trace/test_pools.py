@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Signal
-from slowtrain.trace import pools, profiled, xplane
+from slowtrain.profile.format import xplane
+from slowtrain.profile.summaries import allocator_pools
+from slowtrain.trace.loading import profile_trace
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 
@@ -21,16 +23,16 @@ def _there(name: str) -> Path:
 
 
 def test_eight_gpus_of_16_gib() -> None:
-    found = pools.pools([xplane.read(_there("tf-v100-bert/worker-0.xplane.pb"))])
+    found = allocator_pools.read_pools([xplane.read_space(_there("tf-v100-bert/worker-0.xplane.pb"))])
     four = found["GPU_4_bfc"]
     assert four["limit_bytes"] == 15_477_102_400
     assert four["in_use_bytes"] == 6_208_853_760 <= four["peak_bytes"]
     assert 0 <= four["fragmentation_share"] < 1e-6
-    trace = profiled.load([_there("tf-v100-bert/worker-0.xplane.pb")])
+    trace = profile_trace.load_profile([_there("tf-v100-bert/worker-0.xplane.pb")])
     assert Signal.ALLOCATOR in trace.signals
-    healthy = examine(trace).healthy
+    healthy = diagnose_trace(trace).healthy
     assert {"memory/near-capacity", "memory/fragmentation"} <= set(healthy)
 
 
 def test_a_profile_without_memory_events_tells_nothing() -> None:
-    assert pools.pools([xplane.read(_there("tpu/tpu-inference.xplane.pb"))]) == {}
+    assert allocator_pools.read_pools([xplane.read_space(_there("tpu/tpu-inference.xplane.pb"))]) == {}

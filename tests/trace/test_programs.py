@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.model import Place
-from slowtrain.trace import programs, xplane
+from slowtrain.profile.format import hlo_programs, xplane
 
 from .messages import entry, nested, number, raw_varint
 
@@ -43,10 +43,10 @@ def program(*computations: tuple[int, list[bytes]], more: bytes = b"") -> bytes:
     return nested(1, nested(1, b"jit_step"), *found, more)
 
 
-def told(data: bytes, name: str = "jit_step(77)") -> dict[int, dict[str, programs.Op]]:
+def told(data: bytes, name: str = "jit_step(77)") -> dict[int, dict[str, hlo_programs.ProgramOp]]:
     plane = nested(1, nested(2, b"/host:metadata"), entry(4, 1, name, nested(5, number(1, 1), nested(6, data))),
                    entry(5, 1, "Hlo Proto"))  # fmt: skip
-    return programs.read(xplane.parse(plane))
+    return hlo_programs.read_programs(xplane.parse_space(plane))
 
 
 def product(scope: str, *more: bytes, element: int = FLOAT, opcode: str = "dot") -> list[bytes]:
@@ -60,7 +60,7 @@ def product(scope: str, *more: bytes, element: int = FLOAT, opcode: str = "dot")
 def test_a_product_has_its_layer_its_shapes_and_its_line() -> None:
     found = told(program((1, product("jit(step)/jvp(dense)/dot_general")), more=frames()))
     text = "dense/dot_general:MatMul#shape=(tf32[32,100];tf32[100,10])#"
-    assert found == {77: {"dot_3": programs.Op(text, Place("/home/me/train.py", 42))}}
+    assert found == {77: {"dot_3": hlo_programs.ProgramOp(text, Place("/home/me/train.py", 42))}}
 
 
 def test_float32_that_may_not_be_rounded_is_float32() -> None:
@@ -91,7 +91,9 @@ def test_a_convolutions_filter_has_its_channels_last() -> None:
     ]  # fmt: skip
     found = told(program((1, inside)))[77]
     assert found["cudnn_conv_1"].text == "conv2d/conv:Conv2D#shape=(float[8,96,96,3];float[5,5,3,64])#"
-    assert found[programs.LIBRARY] == programs.Op(found["cudnn_conv_1"].text, None), "all that a library does here"
+    assert found[hlo_programs.ANY_LIBRARY_PRODUCT] == hlo_programs.ProgramOp(found["cudnn_conv_1"].text, None), (
+        "all that a library does here"
+    )
 
 
 def test_only_an_op_that_python_started_is_elementwise() -> None:
@@ -121,7 +123,7 @@ def test_kernels_that_xla_writes_once_bear_what_their_layers_share() -> None:
     ],
 )
 def test_a_scope_reads_as_tensorflows(scope: str, clean: str) -> None:
-    assert programs.clean(scope) == clean
+    assert hlo_programs.clean_scope(scope) == clean
 
 
 def test_what_is_no_program_tells_nothing() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.checkup import device as page
-from slowtrain.trace import reached
-from slowtrain.trace.drawn import drawn
+from slowtrain.checkup.sections import device_use as page
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.device import achieved_rates
 
 from .messages import trace as real
 
@@ -20,7 +20,7 @@ def of(ops: str, facts: str = CARD, kind: str = "GPU") -> dict[str, tuple[float,
     @fact profile=true devices=[{{"kind":"GPU"}}]
     @device kind={kind} busy=10 ms=10 ops={ops} {facts}
     """
-    return {r.what: (r.per_second, r.peak) for r in reached.of(drawn(drawing))}
+    return {r.what: (r.per_second, r.peak) for r in achieved_rates.device_rates(parse_drawing(drawing))}
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_few_shapes_tell_nothing_of_the_device() -> None:
 
 def test_a_real_v100() -> None:
     """565 casts, comparisons and multiplications move 4.37 GB in 10.9 ms (docs/real-profiles.md)."""
-    from slowtrain.trace import profiled
+    from slowtrain.trace.loading import profile_trace
 
-    found = page.use(profiled.load([real("tf-v100-bert/worker-0")]))
+    found = page.device_use(profile_trace.load_profile([real("tf-v100-bert/worker-0")]))
     assert found is not None
     (memory,) = found.reached
     assert memory.what == "memory"

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from slowtrain.diagnose import examine
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
-from slowtrain.trace import Trace, profiled
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import profile_trace
 
 from .messages import trace as real
 
 
 def read(name: str) -> Trace:
-    return profiled.load([real(name)])
+    return profile_trace.load_profile([real(name)])
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def test_at_least_nine_tenths_of_the_idle_time_get_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEEN)
 def test_what_the_first_cure_would_give(name: str) -> None:
-    found = examine(read(name)).diagnoses
+    found = diagnose_trace(read(name)).diagnoses
     speedups = [d.saving.speedup for d in found[:1]]
     assert speedups == ([pytest.approx(SEEN[name].speedup, abs=0.005)] if SEEN[name].speedup else [])
 
@@ -91,7 +92,7 @@ def test_a_v100() -> None:
     assert device.median_kernel_us == pytest.approx(12.288, abs=0.001)
     assert device.queued_share == pytest.approx(0.887, abs=0.001)
     assert not device.matrix_ms
-    unchecked = {u.cause for u in examine(trace).unchecked}
+    unchecked = {u.cause for u in diagnose_trace(trace).unchecked}
     assert unchecked >= {"compute/full-precision", "compute/unaligned-shapes"}  # the step goes on behind the window
     notes = " ".join(trace.facts["notes"])
     assert "only one step in the profile" in notes

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.trace import Event, Name, Spans, attribution, build, recording, steps
-from slowtrain.trace.recording import Recording
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.recording import reader
+from slowtrain.recording.reader import Recording
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division import attribution, recording_steps
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -45,12 +48,12 @@ BOOKED_MS = pytest.approx(COMPILED_MS - USUAL_MS, abs=0.2)  # an epoch's last st
 
 
 def compile_ms(raw: Recording) -> float:
-    return attribution.phases(raw, steps.find(raw)).ms("compile")
+    return attribution.run_phases(raw, recording_steps.find_steps(raw)).ms("compile")
 
 
 def test_the_compilation_is_a_phase_of_the_run_and_no_steady_step() -> None:
     raw = a_run(LAST, data=UNEVEN)
-    found = steps.find(raw)
+    found = recording_steps.find_steps(raw)
     assert not found.steady[EPOCH - 1]
     assert found.mean_ms == pytest.approx(USUAL_MS, abs=0.01)
     assert compile_ms(raw) == BOOKED_MS
@@ -113,7 +116,9 @@ def test_the_first_batch_of_another_size(jit: bool, found: bool) -> None:
 
 @on_gpu
 def test_the_mean_of_a_real_run_is_that_of_its_steps() -> None:
-    found = build.load(RECORDED / "g_big_embedding")
+    found = recording_trace.load_recording(RECORDED / "g_big_embedding")
     assert found.steps.mean_ms == pytest.approx(found.steps.quantile_ms(0.5), rel=0.05)
     assert found.run.ms("compile") == pytest.approx(2723 + 1106, rel=0.02)
-    assert recording.read(RECORDED / "g_big_embedding").end_ms == pytest.approx(sum(p.ms for p in found.run.parts))
+    assert reader.read_recording(RECORDED / "g_big_embedding").end_ms == pytest.approx(
+        sum(p.ms for p in found.run.parts)
+    )

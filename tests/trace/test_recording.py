@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowtrain.capture.store import SCHEMA, VERSION, Store
 from slowtrain.errors import InputError
-from slowtrain.files import recordings
-from slowtrain.trace import build, recording
+from slowtrain.recording import reader, recording_folder
+from slowtrain.recording.store import SCHEMA, THINNED_FORMAT_VERSION, Store
+from slowtrain.trace.loading import recording_trace
 
 
 def make(folder: Path, close: bool = True) -> Store:
@@ -46,7 +46,7 @@ def make(folder: Path, close: bool = True) -> Store:
 
 def one_line(folder: Path) -> str:
     with pytest.raises(InputError) as caught:
-        build.load(folder)
+        recording_trace.load_recording(folder)
     message = str(caught.value)
     assert "\n" not in message
     assert len(message) < 600
@@ -55,7 +55,7 @@ def one_line(folder: Path) -> str:
 
 def test_a_recording(tmp_path: Path) -> None:
     make(tmp_path)
-    trace = build.load(tmp_path)
+    trace = recording_trace.load_recording(tmp_path)
     assert (trace.steps.source, len(trace.steps)) == ("fit", 40)
     assert trace.run_ms == 1600
     assert sum(p.ms for p in trace.run.parts) == pytest.approx(1600)
@@ -68,19 +68,19 @@ def test_the_log_left_behind_is_read(tmp_path: Path) -> None:
     (tmp_path / "copy" / "recording.sqlite-shm").unlink()
     store.close()
     assert (tmp_path / "copy" / "recording.sqlite-wal").stat().st_size > 0
-    assert len(build.load(tmp_path / "copy").steps) == 40
+    assert len(recording_trace.load_recording(tmp_path / "copy").steps) == 40
 
 
 def test_a_log_on_a_disk_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look fails as it does there; tests may run as root, whom no permission stops."""
     store = make(tmp_path / "run", close=False)
-    real = recording._connect
+    real = reader._connect_readonly
 
     def connect(folder: Path) -> object:
         return _Unwritable() if folder == tmp_path / "run" else real(folder)
 
-    monkeypatch.setattr(recording, "_connect", connect)
-    assert len(build.load(tmp_path / "run").steps) == 40
+    monkeypatch.setattr(reader, "_connect_readonly", connect)
+    assert len(recording_trace.load_recording(tmp_path / "run").steps) == 40
     store.close()
 
 
@@ -100,18 +100,18 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / recordings.FILE).write_bytes(b"")
+    (tmp_path / recording_folder.RECORDING_FILE).write_bytes(b"")
     assert "empty recording" in one_line(tmp_path)
 
 
 def test_a_newer_version(tmp_path: Path) -> None:
     make(tmp_path)
-    _change(tmp_path, f"PRAGMA user_version={VERSION + 1}")
+    _change(tmp_path, f"PRAGMA user_version={THINNED_FORMAT_VERSION + 1}")
     assert "newer version of Slowtrain" in one_line(tmp_path)
     assert "read it with that one" in one_line(tmp_path)
 
 
-@pytest.mark.parametrize("table", sorted(recording.TABLES))
+@pytest.mark.parametrize("table", sorted(reader.REQUIRED_TABLES))
 def test_a_table_is_missing(table: str, tmp_path: Path) -> None:
     make(tmp_path)
     _change(tmp_path, f"DROP TABLE {table}")
@@ -127,8 +127,8 @@ def test_an_endless_view_in_place_of_a_table(tmp_path: Path) -> None:
 
 def test_queries_have_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path)
-    monkeypatch.setattr(recording, "MOST_SECONDS", 0.0)
-    with recording._opened(tmp_path) as database, pytest.raises(sqlite3.OperationalError, match="interrupted"):
+    monkeypatch.setattr(reader, "MAX_SQLITE_SECONDS", 0.0)
+    with reader._open_database(tmp_path) as database, pytest.raises(sqlite3.OperationalError, match="interrupted"):
         database.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
         ).fetchall()
@@ -156,7 +156,7 @@ CHANGES: dict[str, Callable[[sqlite3.Connection], object]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_hostile_content(name: str, tmp_path: Path) -> None:
     make(tmp_path)
-    with sqlite3.connect(tmp_path / recordings.FILE) as database:
+    with sqlite3.connect(tmp_path / recording_folder.RECORDING_FILE) as database:
         CHANGES[name](database)
     begun = time.monotonic()
     assert "record" in one_line(tmp_path)
@@ -165,19 +165,19 @@ def test_hostile_content(name: str, tmp_path: Path) -> None:
 
 def test_hostile_names_are_kept_short_and_printed_plain(tmp_path: Path) -> None:
     make(tmp_path)
-    with sqlite3.connect(tmp_path / recordings.FILE) as database:
+    with sqlite3.connect(tmp_path / recording_folder.RECORDING_FILE) as database:
         database.execute("UPDATE name SET name = ?", ("\x1b[31m" + "x" * 1_000_000,))
         database.execute("UPDATE event SET name = ?", ("\x1b]0;owned\x07" * 100_000,))
-    raw = recording.read(tmp_path)
-    assert max(len(n.text) for n in raw.names) <= recording.MOST_TEXT
-    assert max(len(e.name) for e in raw.events) <= recording.MOST_TEXT
+    raw = reader.read_recording(tmp_path)
+    assert max(len(n.text) for n in raw.names) <= reader.MAX_TEXT_CHARS
+    assert max(len(e.name) for e in raw.events) <= reader.MAX_TEXT_CHARS
 
 
 def test_launch_file_damaged(tmp_path: Path) -> None:
     make(tmp_path)
     for text in ("{", "[]", "[" * 100_000, '{"start_ns": null}', ""):
         (tmp_path / "launch.json").write_text(text)
-        assert len(build.load(tmp_path).steps) == 40
+        assert len(recording_trace.load_recording(tmp_path).steps) == 40
     for text in ('{"start_ns": "soon"}', '{"end_ns": [1]}', '{"start_ns": 1e999}'):
         (tmp_path / "launch.json").write_text(text)
         assert "damaged" in one_line(tmp_path)
@@ -187,7 +187,7 @@ def test_launch_file_damaged(tmp_path: Path) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("whole")
     make(folder)
-    return (folder / recordings.FILE).read_bytes()
+    return (folder / recording_folder.RECORDING_FILE).read_bytes()
 
 
 @pytest.mark.fuzz
@@ -199,7 +199,7 @@ def test_flipped_bytes(whole: bytes, tmp_path_factory: pytest.TempPathFactory, s
     data, dice = bytearray(whole), random.Random(seed)
     for _ in range(flips):
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-    (folder / recordings.FILE).write_bytes(data)
+    (folder / recording_folder.RECORDING_FILE).write_bytes(data)
     _read_or_refuse(folder)
 
 
@@ -208,19 +208,19 @@ def test_flipped_bytes(whole: bytes, tmp_path_factory: pytest.TempPathFactory, s
 @given(keep=st.floats(0, 1))
 def test_cut_short(whole: bytes, tmp_path_factory: pytest.TempPathFactory, keep: float) -> None:
     folder = tmp_path_factory.mktemp("cut")
-    (folder / recordings.FILE).write_bytes(whole[: int(len(whole) * keep)])
+    (folder / recording_folder.RECORDING_FILE).write_bytes(whole[: int(len(whole) * keep)])
     _read_or_refuse(folder)
 
 
 def _read_or_refuse(folder: Path) -> None:
     with contextlib.suppress(InputError):
-        build.load(folder)
+        recording_trace.load_recording(folder)
     for name in os.listdir(folder):
         (folder / name).unlink()
 
 
 def _change(folder: Path, *statements: str) -> None:
-    database = sqlite3.connect(folder / recordings.FILE, isolation_level=None)
+    database = sqlite3.connect(folder / recording_folder.RECORDING_FILE, isolation_level=None)
     for statement in statements:
         database.execute(statement)
     database.close()
@@ -228,20 +228,20 @@ def _change(folder: Path, *statements: str) -> None:
 
 def test_an_empty_recording_is_a_run_without_steps(tmp_path: Path) -> None:
     """A process that ended before the recorder wrote anything but the tables."""
-    database = sqlite3.connect(tmp_path / recordings.FILE)
-    database.executescript(SCHEMA + f"PRAGMA user_version={VERSION};")
+    database = sqlite3.connect(tmp_path / recording_folder.RECORDING_FILE)
+    database.executescript(SCHEMA + f"PRAGMA user_version={THINNED_FORMAT_VERSION};")
     database.close()
-    trace = build.load(tmp_path)
+    trace = recording_trace.load_recording(tmp_path)
     assert (len(trace.steps), trace.run_ms) == (0, 0.0)
 
 
 def test_the_pulse_of_a_recording_in_progress(tmp_path: Path) -> None:
-    assert recording.pulse(tmp_path) == (0, 0.0)
+    assert reader.read_progress(tmp_path) == (0, 0.0)
     store = make(tmp_path, close=False)
-    steps, ms = recording.pulse(tmp_path)
+    steps, ms = reader.read_progress(tmp_path)
     assert (steps, round(ms, 6)) == (40, 10)
     store.begin()
     store.fact("steps_so_far", 1234)
     store.commit()
-    assert recording.pulse(tmp_path)[0] == 1234
+    assert reader.read_progress(tmp_path)[0] == 1234
     store.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.trace import saving
-from slowtrain.trace.drawn import FILE, drawn
+from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
+from slowtrain.trace.signals.host import checkpoint_time
 
 LOOP = r"""
     step     1111111111
@@ -19,8 +19,8 @@ LOOP = r"""
 
 def test_calls_that_were_timed_all_count() -> None:
     """Samples met three of the forty; what a manager calls in its turn is no call of its own."""
-    found = saving.checkpoints(
-        drawn(
+    found = checkpoint_time.find_checkpoints(
+        parse_drawing(
             LOOP
             + """
     @span save CheckpointManager.save start=7 end=10 line=3 times=40 every=100
@@ -31,14 +31,16 @@ def test_calls_that_were_timed_all_count() -> None:
         )
     )
     assert found is not None
-    assert (found.passes, found.places) == (40, (Place(FILE, 3),))
+    assert (found.passes, found.places) == (40, (Place(DRAWN_FILE, 3),))
     assert found.ms == pytest.approx(120)
 
 
 def test_of_others_the_samples_tell() -> None:
-    found = saving.checkpoints(drawn(LOOP + "@span stack save start=8 end=8 line=4 times=30 every=100"))
+    found = checkpoint_time.find_checkpoints(
+        parse_drawing(LOOP + "@span stack save start=8 end=8 line=4 times=30 every=100")
+    )
     assert found is not None
-    assert (found.passes, found.places) == (30, (Place(FILE, 4),))
+    assert (found.passes, found.places) == (30, (Place(DRAWN_FILE, 4),))
     assert found.ms == pytest.approx(90)
 
 
@@ -47,11 +49,11 @@ def test_both_kinds_add_up() -> None:
         "@span save CheckpointManager.save start=7 end=9 line=3 times=40 every=100\n"
         "@span stack save start=8 end=8 line=4 times=30 every=100"
     )
-    found = saving.checkpoints(drawn(LOOP + rows))
+    found = checkpoint_time.find_checkpoints(parse_drawing(LOOP + rows))
     assert found is not None
-    assert (found.passes, found.places) == (70, (Place(FILE, 4), Place(FILE, 3)))
+    assert (found.passes, found.places) == (70, (Place(DRAWN_FILE, 4), Place(DRAWN_FILE, 3)))
     assert found.ms == pytest.approx(80 + 90)
 
 
 def test_a_script_that_saves_nothing() -> None:
-    assert saving.checkpoints(drawn(LOOP)) is None
+    assert checkpoint_time.find_checkpoints(parse_drawing(LOOP)) is None

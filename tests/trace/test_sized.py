@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.trace import build
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 IMAGE = {"shape": [1, 24, 24, 1], "dtype": "float32", "bytes": 4}
 
@@ -27,8 +27,8 @@ IMAGE = {"shape": [1, 24, 24, 1], "dtype": "float32", "bytes": 4}
     ],
 )
 def test_the_rows_of_an_element(element: list[dict[str, Any]], keras: bool, expected: int) -> None:
-    steps = drawn("step 1\ndevice k\n@repeat 20\n@steps source=fit").steps
+    steps = parse_drawing("step 1\ndevice k\n@repeat 20\n@steps source=fit").steps
     unknown = replace(steps, size=np.zeros(len(steps), dtype=np.int64))
-    plan = (Written("MapDataset", (), None, {"element": element}),)
-    found = build._sized(unknown, [Pipeline(plan, batches=20, keras=keras)], 1)
+    plan = (WrittenDataset("MapDataset", (), None, {"element": element}),)
+    found = recording_trace._with_batch_size(unknown, [Pipeline(plan, batches=20, keras=keras)], 1)
     assert set(found.size.tolist()) == {expected}

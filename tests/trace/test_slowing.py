@@ -13,10 +13,11 @@ from slowtrain import diagnose
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Category, Evidence
-from slowtrain.source.reading import planning
-from slowtrain.trace import Trace, slowing
-from slowtrain.trace.drawn import drawn
-from slowtrain.trace.growth import Slope
+from slowtrain.script.locations import planned_steps
+from slowtrain.trace import Trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.drift import step_growth
+from slowtrain.trace.signals.memory.memory_growth import MemorySlope
 
 STEPS = 800
 
@@ -33,23 +34,23 @@ def growing(python_ms: float, more_ms: float, leap_ms: float = 0.0) -> str:
 
 
 def test_memory_is_full_later_where_steps_get_slower() -> None:
-    found = Slope(per_step=1e6, low=1e6, high=1e6, total_bytes=1e9, steps=1000)
+    found = MemorySlope(per_step=1e6, low=1e6, high=1e6, total_bytes=1e9, steps=1000)
     assert found.hours(3.6e9, 1000.0) == pytest.approx(1.0)
     assert found.hours(3.6e9, 1000.0, 1.0) == pytest.approx(2.8)
     assert found.hours(None, 1000.0, 1.0) is None
 
 
 def test_what_of_a_step_grows() -> None:
-    trace = drawn(growing(4.0, 0.05))
-    assert slowing.slower_ms(trace) == pytest.approx(0.05, rel=0.1)
-    assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2, rel=0.15)
-    assert slowing.grown_ms(trace, Category.INPUT) == 0.0
-    assert slowing.slower_ms(drawn(growing(4.0, 0.0))) == 0.0
+    trace = parse_drawing(growing(4.0, 0.05))
+    assert step_growth.slower_ms_per_step(trace) == pytest.approx(0.05, rel=0.1)
+    assert step_growth.category_growth_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2, rel=0.15)
+    assert step_growth.category_growth_ms(trace, Category.INPUT) == 0.0
+    assert step_growth.slower_ms_per_step(parse_drawing(growing(4.0, 0.0))) == 0.0
 
 
 def test_what_grows_is_held_against_the_first_steps_also_where_it_is_no_line() -> None:
-    trace = drawn(growing(4.0, 0.05, leap_ms=20.0))
-    assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2 + 19, rel=0.05)
+    trace = parse_drawing(growing(4.0, 0.05, leap_ms=20.0))
+    assert step_growth.category_growth_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2 + 19, rel=0.05)
 
 
 def kept(until_ms: int, free: int = 2_000_000_000_000, memory: int = 4_000_000) -> str:
@@ -63,8 +64,8 @@ def kept(until_ms: int, free: int = 2_000_000_000_000, memory: int = 4_000_000) 
 
 
 def test_a_growth_that_slows_the_run_comes_before_the_leak_that_it_is() -> None:
-    even = diagnose.examine(drawn(f"{growing(4.0, 0.0)}\n{kept(6400)}"))
-    slower = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000)}"))
+    even = diagnose.diagnose_trace(parse_drawing(f"{growing(4.0, 0.0)}\n{kept(6400)}"))
+    slower = diagnose.diagnose_trace(parse_drawing(f"{growing(4.0, 0.05)}\n{kept(22_000)}"))
     assert [d.cause for d in even.diagnoses][:1] == ["memory/host-leak"]
     assert [d.cause for d in slower.diagnoses][:2] == ["drift/growing-step", "memory/host-leak"]
 
@@ -75,19 +76,21 @@ def test_a_growth_that_slows_the_run_comes_before_the_leak_that_it_is() -> None:
 def test_a_leak_that_will_fill_the_memory_today_comes_first_unless_steps_get_ten_times_as_long_before(
     free: int, first: str
 ) -> None:
-    found = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000, free)}")).diagnoses
+    found = diagnose.diagnose_trace(parse_drawing(f"{growing(4.0, 0.05)}\n{kept(22_000, free)}")).diagnoses
     leak = next(d for d in found if d.cause == "memory/host-leak")
     assert leak.evidence.numbers["full_in_h"] < 24
     assert found[0].cause == first
 
 
 def test_a_list_that_explains_a_sixth_of_what_memory_grew_by_is_a_leak_of_its_own() -> None:
-    trace = drawn(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}")
+    trace = parse_drawing(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}")
     found = HostLeak().examine(trace)
     assert found is not None
     assert "`seen` holds" in found.says
     assert found.numbers["per_step_bytes"] == pytest.approx(800_000, rel=0.1)  # the list's, not the memory's
-    nothing = drawn(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}".replace("@grow held", "@grow other"))
+    nothing = parse_drawing(
+        f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}".replace("@grow held", "@grow other")
+    )
     assert HostLeak().examine(nothing) is None
 
 
@@ -99,7 +102,7 @@ def test_what_grew_beside_the_step_is_said() -> None:
         f'@grow held graph from=200 by=20 {every} detail={{"kind":"graph","element":"op"}}\n'
         f"@grow memory GPU:0 from=1000000000 by=4000000 {every}\n@grow memory GPU:1 from=1000000000 by=1000 {every}"
     )
-    found = GrowingStep().examine(drawn(f"{growing(4.0, 0.05)}\n{beside}"))
+    found = GrowingStep().examine(parse_drawing(f"{growing(4.0, 0.05)}\n{beside}"))
     assert found is not None
     assert re.search(
         r"what is in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
@@ -114,9 +117,9 @@ def test_what_several_causes_ask_is_made_once_for_each_trace() -> None:
         made.append(len(trace.steps))
         return made[-1]
 
-    trace = drawn("step 1111 2222")
+    trace = parse_drawing("step 1111 2222")
     assert trace.once(steps) == trace.once(steps) == len(trace.steps)
-    longer = replace(trace, steps=drawn("step 1111 2222\n@repeat 100").steps)
+    longer = replace(trace, steps=parse_drawing("step 1111 2222\n@repeat 100").steps)
     assert longer.once(steps) == 100
     assert made == [len(trace.steps), 100]
 
@@ -133,11 +136,11 @@ WAITS = """
 @pytest.mark.parametrize(("mb", "reads"), [(20.0, True), (0.002, False), (0.0, False)])
 def test_input_that_comes_from_a_disk_in_the_end(mb: float, reads: bool) -> None:
     """From the middle of the run on the page cache is full, and so much a step is read from the disk."""
-    trace = drawn(WAITS)
+    trace = parse_drawing(WAITS)
     at = np.linspace(0, float(trace.steps.end_ms[-1]), 200)
     done = np.searchsorted(trace.steps.end_ms, at)
     trace = replace(trace, samples={"time_ms": at, "read_bytes": 1e6 * mb * np.maximum(done - 400.0, 0.0)})
-    found = slowing.in_steps(trace)
+    found = step_growth.find_step_growth(trace)
     assert found is not None
     assert found[1].kind == str(Category.INPUT)
     said = r"; a step read 0 B from a disk at first and (19|20)(\.\d)? MB at the end"
@@ -157,7 +160,7 @@ ALIKE = """
 
 def _alike(**figures: tuple[float, float]) -> Trace:
     """A run of which everything gets slower, by twice in the end, and figures of the machine that change."""
-    trace = drawn(ALIKE)
+    trace = parse_drawing(ALIKE)
     at = np.linspace(0, float(trace.steps.end_ms[-1]), 400)
     columns = {key: np.linspace(*ends, 400) for key, ends in figures.items()}
     for column in columns.values():
@@ -184,7 +187,7 @@ def test_all_of_a_step_gets_slower_and_the_machine_tells_why(
     figures: dict[str, tuple[float, float]], kind: str, said: str
 ) -> None:
     trace = _alike(**figures)
-    found = slowing.in_steps(trace)
+    found = step_growth.find_step_growth(trace)
     assert found is not None
     assert found[1].kind == kind
     evidence = GrowingStep().examine(trace)
@@ -206,7 +209,7 @@ GRAPH = """
 @pytest.mark.parametrize("ops", [100, 0])
 def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
     """Each run of a session goes through all of it: no machine's mood, however short the run is."""
-    trace = drawn(GRAPH.replace("OPS", str(ops)))
+    trace = parse_drawing(GRAPH.replace("OPS", str(ops)))
     found, leak = GrowingStep().examine(trace), HostLeak().examine(trace)
     assert (found is not None) is (ops > 0)
     assert (leak is not None) is (ops > 0)
@@ -222,7 +225,7 @@ def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
 def test_a_graph_that_gets_ops_makes_steps_longer_however_unsteady_they_are(ops: int) -> None:
     """Halfway the machine takes half as long again for everything: a jump, and no line."""
     unsteady = GRAPH.replace("@more device=0.02", "@more device=0.002\n@more device=3 from=200")
-    found = GrowingStep().examine(drawn(unsteady.replace("OPS", str(ops))))
+    found = GrowingStep().examine(parse_drawing(unsteady.replace("OPS", str(ops))))
     assert (found is not None) is (ops > 0)
     assert found is None or [p.line for p in found.where] == [31]
 
@@ -238,7 +241,7 @@ def test_what_an_allocator_holds_free_is_said() -> None:
 
 def test_what_a_framework_says_of_its_pool_is_said() -> None:
     every = f"every=40 last={24 * STEPS}"
-    trace = drawn(f"{growing(4.0, 0.05)}\n@grow memory X from=1000000000 by=4000000 {every}")
+    trace = parse_drawing(f"{growing(4.0, 0.05)}\n@grow memory X from=1000000000 by=4000000 {every}")
     for what, words in (("peak ", "the most in use on"), ("free ", "what is free in the pool of")):
         names = tuple(replace(n, text=f"{what}GPU:0") if n.text == "X" else n for n in trace.names)
         found = GrowingStep().examine(replace(trace, names=names))
@@ -260,14 +263,20 @@ HALFWAY = """
 @pytest.mark.parametrize("each", ['"many"', "[100]", "-100", "1e400", "NaN"])
 def test_an_epoch_of_no_such_number_of_steps_is_not_planned_with(each: str) -> None:
     """What a recording says is not taken for true: another's may say anything."""
-    assert planning.planned(drawn(HALFWAY.replace("EPOCHS", f'20,"steps_per_epoch":{each}'))) is None
-    assert planning.planned(drawn(HALFWAY.replace("EPOCHS", '20,"steps_per_epoch":100'))) is not None
+    assert (
+        planned_steps.find_planned_steps(parse_drawing(HALFWAY.replace("EPOCHS", f'20,"steps_per_epoch":{each}')))
+        is None
+    )
+    assert (
+        planned_steps.find_planned_steps(parse_drawing(HALFWAY.replace("EPOCHS", '20,"steps_per_epoch":100')))
+        is not None
+    )
 
 
 @pytest.mark.parametrize(("epochs", "said"), [(20, True), (4, False)])
 def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
     """After 4 of 20 epochs of 100 steps: 1,600 steps are left, which begin at 13 ms and grow by 0.02 ms each."""
-    found = GrowingStep().examine(drawn(HALFWAY.replace("EPOCHS", str(epochs))))
+    found = GrowingStep().examine(parse_drawing(HALFWAY.replace("EPOCHS", str(epochs))))
     assert found is not None
     assert ("at this rate the rest takes" in found.says) is said
     assert ("at this rate as many steps again take" in found.says) is not said
@@ -296,7 +305,7 @@ EPOCHS = r"for epoch in range(20):\n for x in data:\n  tape.gradient(x)\n"
 
 
 def at_this_rate(text: str, more: str = "") -> tuple[str, float]:
-    found = GrowingStep().examine(drawn(LOOPED.replace("TEXT", text) + more))
+    found = GrowingStep().examine(parse_drawing(LOOPED.replace("TEXT", text) + more))
     assert found is not None
     said = re.search(r"; at this rate (.*?), without", found.says)
     assert said is not None
@@ -340,9 +349,14 @@ def test_as_many_steps_again_where_nobody_says_how_many_there_will_be(text: str,
 def test_the_text_on_disk_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("\n\nfor i in range(9000): tape.gradient(i)\n")
-    drawing = drawn(LOOPED.replace("TEXT", "").replace('"train.py":""', ""))
-    assert planning.planned(drawing) is None
-    assert planning.planned(drawn(LOOPED.replace("TEXT", r"\n\nfor i in range(9000): tape.gradient(i)\n"))) is not None
+    drawing = parse_drawing(LOOPED.replace("TEXT", "").replace('"train.py":""', ""))
+    assert planned_steps.find_planned_steps(drawing) is None
+    assert (
+        planned_steps.find_planned_steps(
+            parse_drawing(LOOPED.replace("TEXT", r"\n\nfor i in range(9000): tape.gradient(i)\n"))
+        )
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -350,8 +364,8 @@ def test_the_text_on_disk_is_not_asked(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_steps_of_an_epoch_of_a_thinned_run(missing: tuple[int, int], known: bool) -> None:
     """Counted between two beginnings of which the steps on both sides were kept."""
-    whole = drawn(LOOPED.replace("TEXT", EPOCHS) + PASSES)
+    whole = parse_drawing(LOOPED.replace("TEXT", EPOCHS) + PASSES)
     kept = np.r_[0 : missing[0], missing[1] : len(whole.steps)]
     columns = {f: getattr(whole.steps, f)[kept] for f in ("start_ms", "end_ms", "steady", "windowed", "block", "size")}
-    found = planning.planned(replace(whole, steps=replace(whole.steps, numbers=kept, **columns)))
+    found = planned_steps.find_planned_steps(replace(whole, steps=replace(whole.steps, numbers=kept, **columns)))
     assert (found is not None and found.each == 100) is known

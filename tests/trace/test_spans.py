@@ -6,10 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
-from slowtrain.trace import Event, Name, Spans, Steps, Trace, loop
-from slowtrain.trace.host import in_callback
-from slowtrain.trace.trend import _medians_of
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host.host_work import is_in_callback
+from slowtrain.trace.signals.series.step_trend import _group_medians
 
 moments = st.lists(st.integers(0, 50).map(float), max_size=20).map(sorted)
 
@@ -28,7 +31,7 @@ def test_what_a_hook_of_a_callback_holds(hooks: list[tuple[int, int]], start: in
     zero = np.zeros(len(hooks), dtype=np.int64)
     trace = Trace(lanes={"callback": Spans(begin, end, zero, zero, zero)})
     event = Event("loop", "evaluate", float(start), float(start + ms))
-    assert in_callback(trace, event) == any(a <= start and a + b >= start + ms for a, b in hooks)
+    assert is_in_callback(trace, event) == any(a <= start and a + b >= start + ms for a, b in hooks)
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.sets(st.integers(1, 4)))
@@ -42,12 +45,12 @@ def test_spans_of_wanted_lines_in_a_step(names: list[int], lines: set[int]) -> N
         lanes={"readback": Spans(start, start + 0.5, number, number, number)},
     )
     counted = [n for n in names if (site := sites[n]) is not None and site[1] in lines]
-    assert loop.per_step(trace, "readback", [Place("a.py", line) for line in lines]) == len(counted)
-    assert loop.per_step(trace, "readback") == len(names)
+    assert user_loop.spans_per_step(trace, "readback", [Place("a.py", line) for line in lines]) == len(counted)
+    assert user_loop.spans_per_step(trace, "readback") == len(names)
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), min_size=1, max_size=9))
 def test_medians_of_groups(groups: list[list[float]]) -> None:
     of = np.repeat(np.arange(len(groups)), [len(g) for g in groups])
-    medians = _medians_of(np.concatenate(groups), of, len(groups))
+    medians = _group_medians(np.concatenate(groups), of, len(groups))
     assert medians.tolist() == [float(np.median(g)) for g in groups]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import build, startparts
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.host import start_parts
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -23,8 +24,8 @@ device  kkkkkkkkkk
 
 
 def parts(kind: str, jit: bool, more: str = "") -> dict[str, float]:
-    trace = drawn(STARTED.replace("KIND", kind).replace("JIT", str(jit).lower()) + more)
-    return {part.says: part.ms for part in startparts.parts(trace)}
+    trace = parse_drawing(STARTED.replace("KIND", kind).replace("JIT", str(jit).lower()) + more)
+    return {part.says: part.ms for part in start_parts.parts_of_start(trace)}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,8 @@ BEFORE_TRACING = STARTED.replace("start=0 end=6000", "start=3000 end=9000")
     ],
 )
 def test_the_first_op_on_a_gpu(kind: str, more: str, ms: float) -> None:
-    trace = drawn(BEFORE_TRACING.replace("KIND", kind).replace("JIT", "true") + more)
-    assert startparts.first_op_on_gpu_ms(trace) == ms
+    trace = parse_drawing(BEFORE_TRACING.replace("KIND", kind).replace("JIT", "true") + more)
+    assert start_parts.first_op_on_gpu_ms(trace) == ms
 
 
 def test_calls_after_the_first_step_are_no_start() -> None:
@@ -72,18 +73,18 @@ def test_calls_after_the_first_step_are_no_start() -> None:
 
 @on_gpu
 def test_a_real_start() -> None:
-    trace = build.load(RECORDED / "g_transformer_mixed")
-    found = startparts.numbers(trace)
+    trace = recording_trace.load_recording(RECORDED / "g_transformer_mixed")
+    found = start_parts.start_numbers(trace)
     assert found["imports_ms"] == pytest.approx(10_345, rel=0.01)
     assert found["tracing_ms"] == pytest.approx(6_168, rel=0.01)
     assert found["compiling_ms"] == pytest.approx(18_323, rel=0.01)
     assert found["first_op_on_gpu_ms"] == pytest.approx(1_200, rel=0.2)
-    assert startparts.share(trace) == pytest.approx(sum(found.values()) / trace.run_ms)
-    assert startparts.says(trace).startswith("start-up is 86% of the run's 42.4 s: compilation by XLA")
+    assert start_parts.start_share(trace) == pytest.approx(sum(found.values()) / trace.run_ms)
+    assert start_parts.start_sentence(trace).startswith("start-up is 86% of the run's 42.4 s: compilation by XLA")
 
 
 @on_gpu
 @pytest.mark.parametrize("folder", sorted(RECORDED.iterdir()) if RECORDED.exists() else [], ids=lambda p: p.name)
 def test_no_start_is_longer_than_the_run(folder: Path) -> None:
-    trace = build.load(folder)
-    assert sum(startparts.numbers(trace).values()) <= trace.run_ms
+    trace = recording_trace.load_recording(folder)
+    assert sum(start_parts.start_numbers(trace).values()) <= trace.run_ms

@@ -7,9 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.store import STOPPED_EVENT, SUSPEND_LANE
-from slowtrain.trace import Event, Trace, build, stalled, stopped
+from slowtrain.capture.core.recorder import Recorder
+from slowtrain.columns.spans import Event
+from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division import stop_periods
+from slowtrain.trace.signals.host import stalls
 
 MS, STEPS, EACH, LONG = 1_000_000, 300, 10, 2_000
 
@@ -30,13 +34,13 @@ def _recorded(folder: Path, inside: bool, noted: bool) -> Trace:
         if long and noted:
             recorder.event(SUSPEND_LANE, STOPPED_EVENT, since + 50 * MS, since + LONG * MS)
     recorder.close()
-    return build.load(folder)
+    return recording_trace.load_recording(folder)
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_steps_and_pauses_in_which_the_process_was_stopped_are_no_stalls(tmp_path: Path, inside: bool) -> None:
     trace = _recorded(tmp_path, inside, noted=True)
-    assert stalled.find(trace) == []
+    assert stalls.find_stalls(trace) == []
     assert trace.step_ms == pytest.approx(EACH, rel=0.05)
     assert trace.run.ms("stopped") == pytest.approx(5 * (LONG - 50))
     assert trace.run.total_ms == pytest.approx(sum(p.ms for p in trace.run.parts))
@@ -46,15 +50,15 @@ def test_steps_and_pauses_in_which_the_process_was_stopped_are_no_stalls(tmp_pat
 @pytest.mark.parametrize("inside", [True, False])
 def test_the_same_without_a_stop_are_stalls(tmp_path: Path, inside: bool) -> None:
     trace = _recorded(tmp_path, inside, noted=False)
-    assert [len(one.each) for one in stalled.find(trace)] == [5]
+    assert [len(one.each) for one in stalls.find_stalls(trace)] == [5]
     assert trace.run.ms("stopped") == 0
     assert "notes" not in trace.facts
 
 
 def test_a_machine_that_slept_lost_no_time_here() -> None:
     slept = Event("suspend", "machine asleep", 500.0, 500.0, {"slept_s": 3600.0})
-    assert np.size(stopped.stretches([slept])[0]) == 0
-    assert list(stopped.notes([slept])) == [
+    assert np.size(stop_periods.stopped_times([slept])[0]) == 0
+    assert list(stop_periods.stop_notes([slept])) == [
         "the machine slept for 3,600 s meanwhile, which is in no time here: its clock stood still"
     ]
-    assert list(stopped.notes([])) == []
+    assert list(stop_periods.stop_notes([])) == []

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.files import recordings
 from slowtrain.model import Category
-from slowtrain.trace import Trace, build, thinned
+from slowtrain.recording import recording_folder, thinned_summary
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 from ..capture import made_up  # noqa: TID252  tests are no package
 
@@ -25,8 +26,8 @@ SMALL = 20_000_000  # bytes: a hundred thousand spans stay whole, of half a mill
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
     """The same run, recorded whole and thinned."""
     folder = tmp_path_factory.mktemp("runs")
-    whole = build.load(made_up.record(folder / "whole", STEPS, 10**10))
-    return whole, build.load(made_up.record(folder / "thinned", STEPS, SMALL))
+    whole = recording_trace.load_recording(made_up.record(folder / "whole", STEPS, 10**10))
+    return whole, recording_trace.load_recording(made_up.record(folder / "thinned", STEPS, SMALL))
 
 
 def test_most_is_gone(both: tuple[Trace, Trace]) -> None:
@@ -105,15 +106,15 @@ def test_charts_reach_over_the_whole_run(both: tuple[Trace, Trace]) -> None:
 
 def test_it_is_a_sample_without_a_period() -> None:
     """Stretches are drawn: of those whose number is odd as many as of those whose number is even."""
-    from slowtrain.capture.thinning import survives
+    from slowtrain.recording.thinning import is_kept_at_level
 
     for level in (1, 3, 5):
-        kept = [i for i in range(1 << 14) if survives(i, level)]
+        kept = [i for i in range(1 << 14) if is_kept_at_level(i, level)]
         assert len(kept) == 1 << 14 - level
         assert 0.4 < np.mean([i % 2 for i in kept]) < 0.6
         assert {i >> level for i in kept} == set(range(1 << 14 - level))
         if level > 1:
-            assert all(survives(i, level - 1) for i in kept)
+            assert all(is_kept_at_level(i, level - 1) for i in kept)
 
 
 # -- summaries
@@ -133,12 +134,15 @@ def lane(number: int) -> str:
 
 
 def test_two_summaries_are_one() -> None:
-    none = thinned.sorted_ns([])
+    none = thinned_summary.sorted_ns([])
     first = rows(1, 800)
     second = rows(2, 800, int(first[:, 2].max()) + 1000)
     cut, end = int(second[0, 1]), int(second[:, 2].max())
-    apart = thinned.joined(thinned.summary(first, lane, none, 0, cut), thinned.summary(second, lane, none, cut, end))
-    together = thinned.summary(np.concatenate((first, second)), lane, none, 0, end)
+    apart = thinned_summary.join_holes(
+        thinned_summary.summarize_spans(first, lane, none, 0, cut),
+        thinned_summary.summarize_spans(second, lane, none, cut, end),
+    )
+    together = thinned_summary.summarize_spans(np.concatenate((first, second)), lane, none, 0, end)
     assert apart.spans == together.spans
     assert (apart.start_ns, apart.end_ns) == (together.start_ns, together.end_ns)
     assert apart.turns[1].spread.count == together.turns[1].spread.count
@@ -149,35 +153,38 @@ def test_two_summaries_are_one() -> None:
 
 def test_no_turn_crosses_a_break() -> None:
     mine = np.array([(1, i * 1000, i * 1000 + 400, 5, 0) for i in range(20)], dtype=np.int64)
-    made = thinned.summary(mine, lane, thinned.sorted_ns([5500, 9500]), 0, 20_000)
+    made = thinned_summary.summarize_spans(mine, lane, thinned_summary.sorted_ns([5500, 9500]), 0, 20_000)
     assert made.turns[1].spread.total_ns == 17 * 1000 + 3 * 400
 
 
 def test_a_summary_comes_back() -> None:
-    made = thinned.summary(rows(3, 500), lane, thinned.sorted_ns([]), 0, 10**9)
-    again = thinned.unpacked(thinned.packed(made))
+    made = thinned_summary.summarize_spans(rows(3, 500), lane, thinned_summary.sorted_ns([]), 0, 10**9)
+    again = thinned_summary.unpack_hole(thinned_summary.pack_hole(made))
     assert (again.spans, again.turns, again.lanes) == (made.spans, made.turns, made.lanes)
     assert (again.long == made.long).all()
     assert (again.kept == made.kept).all()
 
 
 def test_what_is_left_of_a_hole_is_bounded() -> None:
-    hole = thinned.summary(rows(0, 2000), lane, thinned.sorted_ns([]), 0, 1)
+    hole = thinned_summary.summarize_spans(rows(0, 2000), lane, thinned_summary.sorted_ns([]), 0, 1)
     for seed in range(1, 20):
-        hole = thinned.joined(hole, thinned.summary(rows(seed, 2000, seed * 10**10), lane, thinned.sorted_ns([]), 0, 1))
-    assert len(hole.kept) <= 2 * thinned.MOST_KEPT
-    assert len(hole.long) <= thinned.MOST_TURNS
+        hole = thinned_summary.join_holes(
+            hole,
+            thinned_summary.summarize_spans(rows(seed, 2000, seed * 10**10), lane, thinned_summary.sorted_ns([]), 0, 1),
+        )
+    assert len(hole.kept) <= 2 * thinned_summary.MAX_KEPT_SPANS
+    assert len(hole.long) <= thinned_summary.MAX_LONG_TURNS
     assert hole.turns[1].unkept_ns > 0  # and it says so
     assert hole.spans[1].count == 40_000
-    assert len(thinned.packed(hole)) < 60_000
+    assert len(thinned_summary.pack_hole(hole)) < 60_000
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 50, zlib.compress(b"\xff" * 8), zlib.compress(bytes(8) + b"{}")])
 def test_a_damaged_summary(damage: bytes, tmp_path: Path) -> None:
     folder = made_up.record(tmp_path / "run", 90_000, 16_000_000)
-    database = sqlite3.connect(folder / recordings.FILE)
+    database = sqlite3.connect(folder / recording_folder.RECORDING_FILE)
     database.execute("UPDATE hole SET data = ? WHERE first = (SELECT min(first) FROM hole)", (damage,))
     database.commit()
     database.close()
     with pytest.raises(InputError, match="damaged recording"):
-        build.load(folder)
+        recording_trace.load_recording(folder)

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import cadence, division, idle, intervals, kernels, names, profiled, timeline, xplane
-from slowtrain.trace.activities import D2H, H2D, KERNEL, Activities
-from slowtrain.trace.timeline import Device, Thread, Timeline
+from slowtrain.columns import intervals
+from slowtrain.profile import framework_names
+from slowtrain.profile.activity import timeline
+from slowtrain.profile.activity.device_activity import D2H, H2D, KERNEL, Activities
+from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline
+from slowtrain.profile.format import xplane
+from slowtrain.profile.steps import profile_steps
+from slowtrain.profile.summaries import window_ops
+from slowtrain.profile.waits import idle_reasons, step_division
+from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number
 
@@ -27,7 +34,7 @@ def ints(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def device(*spans: tuple[float, float, str, int], kinds: dict[str, int] | None = None) -> Device:
+def device(*spans: tuple[float, float, str, int], kinds: dict[str, int] | None = None) -> ProfiledDevice:
     """Activities ``(start, end, name, correlation)`` on one stream."""
     texts = tuple(dict.fromkeys(name for _, _, name, _ in spans))
     kind = [(kinds or {}).get(name, KERNEL) for _, _, name, _ in spans]
@@ -37,27 +44,30 @@ def device(*spans: tuple[float, float, str, int], kinds: dict[str, int] | None =
         floats([s[0] for s in spans]), floats([s[1] for s in spans]), ints(kind), ints(code), none,
         ints([0] * len(spans)), ints([s[3] for s in spans]), np.zeros(len(spans)), texts,
     )  # fmt: skip
-    return Device("/device:GPU:0", "GPU", "", {}, acts)
+    return ProfiledDevice("/device:GPU:0", "GPU", "", {}, acts)
 
 
-def thread(label: str, *spans: tuple[float, float, str], launches: tuple[tuple[float, float, int], ...] = ()) -> Thread:
+def thread(
+    label: str, *spans: tuple[float, float, str], launches: tuple[tuple[float, float, int], ...] = ()
+) -> HostThread:
     """Spans ``(start, end, name)``, whose reasons the table of names gives; launches ``(start, end, correlation)``."""
     spans = tuple(sorted(spans))
     texts = tuple(dict.fromkeys(name for _, _, name in spans)) or ("",)
-    reasons = [names.host_reason(name) for _, _, name in spans]
-    return Thread(
+    reasons = [framework_names.host_reason(name) for _, _, name in spans]
+    return HostThread(
         label, "", floats([s[0] for s in spans]), floats([s[1] for s in spans]),
-        ints([names.REASONS.index(r) if r else -1 for r in reasons]), ints([texts.index(s[2]) for s in spans]), texts,
+        ints([framework_names.REASONS.index(r) if r else -1 for r in reasons]),
+        ints([texts.index(s[2]) for s in spans]), texts,
         (floats([c[0] for c in launches]), floats([c[1] for c in launches]), ints([c[2] for c in launches]),
          ints([0] * len(launches))),
     )  # fmt: skip
 
 
-def waits(gpu: Device, *threads: Thread, until: float = 10.0) -> dict[str, float]:
+def waits(gpu: ProfiledDevice, *threads: HostThread, until: float = 10.0) -> dict[str, float]:
     """Idle ms by reason between the device's activities, from 0 to ``until``."""
     whole = (floats([0.0]), floats([until]))
     gaps = intervals.subtract(whole, gpu.activities.busy(KERNEL, H2D, D2H))
-    found = idle.attribute(Timeline((gpu,), threads, 0.0, until), gpu, gaps)
+    found = idle_reasons.device_idle_reasons(Timeline((gpu,), threads, 0.0, until), gpu, gaps)
     return {reason: round(found.ms(reason), 6) for reason in found.reasons}
 
 
@@ -153,7 +163,11 @@ def test_a_program_that_calls_python_waits_for_what_the_host_computes() -> None:
     gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
     spans = ((1, 9, "PjitFunction(f)"), (2, 7, "pure_callback.1"), (2, 3, "MemcpyD2H"))
     main = thread("python/1", *spans, launches=((0, 0.1, 1), (7, 7.98, 2)))
-    told = np.where(main.name == main.texts.index("pure_callback.1"), names.REASONS.index(names.HOST_OP), main.reason)
+    told = np.where(
+        main.name == main.texts.index("pure_callback.1"),
+        framework_names.REASONS.index(framework_names.HOST_OP_REASON),
+        main.reason,
+    )
     assert waits(gpu, replace(main, reason=told)) == {"host-op": 5.0, "dispatch": 1.0}
 
 
@@ -163,7 +177,7 @@ def test_python_frames_of_which_only_the_end_was_seen_are_no_reason() -> None:
     tables = b"".join(entry(4, i + 1, text) for i, (text, _, _) in enumerate(rows))
     events = [event(i + 1, int(a * 1e9), int((b - a) * 1e9)) for i, (_, a, b) in enumerate(rows)]
     line = nested(3, number(1, 7), nested(2, b"python"), *events)
-    [found] = timeline.read([xplane.parse(nested(1, nested(2, b"/host:CPU"), line, tables))]).threads
+    [found] = timeline.read_timeline([xplane.parse_space(nested(1, nested(2, b"/host:CPU"), line, tables))]).threads
     assert [t.tolist() for t in found.of("input")] == [[7.0], [9.0]]
 
 
@@ -179,8 +193,8 @@ def test_a_frame_that_only_touches_a_gap_does_not_say_what_it_was() -> None:
     gpu = device((0, 2, "a", 0), (8, 10, "b", 0))
     main = thread("python/1", (0, 2.01, "$net.py:7 loss"), (7.9, 8, "$net.py:7 loss"))
     whole = Timeline((gpu,), (main,), 0.0, 10.0)
-    found = idle.attribute(whole, gpu, (floats([2.0]), floats([8.0])))
-    (gap,) = idle.longest(whole, gpu, found, 0.0)
+    found = idle_reasons.device_idle_reasons(whole, gpu, (floats([2.0]), floats([8.0])))
+    (gap,) = idle_reasons.longest_gaps(whole, gpu, found, 0.0)
     assert (gap.reason, gap.detail) == ("python", "")
 
 
@@ -221,9 +235,9 @@ def op_beside_a_gpu(op: str, ms: float, launches: bool = False) -> dict[str, flo
                 event(1, 3_000_000_000, 1_000_000_000, nested(4, number(1, 1), number(4, 2)))]  # fmt: skip
     stream = nested(3, number(1, 13), nested(2, b"Stream #13(Kernel)"), *kernels_)
     gpu = nested(1, nested(2, b"/device:GPU:0"), stream, entry(4, 1, "gemm"), *stats)
-    whole = timeline.read([xplane.parse(host + gpu)])
+    whole = timeline.read_timeline([xplane.parse_space(host + gpu)])
     gaps = (floats([1.0]), floats([3.0]))
-    found = idle.attribute(whole, whole.devices[0], gaps)
+    found = idle_reasons.device_idle_reasons(whole, whole.devices[0], gaps)
     return {reason: round(found.ms(reason), 3) for reason in found.reasons}
 
 
@@ -265,19 +279,19 @@ def timelines(draw: st.DrawFn) -> Timeline:
 @given(timelines(), st.integers(1, 5))
 def test_every_moment_of_a_step_has_one_category(whole: Timeline, steps: int) -> None:
     edges = np.linspace(0, 100, steps + 1)
-    found = cadence.Cadence(edges[:-1], edges[1:], "drawn")
-    idle_found, columns = division.divide_profile(whole, whole.devices[0], found)
+    found = profile_steps.StepTimes(edges[:-1], edges[1:], "drawn")
+    idle_found, columns = step_division.divide_profile(whole, whole.devices[0], found)
     total = sum(columns.values(), np.zeros(steps))
     assert total == pytest.approx(edges[1:] - edges[:-1], rel=1e-6)
     assert all((column >= -1e-9).all() for column in columns.values())
     named = sum(idle_found.ms(reason) for reason in idle_found.reasons)
-    assert named == pytest.approx(intervals.total(idle_found.gaps), abs=1e-6)
+    assert named == pytest.approx(intervals.total_length(idle_found.gaps), abs=1e-6)
 
 
 # ---- steps ---------------------------------------------------------------------------------------------------------
 
 
-def turns(kernels: str, times: int, gap: float = 5.0) -> Device:
+def turns(kernels: str, times: int, gap: float = 5.0) -> ProfiledDevice:
     """Each letter a kernel of 1 ms, the word repeated."""
     spans, at = [], 0.0
     for _ in range(times):
@@ -288,9 +302,9 @@ def turns(kernels: str, times: int, gap: float = 5.0) -> Device:
     return device(*spans)
 
 
-def steps_of(gpu: Device | None, *threads: Thread) -> cadence.Cadence:
+def steps_of(gpu: ProfiledDevice | None, *threads: HostThread) -> profile_steps.StepTimes:
     end = max([100.0, *(t.end_ms.max() for t in threads if len(t.end_ms))])
-    return cadence.find(Timeline((gpu,) if gpu else (), threads, 0.0, float(end)), gpu)
+    return profile_steps.find_profile_steps(Timeline((gpu,) if gpu else (), threads, 0.0, float(end)), gpu)
 
 
 def test_the_kernels_own_repetition() -> None:
@@ -304,7 +318,7 @@ def test_a_turn_begins_behind_the_longest_pause_and_is_whole() -> None:
     """Recording begins and ends amid a turn; what is rare in a turn (c, d) does not begin one."""
     whole = turns("ababcd", 6).activities
     part = whole.where((whole.start_ms >= 3) & (whole.start_ms < 58))
-    found = steps_of(Device("/device:GPU:0", "GPU", "", {}, part))
+    found = steps_of(ProfiledDevice("/device:GPU:0", "GPU", "", {}, part))
     assert found.start_ms == pytest.approx([11, 22, 33, 44])
     assert found.end_ms == pytest.approx([22, 33, 44, 55])
 
@@ -335,7 +349,7 @@ def test_keras_own_function_before_one_that_is_called_more() -> None:
 
 def test_a_marked_step_is_believed_even_alone() -> None:
     gpu = turns("ab", 6)
-    marked = Device(gpu.name, gpu.kind, "", {}, gpu.activities, (floats([3.0]), floats([20.0])))
+    marked = ProfiledDevice(gpu.name, gpu.kind, "", {}, gpu.activities, (floats([3.0]), floats([20.0])))
     found = steps_of(marked)
     assert (len(found), found.source) == (1, "the steps that the profile marks on the device")
 
@@ -346,12 +360,12 @@ def test_a_marked_step_is_believed_even_alone() -> None:
 def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
     """A piece of the V100's profile as if the recorder had made it: its clock, and steps of 2 ms."""
     path = Path(__file__).parent / "data" / "v100.xplane.pb"
-    space = xplane.read(path)
-    whole = timeline.read([space])
+    space = xplane.read_space(path)
+    whole = timeline.read_timeline([space])
     begun = 5000.0
     first = whole.active[0].activities.start_ms[0] + begun + space.origin_ns / 1e6
     starts = first + 2.0 * np.arange(3)
-    seen = profiled.of_window(kernels.Window(path, 0.0, begun, starts, starts + 2.0))
+    seen = profile_trace.summarize_window(window_ops.ProfileWindow(path, 0.0, begun, starts, starts + 2.0))
     assert seen is not None
     device_, ran = seen.device, seen.ops
     assert device_.kind == "GPU"
@@ -364,4 +378,6 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
 
 def test_a_window_on_a_processor_has_no_devices_timeline() -> None:
     path = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz"
-    assert profiled.of_window(kernels.Window(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None
+    assert (
+        profile_trace.summarize_window(window_ops.ProfileWindow(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None
+    )

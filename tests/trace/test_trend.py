@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from slowtrain.causes.drift.slower_epochs import SlowerEpochs
+from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
-from slowtrain.trace import Steps, Trace, changepoints, trend
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.series import step_jumps, step_trend
 
 CLINIC = Path(__file__).parents[2] / "clinic"
 
@@ -50,7 +52,10 @@ def test_a_clear_drift_is_found(bench: ModuleType) -> None:
 
 
 def test_the_interval_holds_the_slope() -> None:
-    found = [trend.growth(trend.plain(steps(noisy(2000, s) + 0.002 * np.arange(2000)))) for s in range(20)]
+    found = [
+        step_trend.series_growth(step_trend.plain_steps(steps(noisy(2000, s) + 0.002 * np.arange(2000))))
+        for s in range(20)
+    ]
     assert all(f is not None and f.sure for f in found)
     assert sum(f is not None and f.low_ms <= 0.002 <= f.high_ms for f in found) >= 17
 
@@ -58,7 +63,7 @@ def test_the_interval_holds_the_slope() -> None:
 def test_larger_batches_are_no_drift() -> None:
     """A curriculum: the last thousand steps have twice the samples, and take twice the time."""
     late = np.arange(2000) >= 1000
-    found = trend.growth(trend.plain(steps(noisy(2000) * (1 + late), size=32 + 32 * late)))
+    found = step_trend.series_growth(step_trend.plain_steps(steps(noisy(2000) * (1 + late), size=32 + 32 * late)))
     assert found is not None
     assert not found.sure
 
@@ -66,18 +71,20 @@ def test_larger_batches_are_no_drift() -> None:
 def test_an_epochs_own_course_is_no_drift() -> None:
     """Within each epoch steps get slower by half, and the next epoch begins as the first did."""
     place = np.arange(2000) % 500
-    found = trend.growth(trend.plain(steps(noisy(2000) * (1 + place / 1000), np.arange(2000) // 500)))
+    found = step_trend.series_growth(
+        step_trend.plain_steps(steps(noisy(2000) * (1 + place / 1000), np.arange(2000) // 500))
+    )
     assert found is not None
     assert not found.sure
 
 
 def test_a_jump_is_a_change_and_no_growth() -> None:
     ms = noisy(2000) + 5.0 * (np.arange(2000) >= 1200)
-    series = trend.plain(steps(ms, np.arange(2000) // 100))
-    found = trend.growth(series)
+    series = step_trend.plain_steps(steps(ms, np.arange(2000) // 100))
+    found = step_trend.series_growth(series)
     assert found is not None
     assert not found.sure
-    jump = changepoints.change(series)
+    jump = step_jumps.largest_jump(series)
     assert jump is not None
     assert jump.epoch == 13
     assert jump.after_ms == pytest.approx(15, abs=0.2)
@@ -87,11 +94,11 @@ def test_a_jump_is_a_change_and_no_growth() -> None:
 def test_two_jumps_are_two_changes_and_no_growth(first: float, second: float) -> None:
     number = np.arange(2400)
     ms = noisy(2400) + first * (number >= 800) + second * (number >= 1600)
-    series = trend.plain(steps(ms, number // 100))
-    found = trend.growth(series)
+    series = step_trend.plain_steps(steps(ms, number // 100))
+    found = step_trend.series_growth(series)
     assert found is not None
     assert not found.sure
-    jump = changepoints.change(series)
+    jump = step_jumps.largest_jump(series)
     assert jump is not None
     (other,) = jump.also
     assert sorted((jump.epoch, other.epoch)) == [9, 17]
@@ -102,27 +109,27 @@ def test_two_jumps_are_two_changes_and_no_growth(first: float, second: float) ->
 def test_a_level_that_is_left_again_is_no_change() -> None:
     number = np.arange(2400)
     ms = noisy(2400) + 8.0 * ((number >= 800) & (number < 1600))
-    assert changepoints.change(trend.plain(steps(ms, number // 100))) is None
+    assert step_jumps.largest_jump(step_trend.plain_steps(steps(ms, number // 100))) is None
 
 
 def test_growth_is_no_jump() -> None:
-    assert changepoints.change(trend.plain(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
+    assert step_jumps.largest_jump(step_trend.plain_steps(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
 
 
 def test_gaps_in_a_thinned_recording_do_not_steepen_the_slope() -> None:
     """Of the later steps one in ten was kept."""
     kept = np.concatenate((np.arange(1000), np.arange(1000, 11_000, 10)))
     ms = noisy(2000) + 0.001 * kept
-    series = trend.Series(kept.astype(float), np.arange(2000), ms, np.zeros(2000, dtype=np.int64))
-    found = trend.growth(series)
+    series = step_trend.StepSeries(kept.astype(float), np.arange(2000), ms, np.zeros(2000, dtype=np.int64))
+    found = step_trend.series_growth(series)
     assert found is not None
     assert found.sure
     assert found.low_ms <= 0.001 <= found.high_ms
 
 
 def test_too_few_steps_say_nothing() -> None:
-    assert trend.growth(trend.plain(steps(noisy(60)))) is None
-    assert changepoints.change(trend.plain(steps(noisy(60)))) is None
+    assert step_trend.series_growth(step_trend.plain_steps(steps(noisy(60)))) is None
+    assert step_jumps.largest_jump(step_trend.plain_steps(steps(noisy(60)))) is None
 
 
 def test_a_part_that_grows_is_seen_behind_a_machine_that_changes_its_speed() -> None:
@@ -132,8 +139,8 @@ def test_a_part_that_grows_is_seen_behind_a_machine_that_changes_its_speed() -> 
     own = np.linspace(0.1, 0.7, n) * mood
     drawn = steps((1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * mood + own)
     trace = Trace(steps=drawn)
-    alone = trend.growth(trend.plain(drawn, own))
-    found = trend.part_growth(trace, own)
+    alone = step_trend.series_growth(step_trend.plain_steps(drawn, own))
+    found = step_trend.part_growth(trace, own)
     assert alone is not None
     assert not alone.sure
     assert found is not None
@@ -147,7 +154,7 @@ def bent() -> np.ndarray:
 
 
 def test_a_part_that_grows_along_a_bend_is_seen_though_no_line_tells_it() -> None:
-    found = trend.part_growth(Trace(steps=steps(noisy(900, 4) + bent())), bent())
+    found = step_trend.part_growth(Trace(steps=steps(noisy(900, 4) + bent())), bent())
     assert found is not None
     assert found.low_ms < 0 < found.slope_ms  # by the line alone it would not be sure
 
@@ -156,14 +163,14 @@ def test_a_part_that_goes_up_and_down_does_not_grow_along_a_bend() -> None:
     """Six times as long at the end, but not ever longer."""
     course = np.interp(np.arange(900), (0, 200, 350, 500, 700, 899), (0.5, 5.0, 1.0, 5.5, 1.0, 6.0))
     own = course * np.random.default_rng(5).normal(1, 0.1, 900)
-    assert trend.part_growth(Trace(steps=steps(noisy(900, 4) + own)), own) is None
+    assert step_trend.part_growth(Trace(steps=steps(noisy(900, 4) + own)), own) is None
 
 
 def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
     n = 4000
     slower = np.linspace(1.0, 1.9, n)
     own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
-    assert trend.part_growth(Trace(steps=steps(own + rest)), own) is None
+    assert step_trend.part_growth(Trace(steps=steps(own + rest)), own) is None
 
 
 def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> None:
@@ -176,8 +183,8 @@ def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> 
     rest = 1.5 * mood * draw.normal(1, 0.05, n)
     drawn = steps(rest + callback, block)
     trace = Trace(steps=drawn, categories={Category.CALLBACK: callback, Category.DISPATCH: rest})
-    assert changepoints.change(trend.comparable(trace)) is None
-    jump = changepoints.part_change(trace, callback)
+    assert step_jumps.largest_jump(step_trend.comparable_steps(trace)) is None
+    jump = step_jumps.part_jump(trace, callback)
     assert jump is not None
     assert jump.epoch == 7
     assert jump.after_ms - jump.before_ms == pytest.approx(1.8, rel=0.1)
@@ -190,19 +197,19 @@ def test_a_part_that_jumps_with_all_the_rest_does_not_jump_by_itself() -> None:
     n = 1792
     slower = np.where(np.arange(n) >= n // 2, 1.9, 1.0)
     own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
-    assert changepoints.part_change(Trace(steps=steps(own + rest)), own) is None
+    assert step_jumps.part_jump(Trace(steps=steps(own + rest)), own) is None
 
 
 def test_epochs_whose_first_step_waits_longer_each_time_grow() -> None:
     block = np.repeat(np.arange(12), 10)
     ms = noisy(120)
     ms[::10] += 100.0 * (1 + np.arange(12))
-    found = trend.by_epoch(steps(ms, block))
+    found = step_trend.epoch_growth(steps(ms, block))
     assert found is not None
     assert found.sure
     assert found.slope_ms == pytest.approx(1.0, rel=0.1)  # 10 ms a step more from epoch to epoch, of ten steps
     assert found.low_ms < found.slope_ms < found.high_ms
-    same = trend.by_epoch(steps(noisy(120), block))
+    same = step_trend.epoch_growth(steps(noisy(120), block))
     assert same is not None
     assert not same.sure
-    assert trend.by_epoch(steps(ms[:30], block[:30])) is None
+    assert step_trend.epoch_growth(steps(ms[:30], block[:30])) is None

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.capture.store import Store
-from slowtrain.diagnose import examine
+from slowtrain.columns.spans import Event
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
-from slowtrain.trace import Event, Trace, build
-from slowtrain.trace.host import parsed
-from slowtrain.trace.retraces import by_definition, by_function
-from slowtrain.trace.steps import ELEMENTS
+from slowtrain.recording.store import Store
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
+from slowtrain.trace.signals.host.host_work import source_tree
+from slowtrain.trace.signals.host.retraces import first_traces_by_definition, traces_by_function
 
 MS = 10**6
 TURNS = 40
@@ -42,14 +44,14 @@ def loop_by_hand(folder: Path, predicted: int, turns: int = TURNS, at_first_ms: 
     store.commit()
     store.close()
     (folder / "launch.json").write_text(json.dumps({"start_ns": 4 * 10**8, "end_ns": 2 * 10**9, "cwd": "/x"}))
-    return build.load(folder)
+    return recording_trace.load_recording(folder)
 
 
 def test_a_predict_in_every_turn_is_part_of_the_turn(tmp_path: Path) -> None:
     trace = loop_by_hand(tmp_path, TURNS - 1)
     assert trace.steps.source == "train_on_batch"
     assert trace.step_ms == pytest.approx(8), "the last turn, of which only the call is there, is none"
-    found = {d.cause: d for d in examine(trace).diagnoses}["host/predict-in-loop"]
+    found = {d.cause: d for d in diagnose_trace(trace).diagnoses}["host/predict-in-loop"]
     assert found.saving.scope == "step"
     assert [p.line for p in found.evidence.where] == [8]
 
@@ -59,7 +61,7 @@ def test_calls_outside_the_steady_steps_say_nothing_of_those_within(tmp_path: Pa
     for at_first_ms in (4, 5):
         folder = tmp_path / str(at_first_ms)
         folder.mkdir()
-        found = examine(loop_by_hand(folder, 11, turns=12, at_first_ms=at_first_ms)).diagnoses
+        found = diagnose_trace(loop_by_hand(folder, 11, turns=12, at_first_ms=at_first_ms)).diagnoses
         saved.append(next(d.saving.ms for d in found if d.cause == "host/predict-in-loop"))
     assert saved[0] == pytest.approx(saved[1])
 
@@ -90,12 +92,12 @@ def iterated(folder: Path, trained: int = 0, epochs: int = 2) -> Trace:
     store.commit()
     store.close()
     (folder / "launch.json").write_text(json.dumps({"start_ns": 4 * 10**8, "end_ns": 2 * 10**9, "cwd": "/x"}))
-    return build.load(folder)
+    return recording_trace.load_recording(folder)
 
 
 def test_elements_are_the_steps_of_a_script_that_only_goes_through_a_data_set(tmp_path: Path) -> None:
     trace = iterated(tmp_path)
-    assert trace.steps.source == ELEMENTS
+    assert trace.steps.source == ELEMENTS_SOURCE
     assert not trace.steps.training
     assert trace.step_ms == pytest.approx(6)
     assert trace.share(Category.INPUT) == pytest.approx(5 / 6)
@@ -130,17 +132,17 @@ def fits(models: list[int], compiled: list[bool]) -> Trace:
 )
 def test_what_compile_made_anew_is_another_function(models: list[int], compiled: list[bool]) -> None:
     trace = fits(models, compiled)
-    assert [len(one.again) for one in by_function(trace)] == [0, 0, 0, 0]
-    assert [len(one.events) for one in by_definition(trace)] == [4]
+    assert [len(one.again) for one in traces_by_function(trace)] == [0, 0, 0, 0]
+    assert [len(one.events) for one in first_traces_by_definition(trace)] == [4]
 
 
 def test_one_model_that_was_compiled_once_is_traced_again() -> None:
     trace = fits([1, 1, 1, 1], [True, False, False, False])
-    assert [len(one.again) for one in by_function(trace)] == [3]
-    assert [len(one.events) for one in by_definition(trace)] == [1]
+    assert [len(one.again) for one in traces_by_function(trace)] == [3]
+    assert [len(one.events) for one in first_traces_by_definition(trace)] == [1]
 
 
 def test_a_recording_that_is_read_elsewhere_has_its_sources() -> None:
     trace = Trace(facts={"sources": {"/gone/t.py": "x = 1"}})
-    assert parsed(trace, "/gone/t.py") is not None
-    assert parsed(trace, "/gone/u.py") is None
+    assert source_tree(trace, "/gone/t.py") is not None
+    assert source_tree(trace, "/gone/u.py") is None

@@ -11,12 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowtrain.checkup import checkup
-from slowtrain.diagnose import examine
+from slowtrain.checkup import build_checkup
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.steps import Steps
+from slowtrain.diagnose import diagnose_trace
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Checkup, Signal, VerdictKind
 from slowtrain.report import text
-from slowtrain.trace import Floats, Kernels, Steps, Trace, bound, profiled
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import profile_trace
+from slowtrain.trace.signals.device import step_bound
 
 from .messages import TRACES
 
@@ -36,10 +41,10 @@ def profiles() -> Iterator[Path]:
 @cache
 def read(path: Path) -> tuple[Trace, Checkup] | None:
     try:
-        trace = profiled.load([path])
+        trace = profile_trace.load_profile([path])
     except InputError:
         return None
-    return trace, checkup(trace, examine(trace), folder=path)
+    return trace, build_checkup(trace, diagnose_trace(trace), folder=path)
 
 
 def contradictions(trace: Trace, found: Checkup) -> list[str]:
@@ -47,7 +52,7 @@ def contradictions(trace: Trace, found: Checkup) -> list[str]:
     kind = found.step_verdict
     wrong = []
     if kind is not VerdictKind.INSUFFICIENT:
-        spent = bound.by_group(trace)
+        spent = step_bound.ms_by_verdict(trace)
         mine = spent[OF_GROUP.get(kind, kind)] + 1e-6
         wrong += [f"{kind}, but more of a step is {other}" for other, ms in spent.items() if ms > mine]
         if trace.mean(Category.UNATTRIBUTED) > mine:
@@ -120,4 +125,4 @@ def traces(draw: st.DrawFn) -> Trace:
 @given(traces())
 @settings(max_examples=150, deadline=None)
 def test_no_drawn_trace_is_answered_with_a_contradiction(trace: Trace) -> None:
-    assert contradictions(trace, checkup(trace, examine(trace), folder=Path("drawn"))) == []
+    assert contradictions(trace, build_checkup(trace, diagnose_trace(trace), folder=Path("drawn"))) == []

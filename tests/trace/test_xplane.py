@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.trace import wire, xplane
+from slowtrain.profile.format import wire_format, xplane
 
 from .messages import entry, event, nested, number, space, trace
 
@@ -97,7 +97,7 @@ def planes(data: bytes) -> list[tuple[str, dict[int, str], list[Any]]]:
 
 
 def only_line(data: bytes, stats: tuple[str, ...] = ()) -> xplane.Events:
-    return xplane.parse(data).planes[0].lines[0].events(stats)
+    return xplane.parse_space(data).planes[0].lines[0].events(stats)
 
 
 # ---- real profiles --------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def only_line(data: bytes, stats: tuple[str, ...] = ()) -> xplane.Events:
 @pytest.mark.parametrize("name", COUNTS)
 def test_real_profiles_agree_with_the_obvious_decoder(name: str) -> None:
     path = trace(name)
-    found, count = xplane.read(path), 0
+    found, count = xplane.read_space(path), 0
     for plane, (plane_name, event_names, lines) in zip(found.planes, planes(path.read_bytes()), strict=True):
         assert plane.name == plane_name
         assert plane.event_names == event_names
@@ -141,13 +141,13 @@ def test_a_gzipped_profile_reads_the_same(tmp_path: Path) -> None:
     path = trace("jax-mi300x/conv")
     zipped = tmp_path / "conv.xplane.pb.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
-    for plain, other in zip(xplane.read(path).planes, xplane.read(zipped).planes, strict=True):
+    for plain, other in zip(xplane.read_space(path).planes, xplane.read_space(zipped).planes, strict=True):
         assert plain.event_names == other.event_names
         assert [len(line.events()) for line in plain.lines] == [len(line.events()) for line in other.lines]
 
 
 def test_facts_of_a_device_and_of_a_name_are_read() -> None:
-    named = {plane.name: plane for plane in xplane.read(trace("tpu/tpu-inference")).planes}
+    named = {plane.name: plane for plane in xplane.read_space(trace("tpu/tpu-inference")).planes}
     assert named["/device:TPU:0"].stats["peak_teraflops_per_second"] == 918.0
     programs = named["/host:metadata"].metadata_stats(("Hlo Proto",))
     assert len(programs) == 4
@@ -186,20 +186,20 @@ def test_stats_of_every_kind() -> None:
 
 def test_of_two_names_with_one_id_the_later_one_holds() -> None:
     again = entry(4, 1, "first", nested(4, b"shown")) + entry(4, 1, "later")
-    plane = xplane.parse(space(more=again)).planes[0]
+    plane = xplane.parse_space(space(more=again)).planes[0]
     assert plane.event_names[1] == "later"
     assert 1 not in plane.display_names
 
 
 def test_names_of_events_and_of_statistics_are_two_tables() -> None:
     shown = entry(4, 7, "MatMul", nested(4, b"shown"), nested(5, number(1, 1), number(3, 8)))
-    plane = xplane.parse(space(more=shown + entry(5, 7, "a statistic"))).planes[0]
+    plane = xplane.parse_space(space(more=shown + entry(5, 7, "a statistic"))).planes[0]
     assert plane.display_names == {7: "shown"}
     assert plane.metadata_stats(("bytes",)) == {7: {"bytes": 8}}
 
 
 def test_events_larger_than_a_window_and_across_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "WINDOW_BYTES", 64)
+    monkeypatch.setattr(wire_format, "WINDOW_BYTES", 64)
     large = nested(4, number(1, 1), nested(5, b"x" * 500))
     lines = nested(3, *(event(i, i, 1, large if i % 7 == 3 else b"") for i in range(200)))
     assert only_line(space(lines), ("bytes",)).metadata_id.tolist() == list(range(200))
@@ -208,7 +208,7 @@ def test_events_larger_than_a_window_and_across_windows(monkeypatch: pytest.Monk
 def test_times_near_the_epoch_do_not_overflow() -> None:
     now_ns = 1_800_000_000_000_000_000
     lines = [nested(3, number(3, now_ns), event(1, 5, 1)), nested(3, number(3, now_ns + 2), event(1, 0, 1))]
-    found = xplane.parse(space(*lines))
+    found = xplane.parse_space(space(*lines))
     assert [line.events().start_ps.tolist() for line in found.planes[0].lines] == [[5], [2000]]
 
 

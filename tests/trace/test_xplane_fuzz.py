@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.trace import xplane
+from slowtrain.profile.format import xplane
 
 from . import mutations
 from .messages import TRACES, entry, event, nested, number, raw_varint, space, trace
@@ -51,20 +51,20 @@ def test_other_files(tmp_path: Path, other: str) -> None:
     path = tmp_path / "some.xplane.pb"
     path.write_bytes(other.encode("latin-1"))
     with pytest.raises(InputError, match=r"some\.xplane\.pb: not a readable profile: "):
-        xplane.read(path)
+        xplane.read_space(path)
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent"):
         with pytest.raises(InputError, match="cannot be read"):
-            xplane.read(path)
+            xplane.read_space(path)
 
 
 def test_the_corrupt_profile_and_protobufs_of_another_kind() -> None:
     trace("tpu/corrupt")
     for path in [TRACES / "tpu" / "corrupt.xplane.pb", *TRACES.glob("tf-gpu-*/*.pb")]:
         with pytest.raises(InputError):
-            xplane.read(path)
+            xplane.read_space(path)
 
 
 def test_a_gzip_bomb_is_declined_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_a_gzip_bomb_is_declined_early(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "bomb.xplane.pb.gz"
     path.write_bytes(gzip.compress(SMALL + bytes(1 << 24)))
     with pytest.raises(InputError, match="unzips to more than 4 MiB"):
-        xplane.read(path)
+        xplane.read_space(path)
 
 
 def test_broken_gzip_data(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_broken_gzip_data(tmp_path: Path) -> None:
     for damaged in (whole[:-9], whole[:20] + b"\xff\xff\xff" + whole[23:], whole[:-6] + bytes(6)):
         path.write_bytes(damaged)
         with pytest.raises(InputError):
-            xplane.read(path)
+            xplane.read_space(path)
 
 
 HOSTILE = {

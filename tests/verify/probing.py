@@ -10,8 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from slowtrain.verify import probes
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script
 
 
 def write(folder: Path, text: str, name: str = "script.py") -> Path:
@@ -35,7 +35,7 @@ def probed(
     """A probe of ``script`` in a fresh folder below ``to``."""
     to.mkdir(parents=True, exist_ok=True)
     folder = to / f"probe-{len(list(to.iterdir()))}"
-    return probes.run(
+    return probe_process.run_probe(
         Script(str(script), arguments, module, stdin),
         Candidate("candidate" if texts else "baseline", texts or {}),
         rule or Rule(),

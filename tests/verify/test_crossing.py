@@ -16,15 +16,16 @@ from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.machine.gpu import Gpus
-from slowtrain.model.crossing import Crossover, Fit, Range, Side, Timing
+from slowtrain.machine.host.nvml import Gpus
+from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover, crossover_html
-from slowtrain.trace import Trace, beside, build
-from slowtrain.trace.drawn import drawn as drawn_trace
-from slowtrain.verify import crossing, fitting
-from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Probe, Script, Treatment
-from slowtrain.verify.sizing import Sizing
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace, sidecar_files
+from slowtrain.trace.loading.drawn_trace import parse_drawing as drawn_trace
+from slowtrain.verify.batch_sizes import device_crossover, line_fit
+from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
 
 pytestmark = pytest.mark.alone
 
@@ -46,11 +47,11 @@ def timings(
 
 
 def cross(one: tuple[Timing, ...], other: tuple[Timing, ...]) -> Range:
-    found = [fitting.fitted(side) for side in (one, other)]
+    found = [line_fit.fit_timings(side) for side in (one, other)]
     assert found[0] is not None
     assert found[1] is not None
     lines = [(f.fixed_ms.value, f.per_sample_ms.value) for f, _ in found]  # type: ignore[misc]
-    return fitting.crossing(found[0][1], found[1][1], lines[0], lines[1], max(BATCHES))
+    return line_fit.crossing_batch(found[0][1], found[1][1], lines[0], lines[1], max(BATCHES))
 
 
 def test_lines_without_noise_cross_where_they_do() -> None:
@@ -86,14 +87,14 @@ def test_of_two_lines_alike_in_slope_none_is_said_to_win_at_every_batch(spread: 
     chance = np.random.default_rng(1)
     one = np.stack([np.full(4000, 1.0), chance.normal(0.05, spread, 4000)], axis=1)
     other = np.stack([np.full(4000, 5.0), chance.normal(0.051, spread, 4000)], axis=1)
-    found = fitting.crossing(one, other, (1.0, 0.05), (5.0, 0.051), max(BATCHES))
+    found = line_fit.crossing_batch(one, other, (1.0, 0.05), (5.0, 0.051), max(BATCHES))
     assert found.value == 0
     assert math.isinf(found.high) is not certain
 
 
 def test_steps_that_make_up_for_a_slow_start() -> None:
     gpu, cpu = timings("gpu", 5.0, 0.01, 9.0), timings("cpu", 1.0, 0.05, 3.0)
-    at = fitting.overtaking(512, (gpu, cpu))
+    at = line_fit.compare_at_batch(512, (gpu, cpu))
     assert at is not None
     assert at.faster == "gpu"
     assert at.speedup.value == pytest.approx((1 + 0.05 * 512) / (5 + 0.01 * 512))
@@ -101,7 +102,7 @@ def test_steps_that_make_up_for_a_slow_start() -> None:
     gap = (1 + 0.05 * 512) - (5 + 0.01 * 512)
     assert at.steps is not None
     assert at.steps.value == pytest.approx((6000 + gap) / gap)
-    small = fitting.overtaking(8, (gpu, cpu))
+    small = line_fit.compare_at_batch(8, (gpu, cpu))
     assert small is not None
     assert (small.faster, small.steps and small.steps.value) == ("cpu", 0.0)
 
@@ -126,21 +127,21 @@ def test_what_is_not_certain_is_not_said_to_be(batch: Range, said: str) -> None:
 
 def test_one_process_tells_no_interval() -> None:
     gpu, cpu = timings("gpu", 5.0, 0.01, 9.0, count=1), timings("cpu", 1.0, 0.05, 3.0, count=1)
-    at = fitting.overtaking(512, (gpu, cpu))
+    at = line_fit.compare_at_batch(512, (gpu, cpu))
     assert at is not None
     assert math.isinf(at.speedup.high)
     assert at.steps is None
 
 
 def test_one_batch_gives_no_line() -> None:
-    assert fitting.fitted([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
+    assert line_fit.fit_timings([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
 
 
 @pytest.mark.parametrize(("high", "said"), [(1200, "wins from"), (None, "may win from")])
 def test_a_batch_that_is_not_certain_is_no_fact_in_a_report(high: float | None, said: str) -> None:
     cause = next(c for c in all_causes() if c.id == "compute/faster-on-cpu")
     trace = drawn_trace(cause.fires[0].replace('"high":1200', f'"high":{json.dumps(high)}'))
-    (found,) = diagnose.examine(trace, [cause]).diagnoses
+    (found,) = diagnose.diagnose_trace(trace, [cause]).diagnoses
     assert f"the GPU {said} a batch of 900 on" in found.evidence.says
     assert any(f"the GPU {said} a batch of 900 on" in p.says for p in found.prescriptions)
 
@@ -148,33 +149,33 @@ def test_a_batch_that_is_not_certain_is_no_fact_in_a_report(high: float | None, 
 def test_a_batch_that_cannot_be_had_is_left_out_unless_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def timing(_: Sizing, name: str, __: Treatment, batch: int, ___: int) -> Timing:
+    def timing(_: BatchProbes, name: str, __: Treatment, batch: int, ___: int) -> Timing:
         if batch > 100:
             raise InputError("its data has no more")
         return Timing(name, batch, 1.0, 1.0, 1.0)
 
-    monkeypatch.setattr(crossing, "_timing", timing)
-    sizing = Sizing(Bench(Script("train.py"), tmp_path, math.inf))
+    monkeypatch.setattr(device_crossover, "_time_process", timing)
+    sizing = BatchProbes(Bench(Script("train.py"), tmp_path, math.inf))
     sizing.own = 32
     pair = (("cpu:threads=1", Treatment()), ("cpu:threads=2", Treatment()))
-    found, notes = crossing._rounds(sizing, pair, (8, 32, 128), 2, asked=False)
+    found, notes = device_crossover._run_rounds(sizing, pair, (8, 32, 128), 2, asked=False)
     assert sorted({t.batch for t in found}) == [8, 32]
     assert len(found) == 8
     assert notes == ["a batch of 128 was left out: its data has no more"]
     with pytest.raises(InputError, match="no more"):
-        crossing._rounds(sizing, pair, (8, 32, 128), 2, asked=True)
+        device_crossover._run_rounds(sizing, pair, (8, 32, 128), 2, asked=True)
 
 
 @pytest.mark.parametrize(("seen", "says"), [(100, "its data has no more; name smaller"), (32, "cannot be changed")])
 def test_steps_of_another_size_say_why_and_what_to_do(
     seen: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(crossing, "_trace", lambda *_: Trace())
-    monkeypatch.setattr(crossing, "batch_of", lambda _: seen)
-    sizing = Sizing(Bench(Script("train.py"), tmp_path, math.inf))
+    monkeypatch.setattr(device_crossover, "_probe_trace", lambda *_: Trace())
+    monkeypatch.setattr(device_crossover, "step_batch", lambda _: seen)
+    sizing = BatchProbes(Bench(Script("train.py"), tmp_path, math.inf))
     sizing.own = 32
     with pytest.raises(InputError, match=says):
-        crossing._timing(sizing, "cpu", Treatment(), 128, 1)
+        device_crossover._time_process(sizing, "cpu", Treatment(), 128, 1)
 
 
 @pytest.mark.parametrize(
@@ -182,14 +183,14 @@ def test_steps_of_another_size_say_why_and_what_to_do(
 )
 def test_other_devices_get_one_line(text: str) -> None:
     with pytest.raises((InputError, EnvironmentMissing)) as raised:
-        crossing.settings(text)
+        device_crossover.parse_settings(text)
     assert "\n" not in str(raised.value)
 
 
 def test_a_device_that_is_none_is_told_before_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crossing, "Gpus", lambda: pytest.fail("looked for a GPU"))
+    monkeypatch.setattr(device_crossover, "Gpus", lambda: pytest.fail("looked for a GPU"))
     with pytest.raises(InputError, match=r"--devices gpu,tpu: tpu is none; write gpu, cpu or cpu:threads=N"):
-        crossing.settings("gpu,tpu")
+        device_crossover.parse_settings("gpu,tpu")
 
 
 @pytest.mark.parametrize(
@@ -198,13 +199,15 @@ def test_a_device_that_is_none_is_told_before_a_gpu_is_looked_for(monkeypatch: p
 def test_a_probe_without_a_step_never_trained_unless_it_was_cut_short(
     stopped: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Drawn(Sizing):
+    class Drawn(BatchProbes):
         def run(self, *_: object, **__: object) -> Probe:
             return Probe(tmp_path, None, None, 1.0, stopped, None)
 
-    monkeypatch.setattr(build, "load", lambda _: Trace())
+    monkeypatch.setattr(recording_trace, "load_recording", lambda _: Trace())
     with pytest.raises(InputError, match=says):
-        crossing._trace(Drawn(Bench(Script("train.py"), tmp_path, 0.0)), None, "cpu", Treatment(), crossing.RULE)
+        device_crossover._probe_trace(
+            Drawn(Bench(Script("train.py"), tmp_path, 0.0)), None, "cpu", Treatment(), device_crossover.SHORT_RULE
+        )
 
 
 def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,11 +227,11 @@ def drawn(noise: float = 0.02) -> Crossover:
     cpu = timings("cpu", 1.0, 0.05, 3.0, noise=noise)
     sides = []
     for mine in (gpu, cpu):
-        found = fitting.fitted(mine)
+        found = line_fit.fit_timings(mine)
         assert found is not None
         parts = {"computing": 3.0, "launch": 2.0, "copies": 0.4}
-        sides.append(Side(mine[0].setting, mine, found[0], fitting.ready(mine), 300.0, parts))
-    at = tuple(o for b in BATCHES if (o := fitting.overtaking(b, (gpu, cpu))) is not None)
+        sides.append(Side(mine[0].setting, mine, found[0], line_fit.start_seconds(mine), 300.0, parts))
+    at = tuple(o for b in BATCHES if (o := line_fit.compare_at_batch(b, (gpu, cpu))) is not None)
     return Crossover("<b>.py", ("<b>.py",), "00", 8, tuple(sides), "gpu", cross(gpu, cpu), at, "Drawn", (), 60.0)
 
 
@@ -271,10 +274,10 @@ def test_a_picture_without_lines_has_the_measured_batches() -> None:
 
 def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
     (tmp_path / "crossover.json").write_text(crossover.render_json(drawn()))
-    assert beside.measured(tmp_path, {})["crossover"]["own_batch"] == 8
+    assert sidecar_files.read_sidecar_facts(tmp_path, {})["crossover"]["own_batch"] == 8
     for bad in ("", "[1]", '{"schema": "other/1"}', "[" * 100_000):
         (tmp_path / "crossover.json").write_text(bad)
-        assert beside.measured(tmp_path, {}) == {}
+        assert sidecar_files.read_sidecar_facts(tmp_path, {}) == {}
 
 
 @pytest.mark.tensorflow

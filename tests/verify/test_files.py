@@ -11,18 +11,18 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.proof import Changed
-from slowtrain.verify import files
-from slowtrain.verify.files import Files
+from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.verify.candidates import edited_files
+from slowtrain.verify.candidates.edited_files import EditedFiles
 
 from . import probing
 
 
-def change(path: Path, before: bytes = b"x = 1\n", after: bytes = b"x = 2\n", mode: int = 0o640) -> Changed:
+def change(path: Path, before: bytes = b"x = 1\n", after: bytes = b"x = 2\n", mode: int = 0o640) -> ChangedFile:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(before)
     path.chmod(mode)
-    return Changed(path, before, after)
+    return ChangedFile(path, before, after)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -32,7 +32,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 def test_it_is_written_with_its_mode(tmp_path: Path) -> None:
     several = [change(tmp_path / "a.py", mode=0o755), change(tmp_path / "b.py", mode=0o640)]
-    files.write(several)
+    edited_files.write_files(several)
     assert [(one.path.read_bytes(), one.path.stat().st_mode & 0o777) for one in several] == [
         (b"x = 2\n", 0o755),
         (b"x = 2\n", 0o640),
@@ -43,7 +43,7 @@ def test_it_is_written_with_its_mode(tmp_path: Path) -> None:
 def test_a_link_stays_one(tmp_path: Path) -> None:
     one = change(tmp_path / "real.py")
     (tmp_path / "link.py").symlink_to("real.py")
-    files.write([Changed(tmp_path / "link.py", one.before, one.after)])
+    edited_files.write_files([ChangedFile(tmp_path / "link.py", one.before, one.after)])
     assert (tmp_path / "link.py").is_symlink()
     assert one.path.read_bytes() == one.after
 
@@ -60,7 +60,7 @@ def test_nothing_is_written_where_one_cannot_be(what: str, tmp_path: Path) -> No
     before = probing.state(tmp_path)
     words = {"changed": "has changed since", "gone": "cannot read", "read-only": "is read-only"}[what]
     with pytest.raises(InputError, match=f"{words}.*nothing was written"):
-        files.write([first, second], force=True)
+        edited_files.write_files([first, second], force=True)
     assert probing.state(tmp_path) == before
 
 
@@ -75,7 +75,7 @@ def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "replace", replace)
     with pytest.raises(InputError, match=r"c\.py \(No space left on device\); nothing was written"):
-        files.write(several)
+        edited_files.write_files(several)
     assert [one.path.read_bytes() for one in several] == [one.before for one in several]
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -87,20 +87,20 @@ def test_changes_that_are_not_committed(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-qm", "a")
     one = change(one.path)
     with pytest.raises(InputError, match="not committed; commit them, or give --force"):
-        files.write([one])
+        edited_files.write_files([one])
     assert one.path.read_bytes() == one.before
-    files.write([one], force=True)
+    edited_files.write_files([one], force=True)
     assert one.path.read_bytes() == one.after
     git(tmp_path, "commit", "-qam", "b")
-    files.write([change(tmp_path / "unknown.py")])  # git does not know it
+    edited_files.write_files([change(tmp_path / "unknown.py")])  # git does not know it
     other = change(tmp_path / "other" / "b.py", b"y = 0\n")
     git(tmp_path, "add", "other/b.py")
     git(tmp_path, "commit", "-qm", "c")
     change(other.path)
     with pytest.raises(InputError, match=r"^other/b\.py has changes that are not committed"):
-        files.write([Changed(one.path, one.after, b"x = 9\n")])  # of another file
+        edited_files.write_files([ChangedFile(one.path, one.after, b"x = 9\n")])  # of another file
     git(tmp_path, "commit", "-qam", "d")
-    files.write([Changed(one.path, one.after, b"x = 9\n")])  # clean: no force is needed
+    edited_files.write_files([ChangedFile(one.path, one.after, b"x = 9\n")])  # clean: no force is needed
 
 
 def test_installed_packages_are_not_edited(tmp_path: Path) -> None:
@@ -111,26 +111,26 @@ def test_installed_packages_are_not_edited(tmp_path: Path) -> None:
     link.symlink_to(mine)
     for path in (json.__file__, pytest.__file__, str(mine), str(link)):
         with pytest.raises(InputError, match="belongs to an installed package"):
-            Files().edited([Edit(path, (1, 0), (1, 0), "# hm\n")], os.sep)
+            EditedFiles().with_edits([Edit(path, (1, 0), (1, 0), "# hm\n")], os.sep)
 
 
 def test_edits_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     with pytest.raises(InputError, match="would not parse"):
-        Files().edited([Edit("a.py", (1, 0), (1, 0), "(")], str(tmp_path))
+        EditedFiles().with_edits([Edit("a.py", (1, 0), (1, 0), "(")], str(tmp_path))
     with pytest.raises(InputError, match=r"cannot read .*gone\.py"):
-        Files().edited([Edit("gone.py", (1, 0), (1, 0), "x")], str(tmp_path))
+        EditedFiles().with_edits([Edit("gone.py", (1, 0), (1, 0), "x")], str(tmp_path))
 
 
 def test_edits_add_up(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
-    first = Files().edited([Edit("a.py", (1, 4), (1, 5), "2")], str(tmp_path))
-    second = first.edited([Edit(str(tmp_path / "a.py"), (1, 0), (1, 1), "y")], "/")
-    assert second.changed() == (Changed(tmp_path / "a.py", b"x = 1\n", b"y = 2\n"),)
+    first = EditedFiles().with_edits([Edit("a.py", (1, 4), (1, 5), "2")], str(tmp_path))
+    second = first.with_edits([Edit(str(tmp_path / "a.py"), (1, 0), (1, 1), "y")], "/")
+    assert second.changed() == (ChangedFile(tmp_path / "a.py", b"x = 1\n", b"y = 2\n"),)
     assert second.texts() == {str(tmp_path / "a.py"): "y = 2\n"}
     assert first.current != second.current
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
-    assert files.diff(second.changed(), tmp_path).splitlines()[:2] == ["--- a/a.py", "+++ b/a.py"]
+    assert edited_files.unified_diff(second.changed(), tmp_path).splitlines()[:2] == ["--- a/a.py", "+++ b/a.py"]
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_the_patch_applies_from_where_it_says(repository: str | None, started: s
     if repository is not None:
         git(tmp_path / repository, "init", "-q")
     edits = [Edit(str(one.path), (1, 4), (1, 5), "2") for one in several]
-    found = Files().edited(edits, str(folder)).changed()
+    found = EditedFiles().with_edits(edits, str(folder)).changed()
     assert found == tuple(several)
-    top = files.top([one.path for one in found], folder)
+    top = edited_files.patch_root([one.path for one in found], folder)
     assert top == (tmp_path / below).resolve()
     patch = tmp_path / "fix.patch"
-    patch.write_text(files.diff(found, folder))
+    patch.write_text(edited_files.unified_diff(found, folder))
     for flags, wanted in (((), "after"), (("-R",), "before")):
         subprocess.run(["git", "-C", str(top), "apply", *flags, str(patch)], check=True)
         assert [one.path.read_bytes() for one in several] == [getattr(one, wanted) for one in several]
@@ -164,8 +164,8 @@ def test_the_patch_applies_from_where_it_says(repository: str | None, started: s
 
 def test_files_without_a_folder_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = change(tmp_path / "train.py")
-    kept = Files().edited([Edit(str(one.path), (1, 4), (1, 5), "2")], str(tmp_path))
+    kept = EditedFiles().with_edits([Edit(str(one.path), (1, 4), (1, 5), "2")], str(tmp_path))
     far = Path("/opt/shared/common.py")
-    monkeypatch.setattr(files, "_own", lambda _path: b"x = 1\n")
+    monkeypatch.setattr(edited_files, "_read_own_file", lambda _path: b"x = 1\n")
     with pytest.raises(InputError, match=r"/opt/shared/common\.py has no folder in common with .*not edited"):
-        kept.edited([Edit(str(far), (1, 4), (1, 5), "2")], str(tmp_path))
+        kept.with_edits([Edit(str(far), (1, 4), (1, 5), "2")], str(tmp_path))

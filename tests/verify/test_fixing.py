@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slowtrain.columns.steps import Steps
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Place, Prescription, Saving, Unchecked
-from slowtrain.model.proof import ByHand, Proof
-from slowtrain.trace import Steps, Trace
-from slowtrain.verify import fixing, left, probes, proving
-from slowtrain.verify.files import Files
-from slowtrain.verify.pairs import OTHER_STEPS, Bench
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script, Treatment
-from slowtrain.verify.statistics import LOOKS
+from slowtrain.model.answers.cure_proof import ManualCure, Proof
+from slowtrain.trace import Trace
+from slowtrain.verify.candidates import candidate_proof
+from slowtrain.verify.candidates.edited_files import EditedFiles
+from slowtrain.verify.fix import fix_loop, remaining_work
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.pair_statistics import LOOK_PAIRS
+from slowtrain.verify.measurement.paired_trial import INCOMPARABLE_STEPS, Bench
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
 pytestmark = pytest.mark.alone
 
@@ -52,13 +55,15 @@ class World:
         self.texts: dict[Path, str] = {}
         self.order: list[str] = []
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(probes, "run", self.run)
+        monkeypatch.setattr(probe_process, "run_probe", self.run)
         monkeypatch.setattr(
-            "slowtrain.verify.fixing.build.load",
+            "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
             lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}),
         )
-        monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", self.examine)
-        monkeypatch.setattr(fixing, "checkup", lambda _trace, findings, **_named: findings)  # what is read of it
+        monkeypatch.setattr("slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", self.examine)
+        monkeypatch.setattr(
+            fix_loop, "build_checkup", lambda _trace, findings, **_named: findings
+        )  # what is read of it
         (tmp_path / "runs").mkdir()
         self.bench = Bench(Script("train.py"), tmp_path / "runs", time.monotonic() + 100)
 
@@ -90,8 +95,8 @@ class World:
         edits = found.prescriptions[0].edits
         return not edits or edits[0].text not in text.split("\n")[edits[0].start[0] - 1]
 
-    def fix(self, allowed: frozenset[Effect] = fixing.SAFE) -> Proof:
-        return fixing.fix(self.bench, allowed)
+    def fix(self, allowed: frozenset[Effect] = fix_loop.DEFAULT_EFFECTS) -> Proof:
+        return fix_loop.fix_script(self.bench, allowed)
 
 
 def outcome(proof: Proof) -> list[tuple[str, bool, str]]:
@@ -139,8 +144,8 @@ def test_time_to_measure_them_together_is_set_aside(monkeypatch: pytest.MonkeyPa
         clock["s"] += 1.0
         return replace(run(*given, **options), wall_s=1.0)
 
-    monkeypatch.setattr(probes, "run", timed)
-    monkeypatch.setattr("slowtrain.verify.pairs.time.monotonic", lambda: begun + clock["s"])
+    monkeypatch.setattr(probe_process, "run_probe", timed)
+    monkeypatch.setattr("slowtrain.verify.measurement.paired_trial.time.monotonic", lambda: begun + clock["s"])
     world.bench = replace(world.bench, deadline=begun + 20.0)
     proof = world.fix()
     assert [kept for _, kept, _ in outcome(proof)] == [True, False]
@@ -160,7 +165,7 @@ def test_a_short_budget_is_not_spent_on_the_diagnosis(
         given.append(options.get("limit_s"))
         return run(*args, **options)
 
-    monkeypatch.setattr(probes, "run", noting)
+    monkeypatch.setattr(probe_process, "run_probe", noting)
     world.bench = replace(world.bench, deadline=time.monotonic() + budget_s)
     world.fix()
     assert given[0] == pytest.approx(most_s, abs=1.0)
@@ -207,8 +212,8 @@ def test_what_changes_training_needs_to_be_allowed(monkeypatch: pytest.MonkeyPat
     proof = world.fix()
     needs = "--allow changes-training"
     assert proof.attempts == ()
-    assert proof.by_hand == (ByHand("first", "cure first", Effect.CHANGES_TRAINING, needs=needs),)
-    proof = world.fix(fixing.SAFE | {Effect.CHANGES_TRAINING})
+    assert proof.by_hand == (ManualCure("first", "cure first", Effect.CHANGES_TRAINING, needs=needs),)
+    proof = world.fix(fix_loop.DEFAULT_EFFECTS | {Effect.CHANGES_TRAINING})
     assert (outcome(proof), proof.by_hand) == ([("first", True, "")], ())
 
 
@@ -223,7 +228,7 @@ def test_what_changes_training_is_told_beside_what_does_not(monkeypatch: pytest.
     where = ("train.py:3", "train.py:5", "train.py:7")
     assert [(one.says, one.effect, one.needs) for one in proof.by_hand] == [
         ("buy a disk", Effect.EQUIVALENT, None),
-        ("bolder", Effect.CHANGES_TRAINING, left.ALLOW),
+        ("bolder", Effect.CHANGES_TRAINING, remaining_work.ALLOW_OPTION),
     ]
     assert {one.where for one in proof.by_hand} == {where}
 
@@ -248,7 +253,7 @@ def test_no_time_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     world = World(monkeypatch, tmp_path, lambda _: 1.0, FIRST)
     world.bench = replace(world.bench, deadline=time.monotonic() + 1.0)
     world.times = lambda _: 60.0
-    monkeypatch.setattr(fixing, "STEADY_S", 50.0)
+    monkeypatch.setattr(fix_loop, "MIN_PROOF_S", 50.0)
     ((_, kept, why),) = outcome(world.fix())
     assert not kept
     assert "give a longer --budget" in why
@@ -264,18 +269,18 @@ def test_a_cache_is_not_measured_where_no_probe_comes_to_the_second_pass(
         Trace().steps, start_ms=np.arange(9.0), end_ms=np.arange(9.0) + 1, block=np.zeros(9, dtype=np.int64)
     )
     monkeypatch.setattr(
-        "slowtrain.verify.fixing.build.load",
+        "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
         lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}, steps=steps),
     )
     ((_, cured, why),) = outcome(world.fix())
-    assert (cured, why) == (False, fixing.ONCE_FULL)
+    assert (cured, why) == (False, fix_loop.NEEDS_SECOND_RUN)
 
 
 def test_a_person_is_told_what_no_machine_can_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     words = replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
     world = World(monkeypatch, tmp_path, lambda _: 1.0, words)
     proof = world.fix()
-    assert (proof.attempts, proof.by_hand) == ((), (ByHand("first", "buy a disk", Effect.EXACT),))
+    assert (proof.attempts, proof.by_hand) == ((), (ManualCure("first", "buy a disk", Effect.EXACT),))
 
 
 def test_pairs_go_on_until_they_can_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -283,7 +288,7 @@ def test_pairs_go_on_until_they_can_tell(monkeypatch: pytest.MonkeyPatch, tmp_pa
     world = World(monkeypatch, tmp_path, lambda text: next(noise) * (1.0 if "slow = 1" in text else 1.02), FIRST)
     proof = world.fix()
     assert proof.attempts[0].verdict is not None
-    assert proof.attempts[0].verdict.runs > 2 * LOOKS[0]
+    assert proof.attempts[0].verdict.runs > 2 * LOOK_PAIRS[0]
 
 
 def test_where_samples_are_not_known_steps_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -294,7 +299,7 @@ def test_where_samples_are_not_known_steps_are_compared(monkeypatch: pytest.Monk
         found = known(*args, **options)
         return replace(found, sample_ms=None) if world.texts[found.folder] == TEXT else found
 
-    monkeypatch.setattr(probes, "run", run)
+    monkeypatch.setattr(probe_process, "run_probe", run)
     assert outcome(world.fix()) == [("first", True, "")]
 
 
@@ -320,7 +325,7 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     proof = world.fix()
     (attempt,) = proof.attempts
     assert not attempt.kept
-    assert attempt.why == left.PROVEN
+    assert attempt.why == remaining_work.PROVEN_WITHOUT_EDIT
     assert attempt.verdict is not None
     assert attempt.verdict.speedup == pytest.approx(2.0, rel=0.01)
     assert proof.diff == ""
@@ -338,7 +343,7 @@ def test_what_did_not_help_the_running_script_is_left_to_nobody(
     def useless(script: Script, candidate: Candidate, *given: Any, **options: Any) -> Probe:
         return run(script, replace(candidate, treatment=Treatment()), *given, **options)
 
-    monkeypatch.setattr(probes, "run", useless)
+    monkeypatch.setattr(probe_process, "run_probe", useless)
     proof = world.fix()
     assert outcome(proof) == [("first", False, "it does not help")]
     assert [one.says for one in proof.by_hand] == ["buy a disk"]
@@ -349,11 +354,11 @@ def test_calls_of_predict_are_not_timed_against_steps_that_train(
 ) -> None:
     """A row that is predicted and one that is trained on have nothing in common: whole runs are timed."""
     world = World(monkeypatch, tmp_path, lambda text: 0.4 if "slow = 4" in text else 0.1, FIRST)
-    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
+    world.work = lambda text: probe_process.CALLS if "slow = 4" in text else probe_process.TRAINING
     proof = world.fix()
     (attempt,) = proof.attempts
     assert attempt.kept
-    assert (attempt.predicted, attempt.remark) == (None, fixing.WHOLE)
+    assert (attempt.predicted, attempt.remark) == (None, fix_loop.WHOLE_RUNS_TIMED)
     assert attempt.verdict is not None
     assert attempt.verdict.scope == "run"
     assert attempt.verdict.speedup == pytest.approx(4.0, rel=0.01)
@@ -362,15 +367,15 @@ def test_calls_of_predict_are_not_timed_against_steps_that_train(
 @pytest.mark.parametrize(
     ("stopped", "left_s", "why"),
     [
-        pytest.param(True, 100.0, OTHER_STEPS, id="the whole was not seen"),
-        pytest.param(False, 45.0, f"{OTHER_STEPS}; give a longer --budget", id="there is no time for the whole"),
+        pytest.param(True, 100.0, INCOMPARABLE_STEPS, id="the whole was not seen"),
+        pytest.param(False, 45.0, f"{INCOMPARABLE_STEPS}; give a longer --budget", id="there is no time for the whole"),
     ],
 )
 def test_where_whole_runs_cannot_be_timed_calls_of_predict_tell_nothing(
     stopped: bool, left_s: float, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     world = World(monkeypatch, tmp_path, lambda text: 10.0 if "slow = 4" in text else 1.0, FIRST)
-    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
+    world.work = lambda text: probe_process.CALLS if "slow = 4" in text else probe_process.TRAINING
     world.stopped = stopped
     world.bench = replace(world.bench, deadline=time.monotonic() + left_s)
     (attempt,) = world.fix().attempts
@@ -379,11 +384,11 @@ def test_where_whole_runs_cannot_be_timed_calls_of_predict_tell_nothing(
 
 def test_two_scripts_whose_steps_differ_in_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, lambda text: 4.0 if "slow = 4" in text else 1.0)
-    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
-    files = Files({world.path: b""}, {world.path: b"slow = 1\n"})
-    (attempt,) = proving.prove(world.bench, files, "candidate", "step", None).attempts
-    assert (attempt.kept, attempt.verdict, attempt.why) == (False, None, f"{OTHER_STEPS} (--scope run)")
-    (whole,) = proving.prove(world.bench, files, "candidate", "run", None).attempts
+    world.work = lambda text: probe_process.CALLS if "slow = 4" in text else probe_process.TRAINING
+    files = EditedFiles({world.path: b""}, {world.path: b"slow = 1\n"})
+    (attempt,) = candidate_proof.prove_candidate(world.bench, files, "candidate", "step", None).attempts
+    assert (attempt.kept, attempt.verdict, attempt.why) == (False, None, f"{INCOMPARABLE_STEPS} (--scope run)")
+    (whole,) = candidate_proof.prove_candidate(world.bench, files, "candidate", "run", None).attempts
     assert whole.kept
 
 
@@ -398,8 +403,8 @@ def test_what_no_probe_can_keep_to_itself_is_said_before_the_first(
     world.bench = replace(world.bench, script=script, warn=lambda words: said.append((words, len(world.order))))
     line = f"train.py:{TEXT.count(chr(10)) + 2} sqlite3 opens a database"
     assert world.fix().limits == (line,)
-    candidate = Files({world.path: b""}, {world.path: b"import os\nos.system('date')\n"})
-    proof = proving.prove(world.bench, candidate, "candidate", "step", None)
+    candidate = EditedFiles({world.path: b""}, {world.path: b"import os\nos.system('date')\n"})
+    proof = candidate_proof.prove_candidate(world.bench, candidate, "candidate", "step", None)
     assert proof.limits == (line, "train.py:2 os.system starts other programs")
     before = "cannot be kept from happening in each probe: "
     assert [words for words, _ in said] == [before + one for one in (line, *proof.limits)]
@@ -414,9 +419,11 @@ def test_a_script_that_trains_for_a_moment_is_told_what_was_not_checked(
     world.stopped = stopped
     ms, none = np.arange(8.0), np.zeros(8, dtype=np.int64)
     trace = replace(Trace(), root=str(tmp_path), steps=Steps("fit", ms, ms + 1, none > 0, none > 0, none, none))
-    monkeypatch.setattr("slowtrain.verify.fixing.build.load", lambda _: trace)
+    monkeypatch.setattr("slowtrain.verify.fix.fix_loop.recording_trace.load_recording", lambda _: trace)
     unchecked = (Unchecked("host/eager-step", ("kernels",)), Unchecked("compute/faster-on-cpu", ("crossover",)))
-    monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", lambda _: Findings(unchecked=unchecked))
+    monkeypatch.setattr(
+        "slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", lambda _: Findings(unchecked=unchecked)
+    )
     notes = world.fix().notes
     said = [n for n in notes if "8 steps" in n and n.endswith("checked: host/eager-step")]
     assert (len(notes), len(said)) == ((0, 0) if stopped else (1, 1))
@@ -446,7 +453,7 @@ def test_what_a_cure_compiles_before_the_first_step_is_told(monkeypatch: pytest.
         found = run(*given, **options)
         return replace(found, first_step_s=25.0 if "slow = 1" in world.texts[found.folder] else 5.0)
 
-    monkeypatch.setattr(probes, "run", compiling)
+    monkeypatch.setattr(probe_process, "run_probe", compiling)
     (attempt,) = world.fix().attempts
     assert attempt.verdict is not None
     assert attempt.verdict.first_step_s == pytest.approx((5.0, 25.0))
@@ -478,7 +485,7 @@ def test_trainings_that_no_probe_came_to_are_named(
     world.path.write_text(FITS)
     run = world.run
     fits = tuple(Place(str(world.path), line) for line in came_to)
-    monkeypatch.setattr(probes, "run", lambda *a, **o: replace(run(*a, **o), stopped=stopped, fits=fits))
+    monkeypatch.setattr(probe_process, "run_probe", lambda *a, **o: replace(run(*a, **o), stopped=stopped, fits=fits))
     assert [n for n in world.fix().notes if "fit" in n] == said
 
 

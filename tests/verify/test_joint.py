@@ -12,8 +12,9 @@ import pytest
 
 from slowtrain.model import Diagnosis, Effect
 from slowtrain.report import proof as report
-from slowtrain.verify import joint, probes
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.fix import joint_trial
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script
 
 from .test_fixing import FIRST, LOSSES, SECOND, World, diagnosis, outcome
 
@@ -32,7 +33,7 @@ def together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Change, *d
         found = run(script, candidate, *given, **options)
         return change(found, world.texts[found.folder]) if candidate.name == "together" else found
 
-    monkeypatch.setattr(probes, "run", changed)
+    monkeypatch.setattr(probe_process, "run_probe", changed)
     return world
 
 
@@ -95,7 +96,7 @@ def test_where_the_time_is_over_it_is_said(within_s: float, monkeypatch: pytest.
     """Before the first pair of them, or in the midst of it."""
     world = World(monkeypatch, tmp_path, lambda text: 8.0 / (1 + text.count("= 1")), FIRST, SECOND)
     begun, over, run = time.monotonic(), {"s": 0.0}, world.run
-    monkeypatch.setattr("slowtrain.verify.pairs.time.monotonic", lambda: begun + over["s"])
+    monkeypatch.setattr("slowtrain.verify.measurement.paired_trial.time.monotonic", lambda: begun + over["s"])
 
     def timed(script: Script, candidate: Candidate, *given: Any, **options: Any) -> Probe:
         if candidate.name == "second" and world.order.count("second") == 2:
@@ -104,12 +105,12 @@ def test_where_the_time_is_over_it_is_said(within_s: float, monkeypatch: pytest.
             over["s"] = 100.0
         return replace(run(script, candidate, *given, **options), wall_s=1.0)
 
-    monkeypatch.setattr(probes, "run", timed)
+    monkeypatch.setattr(probe_process, "run_probe", timed)
     world.bench = replace(world.bench, deadline=begun + 100.0)
     proof = world.fix()
     assert [kept for _, kept, _ in outcome(proof)] == [True, True]
     assert proof.together is None
-    assert joint.NOT_TOGETHER in proof.notes
+    assert joint_trial.NO_TIME_TOGETHER in proof.notes
     assert report.headline(replace(proof, before=None)).endswith("not measured together")
     assert ("together" in world.order) == (within_s > 0)
 
@@ -128,10 +129,10 @@ CACHE, WHOLE = (Rule(seconds=30.0, later=True), "step"), (Rule(), "run")
 
 
 def test_the_joint_probes_are_as_long_as_the_longest() -> None:
-    assert joint.at_once([STEP, LONG]) == LONG
-    assert joint.at_once([LONG, CACHE]) == (Rule(seconds=30.0, steps=90, later=True), "step")
-    assert joint.at_once([STEP, WHOLE]) == WHOLE
-    assert joint.at_once([STEP, (Rule(later=True), "step")]) == (Rule(later=True), "step")
+    assert joint_trial.joint_rule([STEP, LONG]) == LONG
+    assert joint_trial.joint_rule([LONG, CACHE]) == (Rule(seconds=30.0, steps=90, later=True), "step")
+    assert joint_trial.joint_rule([STEP, WHOLE]) == WHOLE
+    assert joint_trial.joint_rule([STEP, (Rule(later=True), "step")]) == (Rule(later=True), "step")
 
 
 def test_the_diagnosis_of_what_is_left_does_not_take_the_time_for_it(
@@ -145,8 +146,8 @@ def test_the_diagnosis_of_what_is_left_does_not_take_the_time_for_it(
             given.append(limit_s)
         return replace(run(script, candidate, *rest, **options), wall_s=1.0)
 
-    monkeypatch.setattr(probes, "run", timed)
-    monkeypatch.setattr("slowtrain.verify.pairs.time.monotonic", lambda: begun)
+    monkeypatch.setattr(probe_process, "run_probe", timed)
+    monkeypatch.setattr("slowtrain.verify.measurement.paired_trial.time.monotonic", lambda: begun)
     world.bench = replace(world.bench, deadline=begun + 100.0)
     world.fix()
     assert given == pytest.approx([0.4 * 100, 0.4 * 100, 0.4 * (100 - 6)])

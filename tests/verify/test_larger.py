@@ -13,18 +13,21 @@ import numpy as np
 import pytest
 
 from slowtrain.causes.compute.small_batch import SmallBatch
-from slowtrain.diagnose import Findings, examine
+from slowtrain.diagnose import Findings, diagnose_trace
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving, Signal
-from slowtrain.model.proof import Proof
-from slowtrain.model.sizing import BatchCurve, Device, Point
-from slowtrain.trace import Trace, batching
-from slowtrain.trace.drawn import drawn
-from slowtrain.verify import curve, fixing, larger, probes
-from slowtrain.verify.larger import CAUSE, Sizes
-from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Candidate, Probe, Script
-from slowtrain.verify.seen import Seen
+from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
+from slowtrain.model.answers.cure_proof import Proof
+from slowtrain.trace import Trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.trace.signals.device import batch_curve
+from slowtrain.verify.batch_sizes import throughput_curve
+from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
+from slowtrain.verify.fix import fix_loop, larger_batch
+from slowtrain.verify.fix.larger_batch import SMALL_BATCH, MeasuredSizes
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
 
 CARD = Device("a T4", 13627 << 20, "its own log")
 SMALL = """
@@ -36,7 +39,7 @@ dispatch dddd
 
 
 def trace(samples: int = 60_000) -> Trace:
-    return drawn(SMALL.replace("SAMPLES", str(samples)))
+    return parse_drawing(SMALL.replace("SAMPLES", str(samples)))
 
 
 def timed(*, most: int, fixed_ms: float = 4.0, each_ms: float = 0.1, **more: Any) -> BatchCurve:
@@ -47,13 +50,13 @@ def timed(*, most: int, fixed_ms: float = 4.0, each_ms: float = 0.1, **more: Any
         ms = fixed_ms + each_ms * batch
         points.append(Point(batch, ms, 1e3 * batch / ms, 0.98e3 * batch / ms, 1.02e3 * batch / ms))
         batch *= 2
-    knee, low, high = (curve.knee(points, optimism=o) for o in (0, -1, 1))
-    found = BatchCurve("a.py", 2, tuple(points), knee, low, high, curve.GAIN, fixed_ms, each_ms)
+    knee, low, high = (throughput_curve.find_knee(points, optimism=o) for o in (0, -1, 1))
+    found = BatchCurve("a.py", 2, tuple(points), knee, low, high, throughput_curve.MIN_DOUBLING_GAIN, fixed_ms, each_ms)
     return replace(found, **more)
 
 
 def diagnosed(of: Trace) -> Diagnosis:
-    (found,) = examine(of, [SmallBatch()]).diagnoses
+    (found,) = diagnose_trace(of, [SmallBatch()]).diagnoses
     return found
 
 
@@ -65,7 +68,7 @@ def measured(
     budget_s: float = 600.0,
     device: Device | None = None,
     of: Trace | None = None,
-) -> tuple[Sizes, list[dict[str, Any]]]:
+) -> tuple[MeasuredSizes, list[dict[str, Any]]]:
     """What is made of ``found``, and what the probes were asked for."""
     asked: list[dict[str, Any]] = []
 
@@ -75,16 +78,16 @@ def measured(
             raise found
         return found
 
-    monkeypatch.setattr(curve, "curve", told)
+    monkeypatch.setattr(throughput_curve, "measure_curve", told)
     of = of or trace()
-    seen = Seen(Probe(folder, 4.0, 2.0, 60.0, True, 8.0), of, Findings(), None)  # type: ignore[arg-type]
+    seen = DiagnosedProbe(Probe(folder, 4.0, 2.0, 60.0, True, 8.0), of, Findings(), None)  # type: ignore[arg-type]
     bench = Bench(Script("a.py"), folder, time.monotonic() + budget_s)
     texts = {"/a.py": "edited"}
-    return larger.measured(bench, seen, diagnosed(of), texts, device), asked
+    return larger_batch.measure_sizes(bench, seen, diagnosed(of), texts, device), asked
 
 
 def goal(known: Mapping[str, Any], of: Trace) -> float | None:
-    found = examine(batching.told(of, known), [SmallBatch()]).diagnoses
+    found = diagnose_trace(batch_curve.with_batch_fact(of, known), [SmallBatch()]).diagnoses
     return found[0].evidence.numbers["goal"] if found else None
 
 
@@ -93,10 +96,12 @@ def test_the_knee_is_the_size_and_not_what_people_use(monkeypatch: pytest.Monkey
     sizes, (asked,) = measured(monkeypatch, tmp_path, timed(most=2048), device=CARD)
     assert sizes.known is not None
     assert goal(sizes.known, trace()) == 256  # 4.5 times 4 ms / 0.1 ms, by doublings
-    assert sizes.note == f"{CAUSE}: batches of 2 to 2,048 were timed, the knee is at 256 (128 to 512)"
+    assert sizes.note == f"{SMALL_BATCH}: batches of 2 to 2,048 were timed, the knee is at 256 (128 to 512)"
     assert (asked["own"], asked["most"], asked["device"]) == (2, 7500, CARD)
     assert asked["texts"] == {"/a.py": "edited"}
-    assert asked["left_s"] == pytest.approx(larger.PART * 600, abs=2)  # the rest is for what comes after
+    assert asked["left_s"] == pytest.approx(
+        larger_batch.MAX_SEARCH_SHARE * 600, abs=2
+    )  # the rest is for what comes after
     smaller, _ = measured(monkeypatch, tmp_path, timed(most=2048, each_ms=1.0))
     assert smaller.known is not None
     assert goal(smaller.known, trace()) == 32
@@ -113,7 +118,7 @@ def test_it_fits_the_memory_and_the_data(samples: int, limit: int | None, expect
 
 
 def test_data_of_unknown_length_is_as_long_as_an_epoch_was() -> None:
-    of = replace(drawn(SMALL + "@repeat 300"), events=())
+    of = replace(parse_drawing(SMALL + "@repeat 300"), events=())
     block = np.arange(len(of.steps)) // 200  # steps, of two samples
     known = asdict(timed(most=2048))
     assert goal(known, replace(of, steps=replace(of.steps, block=block))) == 32
@@ -139,7 +144,9 @@ def test_where_the_scripts_own_is_the_largest_that_fits_none_is_larger(
     assert goal(sizes.known, trace()) is None
     assert sizes.note.endswith("a batch of 2 was timed (batch 4 would not fit); by forecast 3 fit a T4")
     of = replace(trace(), signals=frozenset())
-    assert batching.told(of, sizes.known).signals == frozenset()  # whether its own is too large nobody has measured
+    assert (
+        batch_curve.with_batch_fact(of, sizes.known).signals == frozenset()
+    )  # whether its own is too large nobody has measured
     alone = {**sizes.known, "limit_batch": 100}
     assert goal(alone, trace()) == 64  # as if nothing had been measured
 
@@ -165,9 +172,9 @@ def test_no_larger_one_is_timed_than_the_data_has(monkeypatch: pytest.MonkeyPatc
 
 def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sizes, _ = measured(monkeypatch, tmp_path, InputError("the batch of a.py cannot be changed from outside"))
-    assert sizes == Sizes(
+    assert sizes == MeasuredSizes(
         None,
-        f"{CAUSE}: where the knee is was not measured, a common size is tried (64): "
+        f"{SMALL_BATCH}: where the knee is was not measured, a common size is tried (64): "
         "the batch of a.py cannot be changed from outside",
     )
 
@@ -179,13 +186,13 @@ def test_no_probe_is_begun_that_would_not_come_as_far(
     """Six doublings of ten seconds up to 64, the last with twenty to spare; two more for memory."""
     sizes, asked = measured(monkeypatch, tmp_path, timed(most=2048), budget_s=budget_s, device=device)
     assert (len(asked) == 1, sizes.known is not None) == (probed, probed)
-    assert probed or larger.NO_TIME in sizes.note
+    assert probed or larger_batch.NO_TIME_REASON in sizes.note
 
 
 def test_a_trace_that_was_told_has_the_signal() -> None:
     of = replace(trace(), signals=frozenset({Signal.STEPS}))
-    assert batching.told(of, asdict(timed(most=64))).signals == {Signal.STEPS, Signal.BATCHES}
-    assert batching.told(of, {"points": []}).signals == {Signal.STEPS}
+    assert batch_curve.with_batch_fact(of, asdict(timed(most=64))).signals == {Signal.STEPS, Signal.BATCHES}
+    assert batch_curve.with_batch_fact(of, {"points": []}).signals == {Signal.STEPS}
 
 
 class World:
@@ -193,21 +200,23 @@ class World:
 
     TEXT = "batch = 2\n"
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, sizes: Sizes, *, widest: int = 4096) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, folder: Path, sizes: MeasuredSizes, *, widest: int = 4096
+    ) -> None:
         self.path = folder / "train.py"
         self.path.write_text(self.TEXT)
         self.folder, self.sizes, self.widest = folder, sizes, widest
         self.texts: dict[Path, str] = {}
         self.asked = 0
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(probes, "run", self.run)
-        monkeypatch.setattr(larger, "measured", self.measured)
+        monkeypatch.setattr(probe_process, "run_probe", self.run)
+        monkeypatch.setattr(larger_batch, "measure_sizes", self.measured)
         monkeypatch.setattr(
-            "slowtrain.verify.fixing.build.load",
+            "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
             lambda at: replace(Trace(), root=str(folder), facts={"at": at}),
         )
-        monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", self.examine)
-        monkeypatch.setattr(fixing, "checkup", lambda _trace, findings, **_named: findings)
+        monkeypatch.setattr("slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", self.examine)
+        monkeypatch.setattr(fix_loop, "build_checkup", lambda _trace, findings, **_named: findings)
         (folder / "runs").mkdir()
 
     def run(self, _script: Script, candidate: Candidate, _rule: Any, folder: Path, **_options: Any) -> Probe:
@@ -216,7 +225,7 @@ class World:
         ms = 1 / min(int(self.texts[folder].split()[-1]), 256)
         return Probe(folder, 1.0, ms, 0.1, False, 0.1, tuple({"loss": 1.0 / (i + 1)} for i in range(20)))
 
-    def measured(self, *_: Any) -> Sizes:
+    def measured(self, *_: Any) -> MeasuredSizes:
         self.asked += 1
         return self.sizes
 
@@ -234,11 +243,13 @@ class World:
             Prescription("setting", Effect.EXACT, "several steps"),
         )
         evidence = Evidence("small", {"batch": float(size), "goal": float(to)})
-        return Findings((Diagnosis(CAUSE, CAUSE, evidence, Saving("step", 2.0, 1.0, 1.5, 2.5), 0.5, cures),))
+        return Findings(
+            (Diagnosis(SMALL_BATCH, SMALL_BATCH, evidence, Saving("step", 2.0, 1.0, 1.5, 2.5), 0.5, cures),)
+        )
 
     def fix(self, *allowed: Effect) -> Proof:
         bench = Bench(Script("train.py"), self.folder / "runs", time.monotonic() + 100)
-        return fixing.fix(bench, fixing.SAFE | set(allowed), CARD)
+        return fix_loop.fix_script(bench, fix_loop.DEFAULT_EFFECTS | set(allowed), CARD)
 
 
 def outcome(proof: Proof) -> tuple[list[tuple[str, bool]], list[str]]:
@@ -246,7 +257,7 @@ def outcome(proof: Proof) -> tuple[list[tuple[str, bool]], list[str]]:
 
 
 def test_fix_goes_to_the_size_that_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    world = World(monkeypatch, tmp_path, Sizes({"knee": 8}, "it was measured"))
+    world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 8}, "it was measured"))
     proof = world.fix(Effect.CHANGES_TRAINING)
     assert outcome(proof) == ([("to 8", True)], ["it was measured"])
     assert "+batch = 8\n" in proof.diff
@@ -255,30 +266,30 @@ def test_fix_goes_to_the_size_that_was_measured(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_nothing_is_measured_where_training_must_not_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    world = World(monkeypatch, tmp_path, Sizes({"knee": 8}, "it was measured"))
+    world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 8}, "it was measured"))
     assert outcome(world.fix()) == ([], [])
     assert world.asked == 0
 
 
 def test_where_nothing_was_decided_the_usual_size_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    world = World(monkeypatch, tmp_path, Sizes(None, "it was not measured"))
+    world = World(monkeypatch, tmp_path, MeasuredSizes(None, "it was not measured"))
     assert outcome(world.fix(Effect.CHANGES_TRAINING)) == ([("to 64", True)], ["it was not measured"])
     assert world.asked == 1
 
 
 def test_where_a_larger_one_gains_nothing_none_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    world = World(monkeypatch, tmp_path, Sizes({"knee": 2}, "it was measured"))
+    world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 2}, "it was measured"))
     proof = world.fix(Effect.CHANGES_TRAINING)
-    assert outcome(proof) == ([], ["it was measured" + larger.NO_GAIN])
+    assert outcome(proof) == ([], ["it was measured" + larger_batch.NO_GAIN_REASON])
     assert proof.before is not None
     assert proof.before.diagnoses == ()
 
 
 def test_what_no_edit_can_write_leaves_the_usual_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    world = World(monkeypatch, tmp_path, Sizes({"knee": 256}, "it was measured"), widest=128)
+    world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 256}, "it was measured"), widest=128)
     proof = world.fix(Effect.CHANGES_TRAINING)
     assert outcome(proof)[0] == [("to 64", True)]
-    assert [n for n in proof.notes if n.endswith(f"a common size is tried (64): {larger.NO_EDIT}")]
+    assert [n for n in proof.notes if n.endswith(f"a common size is tried (64): {larger_batch.NO_EDIT_REASON}")]
 
 
 def test_what_was_measured_can_be_written_down() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.model.proof import Attempt
-from slowtrain.verify import proving
-from slowtrain.verify.like_with_like import parity
-from slowtrain.verify.pairs import Trial
-from slowtrain.verify.probes import Origin, Probe
+from slowtrain.model.answers.cure_proof import Attempt
+from slowtrain.verify.candidates import candidate_proof
+from slowtrain.verify.measurement.loss_matching import matched_parity
+from slowtrain.verify.measurement.paired_trial import Trial
+from slowtrain.verify.measurement.probe_process import Origin, Probe
 
 N = 80
 D, G = Origin("d_step", 40), Origin("g_step", 52)  # eagerly: each where its gradient is taken
@@ -37,14 +37,14 @@ EAGER = probe((D, 1.6), (G, 0.8), ms=4.0)
 
 def test_two_losses_of_a_turn_are_not_held_against_one() -> None:
     """Before, every gradient was a step; after it every call of the one function that is a graph."""
-    found = parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe((GRAPH_D, 1.6), seed=1)] * 2)
+    found = matched_parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe((GRAPH_D, 1.6), seed=1)] * 2)
     assert (found.holds, found.loss) == (None, "not measured")
     assert found.says == "a step is one turn of d_step and g_step before, of d_step after"
 
 
 def test_it_is_kept_and_said() -> None:
     pairs = tuple((EAGER, probe((GRAPH_D, 1.6), seed=i)) for i in range(4))
-    kept: Attempt = proving.judged("cause", "says", Effect.EQUIVALENT, None, Trial("step", pairs))
+    kept: Attempt = candidate_proof.judge_trial("cause", "says", Effect.EQUIVALENT, None, Trial("step", pairs))
     assert kept.kept
     assert kept.verdict is not None
     assert kept.verdict.loss == "not measured"
@@ -54,7 +54,7 @@ def test_it_is_kept_and_said() -> None:
 @pytest.mark.parametrize("other", [(GRAPH_G, 0.8), (Origin("g_step", 52, counts=False), 0.8)])
 def test_each_loss_is_held_against_the_same_one(other: tuple[Origin, float]) -> None:
     """As graphs, or one of them still eager."""
-    found = parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe((GRAPH_D, 1.6), other, seed=1)])
+    found = matched_parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe((GRAPH_D, 1.6), other, seed=1)])
     assert found.holds is True
     assert found.says.startswith("of d_step, mean of 40 steps differs by ")
     assert "; of g_step, mean of 40 steps differs by " in found.says
@@ -63,7 +63,7 @@ def test_each_loss_is_held_against_the_same_one(other: tuple[Origin, float]) -> 
 @pytest.mark.parametrize("streams", [((GRAPH_D, 1.6), (GRAPH_G, 1.2)), ((GRAPH_D, 1.2), (GRAPH_G, 1.2))])
 def test_a_loss_that_has_changed_is_told(streams: tuple[tuple[Origin, float], ...]) -> None:
     """Also where the mean over both is what it was."""
-    found = parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe(*streams, seed=1)])
+    found = matched_parity(Effect.EQUIVALENT, [EAGER, EAGER], [probe(*streams, seed=1)])
     assert (found.holds, found.loss) == (False, "differs")
     assert ("of d_step" in found.says) == (streams[0][1] != 1.6)
     assert "of g_step, mean of 40 steps differs by 50" in found.says
@@ -71,10 +71,10 @@ def test_a_loss_that_has_changed_is_told(streams: tuple[tuple[Origin, float], ..
 
 def test_two_steps_that_became_one() -> None:
     fused = probe((Origin("train_step"), 2.4))
-    found = parity(Effect.EQUIVALENT, [EAGER], [fused])
+    found = matched_parity(Effect.EQUIVALENT, [EAGER], [fused])
     assert (found.holds, found.says) == (None, "a step is one turn of d_step and g_step before, of train_step after")
     inline = probe((Origin("main", 8), 1.6), (Origin("main", 90), 0.8))
-    says = parity(Effect.EQUIVALENT, [inline], [fused]).says
+    says = matched_parity(Effect.EQUIVALENT, [inline], [fused]).says
     assert says == "a step is one turn of 2 gradients in main before, of train_step after"
 
 
@@ -82,16 +82,18 @@ def test_two_steps_that_became_one() -> None:
 def test_lines_that_became_a_function(mean: float, holds: bool) -> None:
     """A single loss is the same one, whatever it is called."""
     before = probe((Origin("<module>", 30), 1.6))
-    assert parity(Effect.EQUIVALENT, [before], [probe((Origin("train_step"), mean), seed=1)]).holds is holds
+    assert matched_parity(Effect.EQUIVALENT, [before], [probe((Origin("train_step"), mean), seed=1)]).holds is holds
     both = [probe((Origin("main", 30), 1.6), (GRAPH_G, 0.8))]
-    assert parity(Effect.EQUIVALENT, both, [probe((Origin("step"), mean), (GRAPH_G, 0.8), seed=1)]).holds is holds
+    assert (
+        matched_parity(Effect.EQUIVALENT, both, [probe((Origin("step"), mean), (GRAPH_G, 0.8), seed=1)]).holds is holds
+    )
 
 
 def test_steps_of_keras_have_no_name() -> None:
     keras = Probe(Path(), 1.0, None, 1.0, False, 0.1, tuple({"loss": 1.6} for _ in range(N)))
-    assert parity(Effect.EQUIVALENT, [keras], [keras]).loss == "same"
-    assert parity(Effect.EQUIVALENT, [keras], [probe((Origin("step"), 1.2))]).holds is False
-    found = parity(Effect.EQUIVALENT, [EAGER], [keras])
+    assert matched_parity(Effect.EQUIVALENT, [keras], [keras]).loss == "same"
+    assert matched_parity(Effect.EQUIVALENT, [keras], [probe((Origin("step"), 1.2))]).holds is False
+    found = matched_parity(Effect.EQUIVALENT, [EAGER], [keras])
     assert found.holds is None
     assert found.says.endswith("before, of Keras' own loop after")
 
@@ -111,8 +113,10 @@ def test_a_few_steps_by_the_way_change_nothing() -> None:
         )
 
     step, graph = probe((D, 1.6)), probe((GRAPH_D, 1.6), seed=1)
-    assert parity(Effect.EQUIVALENT, [begun(step)], [graph]).holds is True
-    assert parity(Effect.EQUIVALENT, [begun(EAGER)], [probe((GRAPH_D, 1.6), (GRAPH_G, 0.8), seed=1)]).holds is True
+    assert matched_parity(Effect.EQUIVALENT, [begun(step)], [graph]).holds is True
+    assert (
+        matched_parity(Effect.EQUIVALENT, [begun(EAGER)], [probe((GRAPH_D, 1.6), (GRAPH_G, 0.8), seed=1)]).holds is True
+    )
 
 
 def later(one: Probe) -> Probe:
@@ -124,7 +128,9 @@ def later(one: Probe) -> Probe:
 
 
 def test_as_far_as_all_have_come() -> None:
-    assert parity(Effect.EQUIVALENT, [EAGER], [later(probe((GRAPH_D, 1.6), (GRAPH_G, 0.8), seed=1))]).holds is True
+    assert (
+        matched_parity(Effect.EQUIVALENT, [EAGER], [later(probe((GRAPH_D, 1.6), (GRAPH_G, 0.8), seed=1))]).holds is True
+    )
 
 
 MOVED = ((5, "a", 0.2), (50, "b", 2.0))
@@ -135,10 +141,10 @@ FURTHER = ((5, "c", 0.4), (50, "d", 3.2))
 def test_weights_after_as_many_steps_of_another_kind_tell_nothing(tells: float | None) -> None:
     """Five steps are five turns here and two and a half there."""
     before = probe((D, 1.6), (G, 0.8), weights=MOVED)
-    found = parity(Effect.EQUIVALENT, [before], [probe((GRAPH_D, None), weights=FURTHER)])
+    found = matched_parity(Effect.EQUIVALENT, [before], [probe((GRAPH_D, None), weights=FURTHER)])
     assert (found.holds, found.says) == (None, "a step is one turn of d_step and g_step before, of d_step after")
     beside = (Origin("g_step", 52, counts=False), tells)
-    assert parity(Effect.EQUIVALENT, [before], [probe((GRAPH_D, None), beside, weights=FURTHER)]).holds is None
+    assert matched_parity(Effect.EQUIVALENT, [before], [probe((GRAPH_D, None), beside, weights=FURTHER)]).holds is None
 
 
 @pytest.mark.parametrize(("weights", "holds"), [(MOVED, True), (FURTHER, False)])
@@ -146,7 +152,7 @@ def test_weights_after_as_many_steps_of_another_kind_tell_nothing(tells: float |
 def test_weights_stand_for_a_loss_that_is_no_longer_told(weights: Weights, holds: bool, tells: float | None) -> None:
     before = probe((D, 1.6), (G, 0.8), weights=MOVED)
     after = probe((GRAPH_D, tells), (GRAPH_G, None), weights=weights)
-    found = parity(Effect.EQUIVALENT, [before, before], [after])
+    found = matched_parity(Effect.EQUIVALENT, [before, before], [after])
     assert found.holds is holds
     assert "weights after 50 steps" in found.says
 
@@ -155,7 +161,7 @@ def test_a_flood_of_functions_stays_short() -> None:
     def many(name: Callable[[int], str]) -> Probe:
         return probe(*((Origin(name(i)), 1.0) for i in range(10)))
 
-    found = parity(Effect.EQUIVALENT, [many(lambda i: f"{i}" * 1000)], [many(lambda i: f"other{i}")])
+    found = matched_parity(Effect.EQUIVALENT, [many(lambda i: f"{i}" * 1000)], [many(lambda i: f"other{i}")])
     assert found.holds is None
     assert found.says.count("7 more") == 2
     assert len(found.says) < 300

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.verify.like_with_like import parity
-from slowtrain.verify.probes import Origin, Probe
+from slowtrain.verify.measurement.loss_matching import matched_parity
+from slowtrain.verify.measurement.probe_process import Origin, Probe
 
 from . import probing
 
@@ -62,10 +62,10 @@ def test_a_turn_of_which_one_step_became_a_graph(tmp_path: Path) -> None:
     assert set(eager.origins) == {first, second}
     assert half.origins[:2] == (Origin("first"), Origin("second", second.at, counts=False))
     assert len(eager.losses) == len(half.losses) == len(half.origins) == 120
-    found = parity(Effect.EQUIVALENT, [eager, eager], [half])
+    found = matched_parity(Effect.EQUIVALENT, [eager, eager], [half])
     assert found.holds
     assert found.apart < 1e-3
-    other = parity(Effect.EQUIVALENT, [eager, eager], [probe(tmp_path, "@tf.function", "- 7.0")])
+    other = matched_parity(Effect.EQUIVALENT, [eager, eager], [probe(tmp_path, "@tf.function", "- 7.0")])
     assert other.holds is False
     assert other.says.startswith("of first, mean of 60 steps differs by -")
     assert "second" not in other.says

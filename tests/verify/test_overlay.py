@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.verify import files
+from slowtrain.verify.candidates import edited_files
 
 from . import probing
 
@@ -169,7 +169,7 @@ def test_encodings(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     script.parent.mkdir()
     script.write_bytes(content + rest.replace("\n", newline.decode()).encode(encoding))
     monkeypatch.chdir(script.parent)
-    texts = {str(script): files.decode(script.read_bytes())}
+    texts = {str(script): edited_files.decode_source(script.read_bytes())}
     mine = run("train.py", texts, tmp_path)
     assert mine == plainly(["train.py"], script.parent)
     assert mine[0] == "é"

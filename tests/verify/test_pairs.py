@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slowtrain.columns.steps import Steps
 from slowtrain.model import Effect
-from slowtrain.trace import Steps, Trace
-from slowtrain.verify import probes
-from slowtrain.verify.pairs import Bench, Trial, compare
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.trace import Trace
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.paired_trial import Bench, Trial, run_trial
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script
 
 from . import probing
 
@@ -27,7 +28,7 @@ def compared(tmp_path: Path, candidate: str, scope: str = "run", seconds: float 
     script = probing.write(tmp_path / "project", text)
     (tmp_path / "runs").mkdir()
     bench = Bench(Script(str(script)), tmp_path / "runs", time.monotonic() + seconds)
-    return compare(bench, Candidate("baseline"), Candidate("candidate", {str(script): candidate}), Rule(), scope)
+    return run_trial(bench, Candidate("baseline"), Candidate("candidate", {str(script): candidate}), Rule(), scope)
 
 
 def test_a_candidate_that_is_faster(tmp_path: Path) -> None:
@@ -75,12 +76,16 @@ def steps(ms: list[float], windowed: int = 0) -> Trace:
 
 def test_steps_that_are_long_now_and_then_want_a_longer_probe() -> None:
     rare = [10.0] * 19 + [300.0]
-    assert probes.wanted(steps([900.0, 50.0, *rare * 4])) == 6 * 20
-    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 80])) == 0  # warm-up is none of them
-    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 80, 300.0], windowed=1)) == 0  # nor is what the profiler takes
-    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 400, 80.0])) == 0  # one of the machine's own
-    assert probes.wanted(steps([9e5, 9e5, *[1e4] * 9, 9e4])) == int(probes.MOST_S / 18)  # no longer than that
-    assert probes.wanted(Trace()) == 0
+    assert probe_process.required_steps(steps([900.0, 50.0, *rare * 4])) == 6 * 20
+    assert probe_process.required_steps(steps([900.0, 50.0, *[10.0] * 80])) == 0  # warm-up is none of them
+    assert (
+        probe_process.required_steps(steps([900.0, 50.0, *[10.0] * 80, 300.0], windowed=1)) == 0
+    )  # nor is what the profiler takes
+    assert probe_process.required_steps(steps([900.0, 50.0, *[10.0] * 400, 80.0])) == 0  # one of the machine's own
+    assert probe_process.required_steps(steps([9e5, 9e5, *[1e4] * 9, 9e4])) == int(
+        probe_process.MAX_TRAINING_S / 18
+    )  # no longer than that
+    assert probe_process.required_steps(Trace()) == 0
 
 
 @pytest.mark.parametrize(("stopped", "wall_s"), [(True, 0.1), (True, 9.9), (False, 0.1)])
@@ -95,9 +100,9 @@ def test_a_pair_that_was_too_short_is_run_again(
         slow = 4.0 if candidate.name == "baseline" and rule.steps > 30 else 1.0
         return Probe(folder, slow, slow, wall_s, stopped, 0.1, steps_wanted=90 if candidate.name == "baseline" else 0)
 
-    monkeypatch.setattr(probes, "run", run)
+    monkeypatch.setattr(probe_process, "run_probe", run)
     bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 59)
-    trial = compare(bench, Candidate("baseline"), Candidate("candidate"), Rule(seconds=3.0), "step")
+    trial = run_trial(bench, Candidate("baseline"), Candidate("candidate"), Rule(seconds=3.0), "step")
     assert trial.ratio is not None
     if stopped and wall_s < 1.0:
         assert (asked[:2], set(asked[2:]), trial.ratio.speedup) == ([30, 30], {90}, 4.0)
@@ -121,9 +126,9 @@ def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
         time.sleep(max(bench.left_s, 0.0))
         return Probe(folder, None, None, 1.0, True, None, failed=failed)
 
-    monkeypatch.setattr(probes, "run", run)
+    monkeypatch.setattr(probe_process, "run_probe", run)
     bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 2)
-    trial = compare(bench, Candidate("baseline"), Candidate("candidate"), Rule(), scope)
+    trial = run_trial(bench, Candidate("baseline"), Candidate("candidate"), Rule(), scope)
     assert (trial.failed, len(trial.pairs), len(done)) == (None, 2, 6)
     assert trial.verdict(None) is not None
 
@@ -132,5 +137,5 @@ def test_a_probe_tells_how_long_it_runs(tmp_path: Path) -> None:
     script = probing.write(tmp_path / "project", SLOW)
     ticks: list[float] = []
     bench = Bench(Script(str(script)), tmp_path, time.monotonic() + 60, tick=ticks.append)
-    compare(replace(bench, deadline=time.monotonic()), Candidate("baseline"), Candidate("candidate"), Rule(), "run")
+    run_trial(replace(bench, deadline=time.monotonic()), Candidate("baseline"), Candidate("candidate"), Rule(), "run")
     assert ticks

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.verify.parity import FEWEST, Parity, by_weights, parity
+from slowtrain.verify.measurement.loss_parity import MIN_COMPARED_STEPS, Parity, loss_parity, weight_parity
 
 N = 50
 
@@ -26,7 +26,7 @@ def with_nan(at: int) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize("effect", [*Effect, None])
 def test_the_same_bits(effect: Effect | None) -> None:
-    assert parity(effect, [drawn(), drawn()], [drawn(), drawn()]) == Parity(
+    assert loss_parity(effect, [drawn(), drawn()], [drawn(), drawn()]) == Parity(
         True, "same", f"the same to the bit over {N} steps"
     )
 
@@ -34,10 +34,10 @@ def test_the_same_bits(effect: Effect | None) -> None:
 def test_exact_is_what_two_baselines_differ_by() -> None:
     """A script that is not deterministic."""
     first = [drawn(i, noise=1e-4) for i in range(4)]
-    found = parity(Effect.EXACT, first, [drawn(i, noise=1e-4) for i in range(10, 14)])
+    found = loss_parity(Effect.EXACT, first, [drawn(i, noise=1e-4) for i in range(10, 14)])
     assert found.holds
     assert found.loss.startswith("within ")
-    assert not parity(Effect.EXACT, first, [drawn(9, noise=5e-3)]).holds
+    assert not loss_parity(Effect.EXACT, first, [drawn(9, noise=5e-3)]).holds
 
 
 @pytest.mark.parametrize(("kind", "most"), [("steps", 0.01), ("walk", 0.07), ("line", 0.15)])
@@ -52,7 +52,8 @@ def test_three_baselines_do_not_show_the_most_that_two_differ_by(kind: str, most
 
     several = 200
     found = [
-        parity(Effect.EXACT, [straying() for _ in range(3)], [straying() for _ in range(3)]) for _ in range(several)
+        loss_parity(Effect.EXACT, [straying() for _ in range(3)], [straying() for _ in range(3)])
+        for _ in range(several)
     ]
     assert sum(one.holds is False for one in found) <= most * several
     assert all(one.own for one in found)
@@ -61,15 +62,15 @@ def test_three_baselines_do_not_show_the_most_that_two_differ_by(kind: str, most
 def test_exact_counts_from_the_nearest_of_all_baselines() -> None:
     """The first of them has no more to say than the others."""
     first = [drawn(), drawn(shift=1e-3), drawn(shift=2e-3)]
-    assert parity(Effect.EXACT, first, [drawn(shift=2e-3)]).loss == "same"
-    assert parity(Effect.EXACT, first, [drawn(shift=5e-3)]).holds
-    assert parity(Effect.EXACT, first, [drawn(shift=-3e-3)]).holds
-    assert parity(Effect.EXACT, first, [drawn(shift=9e-3)]).holds is False
+    assert loss_parity(Effect.EXACT, first, [drawn(shift=2e-3)]).loss == "same"
+    assert loss_parity(Effect.EXACT, first, [drawn(shift=5e-3)]).holds
+    assert loss_parity(Effect.EXACT, first, [drawn(shift=-3e-3)]).holds
+    assert loss_parity(Effect.EXACT, first, [drawn(shift=9e-3)]).holds is False
 
 
 @pytest.mark.parametrize("apart", [1e-7, 1e-3])
 def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
-    found = parity(Effect.EXACT, [drawn(), drawn()], [drawn(shift=apart)])
+    found = loss_parity(Effect.EXACT, [drawn(), drawn()], [drawn(shift=apart)])
     assert found.holds is False
     assert found.loss == "differs"
     assert "two baselines by 0" in found.says
@@ -77,70 +78,70 @@ def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
 
 def test_equivalent_allows_rounding_and_another_order() -> None:
     for shift in (1e-6, -1e-6):
-        found = parity(Effect.EQUIVALENT, [drawn()], [drawn(shift=shift)])
+        found = loss_parity(Effect.EQUIVALENT, [drawn()], [drawn(shift=shift)])
         assert found.holds
         assert found.says.startswith(f"mean of {N} steps differs by 0.0%, allowed ")
-    assert parity(Effect.EQUIVALENT, [drawn(1, noise=0.3)], [drawn(2, noise=0.3)]).holds
+    assert loss_parity(Effect.EQUIVALENT, [drawn(1, noise=0.3)], [drawn(2, noise=0.3)]).holds
 
 
 def test_a_candidate_does_not_widen_what_is_allowed_to_it() -> None:
-    found = parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.8, shift=0.1)])
+    found = loss_parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.8, shift=0.1)])
     assert found.holds is False
     assert found.says.endswith("allowed 2.3%")
 
 
 @pytest.mark.parametrize("shift", [0.1, -0.1, 1.0])
 def test_equivalent_does_not_allow_another_loss(shift: float) -> None:
-    found = parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.01, shift=shift)])
+    found = loss_parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.01, shift=shift)])
     assert found.holds is False
     assert "allowed" in found.says
 
 
 @pytest.mark.parametrize("effect", [Effect.CHANGES_TRAINING, None])
 def test_without_a_promise_it_is_told_only(effect: Effect | None) -> None:
-    found = parity(effect, [drawn()], [drawn(shift=0.5)])
+    found = loss_parity(effect, [drawn()], [drawn(shift=0.5)])
     assert found.holds
     assert found.loss == "within 0.5"
 
 
 @pytest.mark.parametrize("effect", [*Effect, None])
 def test_losses_that_are_no_numbers(effect: Effect | None) -> None:
-    both = parity(effect, [with_nan(20)], [with_nan(20)])
+    both = loss_parity(effect, [with_nan(20)], [with_nan(20)])
     assert (both.holds, both.loss, both.says) == (True, "same", "the same to the bit over 20 steps")
-    assert parity(effect, [drawn()], [with_nan(20)]).holds is False
-    assert parity(effect, [with_nan(20)], [drawn()]).holds is False
-    assert parity(effect, [with_nan(0)], [with_nan(0)]).holds is None
+    assert loss_parity(effect, [drawn()], [with_nan(20)]).holds is False
+    assert loss_parity(effect, [with_nan(20)], [drawn()]).holds is False
+    assert loss_parity(effect, [with_nan(0)], [with_nan(0)]).holds is None
     # The script's own, for two of its runs differ in it.
-    assert parity(effect, [with_nan(20), drawn()], [drawn()]).holds is None
+    assert loss_parity(effect, [with_nan(20), drawn()], [drawn()]).holds is None
 
 
 def test_numbers_before_the_first_that_is_none_count() -> None:
     other = [{"loss": step["loss"] + 1} for step in with_nan(20)]
-    assert parity(Effect.EXACT, [with_nan(20)], [other]).holds is False
-    assert parity(Effect.EQUIVALENT, [with_nan(20)], [other]).holds is False
+    assert loss_parity(Effect.EXACT, [with_nan(20)], [other]).holds is False
+    assert loss_parity(Effect.EQUIVALENT, [with_nan(20)], [other]).holds is False
 
 
 @pytest.mark.parametrize(
     ("baselines", "candidates"),
-    [([], []), ([drawn()], []), ([[]], [[]]), ([drawn()], [[]]), ([drawn()[: FEWEST - 1]], [drawn()])],
+    [([], []), ([drawn()], []), ([[]], [[]]), ([drawn()], [[]]), ([drawn()[: MIN_COMPARED_STEPS - 1]], [drawn()])],
 )
 def test_too_few_to_tell(baselines: list[list[dict[str, float]]], candidates: list[list[dict[str, float]]]) -> None:
-    found = parity(Effect.EXACT, baselines, candidates)
+    found = loss_parity(Effect.EXACT, baselines, candidates)
     assert (found.holds, found.loss) == (None, "not measured")
 
 
 def test_which_scalar_is_the_loss() -> None:
     steps = drawn()
     more = [{"accuracy": float(i), "loss": step["loss"]} for i, step in enumerate(steps)]
-    assert parity(Effect.EXACT, [steps], [more]).loss == "same"
-    assert parity(Effect.EXACT, [steps], [drawn(name="total_loss")]).loss == "same"
-    assert parity(Effect.EXACT, [steps], [drawn(name="result")]).loss == "same"
+    assert loss_parity(Effect.EXACT, [steps], [more]).loss == "same"
+    assert loss_parity(Effect.EXACT, [steps], [drawn(name="total_loss")]).loss == "same"
+    assert loss_parity(Effect.EXACT, [steps], [drawn(name="result")]).loss == "same"
     pairs = [{"result[0]": step["loss"], "result[1]": float(i)} for i, step in enumerate(steps)]
-    assert parity(Effect.EXACT, [steps], [pairs]).loss == "same"
+    assert loss_parity(Effect.EXACT, [steps], [pairs]).loss == "same"
     other = [{**step, "result[0]": 2 * step["result[0]"]} for step in pairs]
-    assert parity(Effect.EXACT, [pairs], [other]).holds is False
+    assert loss_parity(Effect.EXACT, [pairs], [other]).holds is False
     unknown = [{"a": 1.0, "b": 2.0}] * N
-    assert parity(Effect.EXACT, [unknown], [unknown]).holds is None
+    assert loss_parity(Effect.EXACT, [unknown], [unknown]).holds is None
 
 
 def test_executions_of_several_batches_are_held_against_their_last() -> None:
@@ -148,9 +149,9 @@ def test_executions_of_several_batches_are_held_against_their_last() -> None:
     baseline = [{"loss": 1.0 / (i + 1)} for i in range(12)]
     empty: dict[str, float] = {}
     candidate = [row if i % 4 == 3 else empty for i, row in enumerate(baseline)]
-    assert parity(Effect.EXACT, [baseline, baseline], [candidate]).holds is True
+    assert loss_parity(Effect.EXACT, [baseline, baseline], [candidate]).holds is True
     shifted = [{k: v * 1.5 for k, v in row.items()} for row in candidate]
-    assert parity(Effect.EXACT, [baseline, baseline], [shifted]).holds is False
+    assert loss_parity(Effect.EXACT, [baseline, baseline], [shifted]).holds is False
 
 
 def ends(moved: float, digest: str = "a", steps: int = 50) -> list[tuple[int, str, float]]:
@@ -159,22 +160,22 @@ def ends(moved: float, digest: str = "a", steps: int = 50) -> list[tuple[int, st
 
 @pytest.mark.parametrize("effect", [*Effect, None])
 def test_the_same_weights(effect: Effect | None) -> None:
-    found = by_weights(effect, [ends(1.0), ends(1.0)], [ends(1.0), ends(1.0)])
+    found = weight_parity(effect, [ends(1.0), ends(1.0)], [ends(1.0), ends(1.0)])
     assert (found.holds, found.loss) == (True, "same")
     assert found.says.endswith("the weights after 50 steps are the same to the bit")
-    assert by_weights(effect, [ends(1.0)], [ends(1.0, steps=20)[:1]]).says.endswith(
+    assert weight_parity(effect, [ends(1.0)], [ends(1.0, steps=20)[:1]]).says.endswith(
         "after 5 steps are the same to the bit"
     )
 
 
 def test_other_weights() -> None:
-    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.0)], [ends(1.0, "b")]).loss == "differs"
+    assert weight_parity(Effect.EXACT, [ends(1.0), ends(1.0)], [ends(1.0, "b")]).loss == "differs"
     # Two baselines differ, too: by as much as they do.
-    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.01, "c")]).holds
-    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.2, "c")]).holds is False
-    assert by_weights(Effect.EQUIVALENT, [ends(1.0)], [ends(1.05, "b")]).holds
-    assert by_weights(Effect.EQUIVALENT, [ends(1.0)], [ends(1.2, "b")]).holds is False
-    assert by_weights(Effect.CHANGES_TRAINING, [ends(1.0)], [ends(3.0, "b")]).holds
+    assert weight_parity(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.01, "c")]).holds
+    assert weight_parity(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.2, "c")]).holds is False
+    assert weight_parity(Effect.EQUIVALENT, [ends(1.0)], [ends(1.05, "b")]).holds
+    assert weight_parity(Effect.EQUIVALENT, [ends(1.0)], [ends(1.2, "b")]).holds is False
+    assert weight_parity(Effect.CHANGES_TRAINING, [ends(1.0)], [ends(3.0, "b")]).holds
 
 
 @pytest.mark.parametrize(
@@ -182,4 +183,4 @@ def test_other_weights() -> None:
     [([], ends(1.0)), (ends(0.0), ends(0.0, "b")), (ends(math.nan), ends(1.0)), (ends(1.0)[:1], ends(1.0)[1:])],
 )
 def test_weights_that_tell_nothing(one: list[tuple[int, str, float]], other: list[tuple[int, str, float]]) -> None:
-    assert by_weights(Effect.EXACT, [one], [other]).holds is None
+    assert weight_parity(Effect.EXACT, [one], [other]).holds is None

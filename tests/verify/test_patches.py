@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from slowtrain import cli
-from slowtrain.verify import probes
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script
 
 from . import probing
 
@@ -42,7 +42,7 @@ def the_texts_of_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         return Probe(folder, 10 * ms, ms, ms, False, 0.1, LOSSES)
 
     probing.write(tmp_path, TEXT, "train.py")
-    monkeypatch.setattr(probes, "run", run)
+    monkeypatch.setattr(probe_process, "run_probe", run)
     monkeypatch.chdir(tmp_path)
     return seen
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 
 from . import probing
 
@@ -197,7 +197,7 @@ def test_nothing_of_the_users_is_changed(tmp_path: Path, monkeypatch: pytest.Mon
     found = probing.probed(script.name, to=tmp_path / "runs")
     assert found.failed is None
     assert probing.state(folder) == before
-    trace = build.load(found.folder)
+    trace = recording_trace.load_recording(found.folder)
     assert trace.fact("not_redirected") == []
     assert str(folder / "model.keras") in found.redirected
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slowtrain.trace import build
-from slowtrain.trace.drawn import drawn
-from slowtrain.verify import probes
-from slowtrain.verify.probes import CALLS, MARK, MOST_PRINTED_BYTES, TRAINING, Probe, Rule
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading.drawn_trace import parse_drawing
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.probe_process import CALLS, MAX_OUTPUT_BYTES, PROBE_ID_VARIABLE, TRAINING, Probe, Rule
 
 from . import probing
 
@@ -132,12 +132,15 @@ def test_what_a_script_prints_does_not_reach_us(tmp_path: Path, capfd: pytest.Ca
     assert found.failed == "exit code 1: the last words"
     assert capfd.readouterr() == ("", "")
     assert len(ticks) > 5
-    assert 1_000_000 < most[0] < 1.5 * MOST_PRINTED_BYTES
+    assert 1_000_000 < most[0] < 1.5 * MAX_OUTPUT_BYTES
 
 
 def test_the_mark_is_the_probes_own(tmp_path: Path) -> None:
-    assert MARK not in os.environ
-    text = f"import os\nassert len(os.environ[{MARK!r}]) == 32\nassert 'SLOWTRAIN_RECORDING' not in os.environ"
+    assert PROBE_ID_VARIABLE not in os.environ
+    text = (
+        f"import os\nassert len(os.environ[{PROBE_ID_VARIABLE!r}]) == 32\nassert 'SLOWTRAIN_RECORDING' not in "
+        "os.environ"
+    )
     assert probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs").failed is None
 
 
@@ -146,14 +149,14 @@ def test_the_mark_is_the_probes_own(tmp_path: Path) -> None:
     [("fit", True, TRAINING), ("predict()", False, CALLS), ("fit()", True, TRAINING), ("next", False, "")],
 )
 def test_what_steps_do(source: str, training: bool, work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = drawn(f"step 1111111111\n@steps source={source} training={str(training).lower()}\n")
-    monkeypatch.setattr(build, "load", lambda _: trace)
-    assert probes.read(tmp_path, 1.0, False, None).work == work
+    trace = parse_drawing(f"step 1111111111\n@steps source={source} training={str(training).lower()}\n")
+    monkeypatch.setattr(recording_trace, "load_recording", lambda _: trace)
+    assert probe_process.read_probe(tmp_path, 1.0, False, None).work == work
 
 
 def test_without_a_plan_nothing_is_run(tmp_path: Path) -> None:
     script = probing.write(tmp_path, "print('ran')")
-    code = "from slowtrain.capture import probe; probe.main()"
+    code = "from slowtrain.capture.sandbox import probe; probe.main()"
     done = subprocess.run([sys.executable, "-c", code, str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "nothing was run" in done.stderr
@@ -217,7 +220,7 @@ def test_it_stops_after_enough_steps(how: str, steps: dict[str, Probe]) -> None:
     assert (found.failed, found.stopped) == (None, True)
     assert (found.sample_ms is None) == (how == "eager")
     assert found.step_ms is not None
-    trace = build.load(found.folder)
+    trace = recording_trace.load_recording(found.folder)
     assert len(trace.steps) >= SHORT.steps
     assert (trace.steps.end_ms[-1] - trace.steps.start_ms[0]) / 1e3 >= SHORT.seconds - 0.1
     assert found.wall_s < 60

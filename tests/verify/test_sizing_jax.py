@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture.requests import JAX_FOLDER
-from slowtrain.memory import record
-from slowtrain.trace import build
-from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Script
-from slowtrain.verify.sizing import NoRecord, Sizing
+from slowtrain.capture.windows.allocation_requests import JAX_REQUESTS_FOLDER
+from slowtrain.memory import allocation_record
+from slowtrain.trace.loading import recording_trace
+from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, NoRecord
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Script
 
 from . import probing
 
@@ -35,17 +35,17 @@ def test_on_a_cpu_no_memory_is_known_but_what_variables_take(tmp_path: Path, mon
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     script = probing.write(tmp_path, ENDS_WITH_ITS_STEPS)
     bench = Bench(Script(str(script)), tmp_path / "runs", time.monotonic() + 120)
-    sizing = Sizing(bench)
+    sizing = BatchProbes(bench)
     with pytest.raises(NoRecord, match="computes with JAX"):
         sizing.first()
     assert sizing.own == 8
-    trace = build.load(bench.folder / "probe-1")
+    trace = recording_trace.load_recording(bench.folder / "probe-1")
     assert not trace.fact("faults")
     found = trace.fact("variables")
     weights = (32 * 4 + 4) * 4
     assert found["trained"] == weights
     assert 2 * weights <= found["optimizer"] <= 2 * weights + 16, "two slots, a count and a rate"
     assert trace.fact("allocator") is None
-    file = record.find(bench.folder / "probe-1" / JAX_FOLDER)
+    file = allocation_record.find_profile(bench.folder / "probe-1" / JAX_REQUESTS_FOLDER)
     assert file is not None
-    assert record.read(file) == {}, "JAX on a CPU has no allocator that tells"
+    assert allocation_record.read_records(file) == {}, "JAX on a CPU has no allocator that tells"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.model.sizing import Device
-from slowtrain.verify import needs
-from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Script
-from slowtrain.verify.sizing import Sizing
+from slowtrain.model.answers.batch_sizing import Device
+from slowtrain.verify.batch_sizes import memory_need
+from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Script
 
 from . import probing
 
@@ -71,7 +71,7 @@ def bench(folder: Path, text: str, *arguments: str) -> Bench:
 @pytest.mark.parametrize(("text", "arguments"), [(FIT, ()), (DATASET, ()), (ARGUMENT, ("{batch}",))])
 def test_the_batch_is_changed_and_memory_foretold(tmp_path: Path, text: str, arguments: tuple[str, ...]) -> None:
     device = Device("small", 4 << 20, "as it was given")
-    answer = needs.memory(bench(tmp_path, text, *arguments), device)
+    answer = memory_need.measure_memory_need(bench(tmp_path, text, *arguments), device)
     assert len(answer.measured) >= 2
     assert answer.fits
     assert answer.largest_batch is not None
@@ -83,7 +83,7 @@ def test_the_batch_is_changed_and_memory_foretold(tmp_path: Path, text: str, arg
 
 
 def test_a_batch_that_cannot_be_changed_is_one_line(tmp_path: Path) -> None:
-    sizing = Sizing(bench(tmp_path, BY_HAND))
+    sizing = BatchProbes(bench(tmp_path, BY_HAND))
     assert sizing.first().batch == 12
     with pytest.raises(InputError, match=r"cannot be changed from outside.*\{batch\}"):
         sizing.at(24)
@@ -91,4 +91,4 @@ def test_a_batch_that_cannot_be_changed_is_one_line(tmp_path: Path) -> None:
 
 def test_a_script_that_does_not_train_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="takes no training step"):
-        Sizing(bench(tmp_path, "import tensorflow as tf\ntf.zeros(3)\n")).first()
+        BatchProbes(bench(tmp_path, "import tensorflow as tf\ntf.zeros(3)\n")).first()

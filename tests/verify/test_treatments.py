@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture.treatments import PLACED, TREATMENTS
+from slowtrain.capture.sandbox.treatments import PLACED_TREATMENTS, TREATMENTS
 from slowtrain.causes import all_causes
 from slowtrain.cli import main
-from slowtrain.trace import Trace, build
-from slowtrain.verify import probes, proving
-from slowtrain.verify.files import Files
-from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script, Treatment
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.verify.candidates import candidate_proof
+from slowtrain.verify.candidates.edited_files import EditedFiles
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
 from . import probing
 
@@ -33,11 +35,11 @@ SCRIPT = """
 
 def traced(tmp_path: Path, *treatments: str) -> Trace:
     script = probing.write(tmp_path / "project", SCRIPT)
-    found = probes.run(
+    found = probe_process.run_probe(
         Script(str(script)), Candidate("one", {}, Treatment(treatments)), Rule(), tmp_path / "run", limit_s=120
     )
     assert found.failed is None
-    trace = build.load(tmp_path / "run")
+    trace = recording_trace.load_recording(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
     return trace
 
@@ -82,9 +84,9 @@ def test_a_fit_that_is_told_its_steps_takes_no_more_of_them(tmp_path: Path) -> N
     """Fifty at once would be fifty in each epoch of thirty-six."""
     script = probing.write(tmp_path / "project", TOLD)
     treated = Candidate("one", {}, Treatment(("several-steps",)))
-    found = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=120)
+    found = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=120)
     assert found.failed is None
-    trace = build.load(tmp_path / "run")
+    trace = recording_trace.load_recording(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
     assert len(trace.lane("step")) < 20
 
@@ -103,9 +105,9 @@ THREADS = """
 def test_tensorflow_chooses_its_threads(treatments: tuple[str, ...], threads: int, tmp_path: Path) -> None:
     script = probing.write(tmp_path / "project", THREADS.format(threads))
     treated = Candidate("one", {}, Treatment(treatments))
-    probe = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
+    probe = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
     assert probe.failed is None
-    assert build.load(tmp_path / "run").facts.get("faults", []) == []
+    assert recording_trace.load_recording(tmp_path / "run").facts.get("faults", []) == []
 
 
 PASSES = """
@@ -139,9 +141,9 @@ def test_the_map_of_a_line_is_kept(line: int | None, worked: int, came_to: bool 
     script = probing.write(tmp_path / "project", PASSES.format(worked=worked))
     name = f"cache@{script}:{line}"
     treated = Candidate("one", {}, Treatment((name,) if line else ()))
-    probe = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
+    probe = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
     assert probe.failed is None
-    trace = build.load(tmp_path / "run")
+    trace = recording_trace.load_recording(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
     assert trace.fact(f"treated {name}") is came_to
 
@@ -152,14 +154,14 @@ def test_prescriptions_name_treatments_that_there_are() -> None:
         for drawing in cause.fires:
             named |= {p.treatment for p in _prescribed(cause, drawing)}
     names = {(name.partition("@")[0], "@" in name) for name in named - {None}}
-    assert names <= {(n, False) for n in TREATMENTS} | {(n, True) for n in PLACED}
+    assert names <= {(n, False) for n in TREATMENTS} | {(n, True) for n in PLACED_TREATMENTS}
     assert len(names) >= 5
 
 
 def _prescribed(cause: Any, drawing: str) -> Any:
-    from slowtrain.trace.drawn import drawn
+    from slowtrain.trace.loading.drawn_trace import parse_drawing
 
-    trace = drawn(drawing)
+    trace = parse_drawing(drawing)
     evidence = cause.examine(trace)
     return cause.prescribe(trace, evidence) if evidence is not None else ()
 
@@ -167,7 +169,7 @@ def _prescribed(cause: Any, drawing: str) -> Any:
 def test_the_help_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     main(["verify", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    known = (*TREATMENTS, *(f"{name}@FILE:LINE" for name in PLACED))
+    known = (*TREATMENTS, *(f"{name}@FILE:LINE" for name in PLACED_TREATMENTS))
     assert f"run it with: {', '.join(known)} (" in said.replace("- ", "-")
 
 
@@ -210,7 +212,7 @@ def test_a_cache_needs_the_line_of_one_map(
 def test_a_cache_at_one_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(MAPS)
-    assert proving.treatments("cache@train.py:3, prefetch") == ("cache@train.py:3", "prefetch")
+    assert candidate_proof.parse_treatments("cache@train.py:3, prefetch") == ("cache@train.py:3", "prefetch")
 
 
 @pytest.mark.parametrize(
@@ -234,11 +236,11 @@ def test_a_cache_is_timed_behind_the_first_pass_and_says_when_nothing_was_cached
         ms = 1.0 if candidate.treatment.cures else 2.0
         return Probe(folder, ms + 0.001 * len(rules), None, 1.0, True, 0.1, ({"loss": 1.0},))
 
-    monkeypatch.setattr(probes, "run", run)
+    monkeypatch.setattr(probe_process, "run_probe", run)
     facts = {f"treated {name}": True} if came_to else {}
-    monkeypatch.setattr(build, "load", lambda _: Trace(facts=facts))
+    monkeypatch.setattr(recording_trace, "load_recording", lambda _: Trace(facts=facts))
     bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 60)
-    proof = proving.prove(bench, Files(), name, "step", None, (name,))
+    proof = candidate_proof.prove_candidate(bench, EditedFiles(), name, "step", None, (name,))
     assert {rule.later for rule in rules} == {later}
     assert proof.attempts[0].kept
     assert sum("no map was called on that line" in note for note in proof.notes) == missed

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.verify.pairs import Trial
-from slowtrain.verify.parity import by_weights
-from slowtrain.verify.probes import Probe
+from slowtrain.verify.measurement.loss_parity import weight_parity
+from slowtrain.verify.measurement.paired_trial import Trial
+from slowtrain.verify.measurement.probe_process import Probe
 
 from . import probing
 
@@ -55,15 +55,15 @@ def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
     assert [steps for steps, _, _ in one.weights] == [5, 10, 20, 50]
     assert not any(one.losses)
     assert one.weights[0][2] < one.weights[-1][2]
-    assert by_weights(Effect.EXACT, [one.weights], [again.weights]).loss == "same"
+    assert weight_parity(Effect.EXACT, [one.weights], [again.weights]).loss == "same"
     faster = probe(tmp_path, "@tf.function", "2e-3")
-    assert by_weights(Effect.EQUIVALENT, [one.weights], [faster.weights]).holds is False
+    assert weight_parity(Effect.EQUIVALENT, [one.weights], [faster.weights]).holds is False
 
 
 def test_eager_and_graph_are_compared_after_as_many_steps(tmp_path: Path) -> None:
     eager, graph = probe(tmp_path, ""), probe(tmp_path, "@tf.function")
     assert [steps for steps, _, _ in eager.weights] == [5, 10, 20, 50]
-    assert by_weights(Effect.EQUIVALENT, [eager.weights], [graph.weights]).holds
+    assert weight_parity(Effect.EQUIVALENT, [eager.weights], [graph.weights]).holds
     assert abs(eager.weights[-1][2] / graph.weights[-1][2] - 1) < 1e-3
     # The eager loop tells its loss, the graph none: there is nothing to compare but the weights.
     assert any(eager.losses)

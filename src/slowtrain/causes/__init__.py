@@ -2,7 +2,7 @@
 
 To add a cause is to add one file with one subclass of :class:`Cause`; nothing is registered.
 The docstring is the page that users read (`slowtrain explain`, HTML, docs). ``fires`` and
-``quiet`` are drawn traces (:mod:`slowtrain.trace.drawn`), the cause's own tests.
+``quiet`` are drawn traces (:mod:`slowtrain.trace.loading.drawn_trace`), the cause's own tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from slowtrain.model import Category, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import xla_default
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.input import remainder
-from slowtrain.source.reading import xla
-from slowtrain.trace import Event, Trace, compiled, recompiled
-from slowtrain.trace.host import distinct
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.starting import Avoidable, Kind
+from slowtrain.trace import Trace
+from slowtrain.trace.run_division import xla_recompilations
+from slowtrain.trace.signals.host import xla_compilation
+from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
+from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.values import dataclass
 
 XLA_SHARE = 0.9  # of the first call beyond tracing, on a CPU: without XLA the graph starts within a second
@@ -62,16 +65,16 @@ class Price:
 
     @property
     def says(self) -> str:
-        sooner = f"starts about {plain(self.saved_ms / 1e3, 2)} s sooner"
+        sooner = f"starts about {format_number(self.saved_ms / 1e3, 2)} s sooner"
         if self.lost_ms is None:
             return f"{sooner}; how much longer each step takes without XLA is not known"
-        low, likely, high = (plain(ms, 2) for ms in self.lost_ms)
+        low, likely, high = (format_number(ms, 2) for ms in self.lost_ms)
         not_known = "what its kernels compute longer is not known"
         even = self.break_even_steps
         if even is None:
             return f"{sooner}, and each step launches its kernels for up to {high} ms longer; {not_known}"
         longer = f"each step takes about {likely} ms longer ({low} to {high}) for its launches"
-        return f"{sooner}, and {longer}: the two meet at about {plain(even, 2)} steps; {not_known}"
+        return f"{sooner}, and {longer}: the two meet at about {format_number(even, 2)} steps; {not_known}"
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -88,23 +91,27 @@ def first_training(trace: Trace) -> Event | None:
     return max(firsts, key=lambda e: e.ms) if firsts else None
 
 
-def by_xla(trace: Trace) -> Avoidable | None:
+def by_xla(trace: Trace) -> AvoidableStart | None:
     """The compilation of the training function, where XLA does it for a model or a function."""
     event = first_training(trace)
-    if event is None or not compiled.by_xla(trace, event):
+    if event is None or not xla_compilation.is_xla_compiled(trace, event):
         return None
     price = without_xla(trace, event)
     by_keras = "Keras compiles with XLA by default on a GPU: " if by_default(trace, event) else ""
     says = f"{by_keras}tracing and compiling by XLA"
     also = f"without XLA the run {price.says}"
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
-    where = distinct((*places, event.place))
-    return Avoidable(Kind.XLA, says, event.ms, price.net_ms, where, price.spread, also=also, numbers=price.numbers)
+    where = distinct_places((*places, event.place))
+    return AvoidableStart(
+        AvoidableKind.XLA, says, event.ms, price.net_ms, where, price.spread, also=also, numbers=price.numbers
+    )
 
 
 def by_default(trace: Trace, event: Event) -> bool:
     """Whether Keras chose XLA, as it does on a GPU."""
-    return trace.on_accelerator and bool(xla.by_default(trace, compiled.of_keras(trace, event)))
+    return trace.on_accelerator and bool(
+        xla_default.is_xla_default(trace, xla_compilation.deciding_compile_call(trace, event))
+    )
 
 
 def without_xla(trace: Trace, event: Event) -> Price:
@@ -153,31 +160,38 @@ def compiled_again(trace: Trace) -> list[tuple[int, float]]:
     steps = trace.steps
     if len(steps) < 3:
         return []
-    found = recompiled.find(trace, steps.start_ms, steps.end_ms, steps.size, steps.block)
-    usual = float(halfway(steps.ms))
+    found = xla_recompilations.find_recompilations(trace, steps.start_ms, steps.end_ms, steps.size, steps.block)
+    usual = float(median_value(steps.ms))
     again = {int(i): float(steps.ms[i]) - usual for i in np.flatnonzero(found)}
     for event in trace.events_of("trace"):
         at = int(np.searchsorted(steps.start_ms, event.start_ms, side="right")) - 1
-        if int(event.data.get("nth") or 1) > 1 and compiled.by_xla(trace, event) and at > 0:
+        if int(event.data.get("nth") or 1) > 1 and xla_compilation.is_xla_compiled(trace, event) and at > 0:
             smaller = 0 < steps.size[at] < steps.size[:at].max()
             if smaller and event.end_ms <= steps.end_ms[at] + usual:
                 again.setdefault(at, event.ms)
     return sorted(again.items())
 
 
-def for_last_batch(trace: Trace) -> Avoidable | None:
+def for_last_batch(trace: Trace) -> AvoidableStart | None:
     """Compilations for a batch that is smaller than the others."""
     again = compiled_again(trace)
     if not again:
         return None
     ms = sum(took for _, took in again)
     says = "a second compilation by XLA, for the last and smaller batch,"
-    nodes = recompiled.uneven_batches(trace.events)
+    nodes = xla_recompilations.uneven_batches(trace.events)
     sites = [Place(str(n["site"][0]), int(n["site"][1])) for n in nodes if n.get("site")]
     place = trace.steps.place
-    where = distinct((*sites, *([place] if place is not None else [])))
-    return Avoidable(
-        Kind.LAST_BATCH, says, ms, ms, where, (0.9, 1.0), f"in step {again[0][0]}", numbers={"last_batch_ms": ms}
+    where = distinct_places((*sites, *([place] if place is not None else [])))
+    return AvoidableStart(
+        AvoidableKind.LAST_BATCH,
+        says,
+        ms,
+        ms,
+        where,
+        (0.9, 1.0),
+        f"in step {again[0][0]}",
+        numbers={"last_batch_ms": ms},
     )
 
 
@@ -216,10 +230,10 @@ def batches_of_one_size(trace: Trace, where: Iterable[Place]) -> Iterator[Prescr
     part = for_last_batch(trace)
     if part is None:
         return
-    spared = f"spares a compilation of {plain(part.ms / 1e3, 2)} s"
+    spared = f"spares a compilation of {format_number(part.ms / 1e3, 2)} s"
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"
     edit = measured.first(trace, where, remainder.drop_remainder)
     says = f".batch(n, drop_remainder=True) {spared}; {left}"
-    if not edit and not any(recompiled.uneven_batches(trace.events)):
+    if not edit and not any(xla_recompilations.uneven_batches(trace.events)):
         says = f"a number of samples that the batch size divides {spared}; {left}"
     yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edit)

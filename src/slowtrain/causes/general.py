@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from slowtrain.causes import general_input
-from slowtrain.figures import plain
 from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescription
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.own_python_lines import python_lines
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading.ownpython import python_lines
-from slowtrain.trace import Trace, bound, loop
-from slowtrain.trace.host import ALONE_MS, distinct, pace, step_places
-from slowtrain.trace.stalled import crowd
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import step_bound
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host.host_work import LONE_CALL_MS, core_pace, distinct_places, step_places
+from slowtrain.trace.signals.host.stalls import crowding_cores
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Stretch, Supply, held_up_ms
 
@@ -101,16 +103,19 @@ def remedies(trace: Trace, reason: Reason) -> Sequence[Remedy]:
 
 def evidence(trace: Trace, part: Category, reason: Reason) -> Evidence:
     numbers = {"part_ms": trace.mean(part), "part_share": trace.share(part), **reason.numbers}
-    return Evidence(reason.says, numbers, distinct(reason.where)[:MOST_PLACES])
+    return Evidence(reason.says, numbers, distinct_places(reason.where)[:MOST_PLACES])
 
 
 def _of(trace: Trace, part: Category) -> str:
-    return f"{plain(trace.mean(part))} of each step's {plain(trace.step_ms)} ms"
+    return f"{format_number(trace.mean(part))} of each step's {format_number(trace.step_ms)} ms"
 
 
 def _input(trace: Trace, part: Category) -> Reason:
     found = general_input.waited_for(trace)
-    says = f"each step waits {plain(trace.mean(part))} of its {plain(trace.step_ms)} ms for its batch; {found.says}"
+    says = (
+        f"each step waits {format_number(trace.mean(part))} of its {format_number(trace.step_ms)} ms for its "
+        f"batch; {found.says}"
+    )
     # A cure of the costliest stage spares no more than that stage takes; the rest is asking for a batch.
     gone = {part: min(EXPECTED * trace.mean(part), found.numbers.get("stage_ms", trace.mean(part)))}
     return Reason(found.cause, found.title, says, gone, found.where, found.numbers, found.prescriptions, found.computes)
@@ -136,18 +141,19 @@ def _starting(trace: Trace, part: Category) -> Reason:
         says = f"for {_of(trace, part)} no operation computes: {crowded.says}"
         gone = {part: EXPECTED * min(held, trace.mean(part)), Category.INPUT: EXPECTED * trace.mean(Category.INPUT)}
         return Reason(crowded.cause, crowded.title, says, gone, crowded.where, crowded.numbers, crowded.prescriptions)
-    calls = max(loop.per_step(trace, "function"), 1.0)
-    spared = min((1 - STAYS) * trace.mean(part), calls * ALONE_MS / pace(trace))
+    calls = max(user_loop.spans_per_step(trace, "function"), 1.0)
+    spared = min((1 - STAYS) * trace.mean(part), calls * LONE_CALL_MS / core_pace(trace))
     # Where operations compute for longer than that, a part of it goes on beside them.
     beside = trace.mean(Category.DEVICE) >= trace.mean(part)
-    expected = (BESIDE_OPS if bound.overhead_of_ops(trace) else EXPECTED) if beside else 1.0
+    expected = (BESIDE_OPS if step_bound.counts_dispatch_as_compute(trace) else EXPECTED) if beside else 1.0
     gone = {part: spared * expected}
     deep = trace.kernels
     counted = f"{deep.count:,.0f} operations" if deep is not None and deep.count else "its operations"
     starts = f"what it takes to call a step and to start {counted}"
     waiting = held >= COVERS * trace.mean(part)
     waits = (
-        f"its threads wait {plain(min(held, trace.mean(part)), 2)} ms for a core{_crowd(trace)}; the rest is {starts}"
+        f"its threads wait {format_number(min(held, trace.mean(part)), 2)} ms for a core{_crowd(trace)}; the "
+        f"rest is {starts}"
     )
     why = waits if waiting else f"that is {starts}"
     says = f"for {_of(trace, part)} no operation computes: {why}{_longest_op(trace)}"
@@ -161,8 +167,8 @@ def _starting(trace: Trace, part: Category) -> Reason:
 
 def _crowd(trace: Trace) -> str:
     """That others took the cores for which the step's own threads waited."""
-    taken = crowd(trace)
-    return f", as other processes take {plain(taken, 2)} of them" if taken >= CROWDED else ""
+    taken = crowding_cores(trace)
+    return f", as other processes take {format_number(taken, 2)} of them" if taken >= CROWDED else ""
 
 
 def _longest_op(trace: Trace) -> str:
@@ -171,7 +177,7 @@ def _longest_op(trace: Trace) -> str:
         return ""
     kind, (ms, count) = max(deep.by_type.items(), key=lambda row: row[1][0])
     times = f" in {count:,.0f} calls" if count >= 2 else ""
-    return f"; of the operations {kind} computes longest, {plain(ms, 2)} ms{times}"
+    return f"; of the operations {kind} computes longest, {format_number(ms, 2)} ms{times}"
 
 
 def _together(trace: Trace, where: Sequence[Place]) -> tuple[Prescription, ...]:
@@ -192,7 +198,7 @@ def _together(trace: Trace, where: Sequence[Place]) -> tuple[Prescription, ...]:
 
 def _eager(trace: Trace, part: Category) -> Reason:
     says = f"the step runs eagerly: Python and the framework take {_of(trace, part)} to start its operations one by one"
-    where = tuple(loop.places(trace, "gradient")) or _places(trace)
+    where = tuple(user_loop.ms_by_line(trace, "gradient")) or _places(trace)
     name = "jax.jit" if trace.on_jax else "tf.function"
     put = f"put @{name} on the function that takes the gradient and applies it"
     cure = (Prescription("edit", Effect.EQUIVALENT, put),)
@@ -211,7 +217,7 @@ def _lane(cause: str, lane: str, title: str, verb: str, advice: str) -> Callable
     """A reason of a part whose spans are recorded with their lines."""
 
     def make(trace: Trace, part: Category) -> Reason:
-        where = tuple(loop.places(trace, lane)) or _places(trace)
+        where = tuple(user_loop.ms_by_line(trace, lane)) or _places(trace)
         says = f"{verb} {_of(trace, part)}"
         cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
         return Reason(cause, title, says, {part: EXPECTED * trace.mean(part)}, where, {}, cure)

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
 from slowtrain.causes.waiting import mean
-from slowtrain.figures import counted, plain
+from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Place, Prescription
-from slowtrain.source import Source
-from slowtrain.source.reading import shown
-from slowtrain.trace import Trace, feeding, host
-from slowtrain.trace.pipeline import Node, Pipeline
-from slowtrain.trace.stalled import machine_cores
+from slowtrain.number_text import format_count, format_number
+from slowtrain.script.locations import source_locations
+from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.host.stalls import machine_cores
+from slowtrain.trace.signals.input import input_feed
 from slowtrain.values import dataclass
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
@@ -44,12 +46,16 @@ class WaitedFor:
 
 
 def waited_for(trace: Trace) -> WaitedFor:
-    if feeding.in_processes(trace):
+    if input_feed.uses_worker_processes(trace):
         return _worker_processes(trace)
-    producers = feeding.producers(trace)
+    producers = input_feed.user_producers(trace)
     made_ms = sum(p.ms_per_step for p in producers)
     pipe = trace.pipeline
-    works = [n for n in feeding.deciding(pipe) if n.family != "Prefetch"] if pipe is not None and pipe.nodes else []
+    works = (
+        [n for n in input_feed.slowest_stage_nodes(pipe) if n.family != "Prefetch"]
+        if pipe is not None and pipe.nodes
+        else []
+    )
     node = max(works, key=lambda n: n.ms, default=None)
     if producers and made_ms >= 0.5 * (node.ms if node is not None else 0.0):
         return _python(trace, made_ms)
@@ -60,8 +66,8 @@ def waited_for(trace: Trace) -> WaitedFor:
 
 def on_the_same_cores(trace: Trace, held_ms: float) -> WaitedFor | None:
     """What makes input while the step's own threads wait for a core; None where none is made beside it."""
-    held = f"its threads wait {plain(held_ms, 2)} ms for one of {trace.cores:g} cores"
-    if feeding.in_processes(trace):
+    held = f"its threads wait {format_number(held_ms, 2)} ms for one of {trace.cores:g} cores"
+    if input_feed.uses_worker_processes(trace):
         found = _worker_processes(trace)
         title = "Worker processes make the batches on the cores that the step needs"
         return replace(found, title=title, says=f"{held}, on which worker processes make the batches")
@@ -83,7 +89,7 @@ def _worker_processes(trace: Trace) -> WaitedFor:
         "input/python-input",
         "Worker processes make the batches, and the step waits for them",
         "worker processes make it, in which nothing is recorded: at most the whole wait can be gained",
-        (*shown.lines(trace, _items), *_fits(trace)),
+        (*source_locations.project_places(trace, _items), *_fits(trace)),
         {"machine_busy_share": busy} if busy is not None else {},
         (Prescription("advice", Effect.EQUIVALENT, advice),),
     )
@@ -97,15 +103,16 @@ def _items(source: Source) -> Iterator[int]:
 
 
 def _python(trace: Trace, made_ms: float) -> WaitedFor:
-    producers = feeding.producers(trace)
-    lines = feeding.joined_lines(producers)
+    producers = input_feed.user_producers(trace)
+    lines = input_feed.merge_producer_lines(producers)
     where = (*(line.place for line in lines[:2]), *(p.place for p in producers[:2] if p.place is not None))
     calls = sum(p.calls_per_step for p in producers)
     hot = f", most of it in line {lines[0].place.line}" if lines else ""
     return WaitedFor(
         "input/python-input",
         "Input is made by Python",
-        f"Python makes it: {counted(calls, 'call')} of {producers[0].qualname} take {plain(made_ms)} ms{hot}",
+        f"Python makes it: {format_count(calls, 'call')} of {producers[0].qualname} take {format_number(made_ms)} "
+        f"ms{hot}",
         where,
         {"made_ms": made_ms, "calls_per_step": calls},
         (Prescription("advice", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or do it once"),),
@@ -115,17 +122,17 @@ def _python(trace: Trace, made_ms: float) -> WaitedFor:
 
 def _stage(trace: Trace, pipe: Pipeline, node: Node) -> WaitedFor:
     """The costliest stage of the pipeline, with its line."""
-    idle, width = feeding.idle_cores(trace), node.parallelism or 1.0
-    where = feeding.written_place(node) or tuple(w.place for w in reversed(pipe.written) if w.place) or _fits(trace)
-    kind = node.family if feeding.is_users(node) else f"{node.family} (added by Keras or TensorFlow)"
-    often = f" of {counted(node.elements, 'element')}" if node.elements >= 2 else ""
-    says = f"its costliest stage is {kind}: {plain(node.ms)} ms{often}, {counted(width, 'call')} at once"
+    idle, width = input_feed.idle_cores(trace), node.parallelism or 1.0
+    where = input_feed.user_lines(node) or tuple(w.place for w in reversed(pipe.written) if w.place) or _fits(trace)
+    kind = node.family if input_feed.is_user_node(node) else f"{node.family} (added by Keras or TensorFlow)"
+    often = f" of {format_count(node.elements, 'element')}" if node.elements >= 2 else ""
+    says = f"its costliest stage is {kind}: {format_number(node.ms)} ms{often}, {format_count(width, 'call')} at once"
     if node.ms < LITTLE * trace.mean(Category.INPUT):
         says += ", much less than the wait: its threads wait for a core, or for each other"
     return WaitedFor(
         _cause(node),
         "The step waits for its input",
-        f"{says}; {plain(idle, 2)} cores are idle",
+        f"{says}; {format_number(idle, 2)} cores are idle",
         where,
         {"stage_ms": node.ms, "parallelism": width, "idle_cores": idle},
         (Prescription("advice", Effect.EQUIVALENT, _advice(trace, node, idle)),),
@@ -144,7 +151,7 @@ def _cause(node: Node) -> str:
 def _advice(trace: Trace, node: Node, idle: float) -> str:
     if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= LEAST_IDLE:
         return "map with num_parallel_calls=tf.data.AUTOTUNE, and .prefetch(tf.data.AUTOTUNE) as the last stage"
-    if trace.steps.source == "fit" and not feeding.is_users(node):
+    if trace.steps.source == "fit" and not input_feed.is_user_node(node):
         return "hand larger batches to fit(), or keep the arrays on the device: TensorFlow cuts each batch out of them"
     return "do less for each batch in this stage: once with .cache(), on whole batches, or in the step on the device"
 
@@ -158,7 +165,7 @@ def _unknown(trace: Trace) -> WaitedFor:
         "input/unprefetched-input",
         "The step waits for its input",
         "what makes it was not measured",
-        host.distinct((*pipes[-1:], *where)),
+        host_work.distinct_places((*pipes[-1:], *where)),
         {},
         (Prescription("advice", Effect.EXACT, "end the data set in .prefetch(tf.data.AUTOTUNE)"),),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
-from slowtrain.source.reading.recorded import texts_of
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.source.spots import reached
-from slowtrain.trace import Trace, startparts
-from slowtrain.trace.host import distinct, training_begins
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import start_parts
+from slowtrain.trace.signals.host.host_work import distinct_places, training_start_ms
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
@@ -73,7 +74,7 @@ class StartReason:
 
 def reason(trace: Trace) -> StartReason | None:
     """None where the phases of the run say nothing, or steps take most of what is not the usual start."""
-    if trace.fact("profile") or not trace.run_ms or not startparts.began(trace):
+    if trace.fact("profile") or not trace.run_ms or not start_parts.has_begun(trace):
         return None
     starting = sum(trace.run.ms(phase) for phase in STARTING)
     others = [p for p in trace.run.parts if p.name in OTHERS]
@@ -90,10 +91,10 @@ def _tells(trace: Trace, ms: float) -> bool:
 def _start(trace: Trace, starting_ms: float) -> StartReason:
     whole = starting_ms + trace.run.ms(Phase.LAUNCH) + trace.run.ms(Phase.IMPORT)
     parts = sorted((p for p in trace.run.parts if p.name in SAID and p.share >= 0.01), key=lambda p: -p.ms)
-    by_part = ", ".join(f"{SAID[p.name]} {plain(p.ms / 1e3)} s" for p in parts)
+    by_part = ", ".join(f"{SAID[p.name]} {format_number(p.ms / 1e3)} s" for p in parts)
     steps = trace.run.ms(Phase.STEPS)
-    trained = f"; all steady steps take {plain(steps / 1e3, 2)} s" if steps else ""
-    of = f"start-up takes {plain(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
+    trained = f"; all steady steps take {format_number(steps / 1e3, 2)} s" if steps else ""
+    of = f"start-up takes {format_number(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
     says = f"{of}: {by_part}{_traced(trace)}{trained}"
     numbers = {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}
     beyond, (written, turns) = max(starting_ms - LEAST_MS, 0.0), written_out(trace)
@@ -120,7 +121,7 @@ def written_out(trace: Trace) -> tuple[tuple[Place, ...], int]:
     """Loops of Python in a graph that take a gradient in each turn, and how many turns; 0 without any."""
     found = [
         (Place(text.file, loop.lineno), turns)
-        for text in texts_of(trace)
+        for text in recorded_sources(trace)
         for loop, turns in reached.written_out(text, chained=True)
         if "GradientTape" in ast.unparse(loop)
     ]
@@ -131,17 +132,17 @@ def _traced(trace: Trace) -> str:
     """How much of compiling is the tracing of Python, where that was timed."""
     traced = sum(float(e.data.get("trace_ns") or 0) for e in trace.events_of("trace")) / 1e6
     ops = max((int((e.data.get("graph") or {}).get("ops") or 0) for e in trace.events_of("trace")), default=0)
-    return f" ({plain(traced / 1e3)} s of it tracing, {ops:,} operations)" if traced and ops else ""
+    return f" ({format_number(traced / 1e3)} s of it tracing, {ops:,} operations)" if traced and ops else ""
 
 
 def _where(trace: Trace) -> tuple[Place, ...]:
     costly = sorted(trace.events_of("trace"), key=lambda e: -e.ms)
-    return distinct(e.place for e in costly[:1])
+    return distinct_places(e.place for e in costly[:1])
 
 
 def _elsewhere(trace: Trace, part: Part) -> StartReason:
     about = OTHERS[part.name]
-    says = f"{about.says} {plain(part.ms / 1e3)} s, {part.share:.0%} of the run"
+    says = f"{about.says} {format_number(part.ms / 1e3)} s, {part.share:.0%} of the run"
     where = _hot(trace) if part.name == Phase.PREPARATION else _loops(trace, part)
     hot = f"; most of it in line {where[0].line}" if where and part.name == Phase.PREPARATION else ""
     return StartReason(
@@ -155,7 +156,7 @@ def _elsewhere(trace: Trace, part: Part) -> StartReason:
 
 def _hot(trace: Trace) -> tuple[Place, ...]:
     """Lines at which the main thread was met before training, imports aside."""
-    begins, imports = training_begins(trace), trace.lane("import")
+    begins, imports = training_start_ms(trace), trace.lane("import")
     ms: dict[Place, int] = {}
     samples = trace.lane("stack").between(0.0, begins)
     for at, number in zip(samples.start_ms.tolist(), samples.name.tolist(), strict=True):
@@ -168,4 +169,4 @@ def _hot(trace: Trace) -> tuple[Place, ...]:
 
 def _loops(trace: Trace, part: Part) -> tuple[Place, ...]:
     wanted = ("evaluate",) if part.name == Phase.VALIDATION else ("predict", "evaluate")
-    return distinct(e.place for e in trace.events_of("loop") if e.name in wanted)[:3]
+    return distinct_places(e.place for e in trace.events_of("loop") if e.name in wanted)[:3]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from slowtrain.machine.judging import judge, outcome
-from slowtrain.machine.reading import cards
+from slowtrain.machine.checks.machine_checks import check_machine, combined_state
+from slowtrain.machine.tables.fact_access import driver_gpus
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.model.sheet import Check, State
+from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -45,21 +45,21 @@ def facts_of(trace: Trace) -> Mapping[str, Any]:
 def checks(trace: Trace, cause: str) -> tuple[Check, ...]:
     """What was looked at for one cause."""
     if not _judged or _judged[0][0] is not trace:
-        _judged[:] = [(trace, judge(facts_of(trace)))]
+        _judged[:] = [(trace, check_machine(facts_of(trace)))]
     return tuple(check for check in _judged[0][1] if check.cause == cause)
 
 
 def missing(trace: Trace, cause: str) -> frozenset[Signal]:
     """What to have measured, where nothing could be judged for want of it."""
     found = checks(trace, cause)
-    if found and outcome(found) is not State.UNCHECKED:
+    if found and combined_state(found) is not CheckState.UNCHECKED:
         return frozenset()
     return frozenset(signal for check in found for signal in check.missing)
 
 
 def evidence(trace: Trace, cause: str) -> Evidence | None:
     """Of what is wrong; None where nothing is."""
-    wrong = [check for check in checks(trace, cause) if check.state is State.WRONG]
+    wrong = [check for check in checks(trace, cause) if check.state is CheckState.WRONG]
     if not wrong:
         return None
     says = "; ".join(check.sentence for check in wrong[:MOST_SAID])
@@ -73,13 +73,13 @@ def passing(trace: Trace, cause: str, signal: Signal) -> frozenset[Signal]:
 
     What they found fine when they were gathered was not measured while the profile was made.
     """
-    fine = given(trace) and cards(facts_of(trace)) and evidence(trace, cause) is None
+    fine = given(trace) and driver_gpus(facts_of(trace)) and evidence(trace, cause) is None
     return frozenset({signal} if fine else ())
 
 
 def prescriptions(trace: Trace, cause: str) -> Iterable[Prescription]:
     """The remedies of what is wrong, each once."""
-    remedies = [check.remedy for check in checks(trace, cause) if check.state is State.WRONG and check.remedy]
+    remedies = [check.remedy for check in checks(trace, cause) if check.state is CheckState.WRONG and check.remedy]
     for says in dict.fromkeys(remedies):
         yield Prescription("setting", Effect.EXACT, says)
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import xla
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Device, Trace, launching, names
-from slowtrain.trace.host import step_places
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import kernel_launches
+from slowtrain.trace.signals.host.host_work import step_places
 from slowtrain.whatif import Drop
 
 DOMINATES = 0.5  # of the step is the framework's work on the host
@@ -38,10 +41,11 @@ def evidence(trace: Trace, host_ms: float) -> Evidence | None:
     if busy > host_ms or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
         return None
     many, fused = many_steps_spares_ms(trace, device, host_ms), fusing_spares_ms(trace, device)
-    by = "XLA launches" if launching.by_xla(trace) else "the executor launches one by one"
+    by = "XLA launches" if kernel_launches.are_steps_xla_compiled(trace) else "the executor launches one by one"
     return Evidence(
-        f"the host takes {plain(host_ms)} of each step's {plain(trace.step_ms)} ms to call and launch; the device "
-        f"computes for {plain(busy, 2)} ms, in {device.kernels:,.0f} kernels that {by}",
+        f"the host takes {format_number(host_ms)} of each step's {format_number(trace.step_ms)} ms to call and "
+        "launch; the device "
+        f"computes for {format_number(busy, 2)} ms, in {device.kernels:,.0f} kernels that {by}",
         {"step_ms": trace.step_ms, "busy_ms": busy, "host_ms": host_ms, "ops": device.kernels,
          "overhead_ms": max(many, fused), "many_steps_ms": many, "fused_ms": fused},
         () if trace.fact("profile") else step_places(trace),
@@ -50,21 +54,21 @@ def evidence(trace: Trace, host_ms: float) -> Evidence | None:
 
 def many_steps_spares_ms(trace: Trace, device: Device, host_ms: float) -> float:
     """What many steps in one call spare; no more than until making input is the slower side."""
-    spared = host_ms - min(launching.many_steps_host_ms(trace, device), host_ms)
-    return max(min(spared, trace.step_ms - launching.input_ms(trace)), 0.0)
+    spared = host_ms - min(kernel_launches.many_steps_host_ms(trace, device), host_ms)
+    return max(min(spared, trace.step_ms - kernel_launches.batch_making_ms(trace)), 0.0)
 
 
 def fusing_spares_ms(trace: Trace, device: Device) -> float:
     """What XLA spares of launches, where it has not compiled the step."""
-    if launching.by_xla(trace) or trace.on_jax or device.kernels < MANY_KERNELS:
+    if kernel_launches.are_steps_xla_compiled(trace) or trace.on_jax or device.kernels < MANY_KERNELS:
         return 0.0
-    spared = (1 - FUSED_LEFT) * device.kernels * launching.launch_ms(trace, device)
-    return max(min(spared, trace.step_ms - launching.input_ms(trace)), 0.0)
+    spared = (1 - FUSED_LEFT) * device.kernels * kernel_launches.kernel_launch_ms(trace, device)
+    return max(min(spared, trace.step_ms - kernel_launches.batch_making_ms(trace)), 0.0)
 
 
 def in_fit(trace: Trace) -> bool:
     """Whether Keras makes the step's function: then its ``compile`` decides about XLA."""
-    return trace.steps.source in FITS or any(name in trace.steps.source for name in names.KERAS_FUNCTIONS)
+    return trace.steps.source in FITS or any(name in trace.steps.source for name in framework_names.KERAS_FUNCTIONS)
 
 
 def remedy(found: Evidence) -> Drop:
@@ -83,7 +87,7 @@ def prescribe(trace: Trace, found: Evidence) -> Iterable[Prescription]:
 def _fused(trace: Trace) -> Iterable[Prescription]:
     fit = in_fit(trace)
     where = "compile(..., jit_compile=True)" if fit else "@tf.function(jit_compile=True)"
-    edits = everywhere(trace, xla.fused_steps if fit else xla.fused_functions)
+    edits = edit_project(trace, xla.fused_steps if fit else xla.fused_functions)
     says = f"let XLA make one program of the step's kernels: {where}"
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="xla" if fit else None)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slowtrain.machine.rules import LANE_GBPS
-from slowtrain.trace import Bools, Floats, Trace
+from slowtrain.columns.arrays import Bools, Floats
+from slowtrain.machine.tables.rule_table import LANE_GBPS
+from slowtrain.trace import Trace
 
 MOST_GPUS = 16
 KINDS = ("generation", "width")

@@ -1,4 +1,6 @@
-"""What to do where the machine has become slower, by the kind of :class:`slowtrain.trace.sides.Moved`."""
+"""What to do where the machine has become slower, by the kind of
+:class:`slowtrain.trace.signals.series.early_and_late.SlowdownReason`.
+"""
 
 from __future__ import annotations
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription
+from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import once
-from slowtrain.trace import Trace, caching
-from slowtrain.trace.caching import Unread
-from slowtrain.trace.feeding import ready, written_place
-from slowtrain.whatif import Supply, takes_cores
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.input import dataset_caches
+from slowtrain.trace.signals.input.dataset_caches import UnreadCache
+from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, user_lines
+from slowtrain.whatif import Supply, takes_step_cores
 
 # Why it never fills, and what to do, by `caching.Unread.why`.
 NEVER_FULL = {
@@ -21,37 +22,38 @@ NEVER_FULL = {
 }
 
 
-def found_in(trace: Trace) -> Unread | None:
-    return caching.unread(trace, crowds=takes_cores(trace))
+def found_in(trace: Trace) -> UnreadCache | None:
+    return dataset_caches.find_unread_cache(trace, crowds=takes_step_cores(trace))
 
 
 def evidence(trace: Trace) -> Evidence | None:
     found = found_in(trace)
     if found is None:
         return None
-    ms = sum(n.ms for n in found.pipe.upstream(found.cache))
+    ms = sum(n.ms for n in found.pipe.upstream_nodes(found.cache))
     numbers = {"work_ms": ms, "epochs": float(found.times)}
     if found.why in NEVER_FULL:
         return Evidence(
-            f"the cache never fills, as {NEVER_FULL[found.why][0]}: {plain(ms)} ms of work for each batch is done in "
+            f"the cache never fills, as {NEVER_FULL[found.why][0]}: {format_number(ms)} ms of work for each batch "
+            "is done in "
             f"each of {found.times} epochs, and nobody reads what is kept",
             numbers,
-            written_place(found.cache),
+            user_lines(found.cache),
         )
     return Evidence(
         f"the data set was built {found.times} times with a cache of its own, each for one pass: nobody reads what "
-        f"they keep, and {plain(ms)} ms of work for each batch is done in every pass",
+        f"they keep, and {format_number(ms)} ms of work for each batch is done in every pass",
         numbers,
-        tuple(dict.fromkeys((*measured.turning(trace, found.cache), *written_place(found.cache)))),
+        tuple(dict.fromkeys((*measured.turning(trace, found.cache), *user_lines(found.cache)))),
     )
 
 
-def supply(found: Unread) -> Supply:
+def supply(found: UnreadCache) -> Supply:
     """The pipeline once its cache is read: what stands in front of it works in the first pass only."""
     pipe, cache = found.pipe, found.cache
     size = cache.written.element_bytes or 0 if cache.written is not None else 0
-    kept = [ready(n, 0.0) for n in pipe.upstream(cache)]
-    read = ready(cache, cache.elements, size * cache.elements)
+    kept = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(cache)]
+    read = as_ready_in_memory(cache, cache.elements, size * cache.elements)
     # Of a generator without end nobody knows whether it gives the same again.
     spread = (0.2, 1.1) if found.why == "generator" else (0.8, 1.1)
     return Supply(pipeline=pipe.changed(read, *kept), share=1 - 1 / found.times, spread=spread)

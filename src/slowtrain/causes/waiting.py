@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Place, Signal
-from slowtrain.source.reading.recorded import by_hand, is_interpreted
+from slowtrain.script.locations.recorded_sources import handmade_input, is_interpreted
 from slowtrain.trace import Trace
-from slowtrain.trace.conditions import SLOWEST_DISK
-from slowtrain.trace.feeding import (
-    READING,
-    WAITED,
+from slowtrain.trace.signals.drift.machine_conditions import MIN_DISK_BYTES_PER_S
+from slowtrain.trace.signals.host.stalls import machine_cores
+from slowtrain.trace.signals.input.input_feed import (
+    MIN_WAIT_SHARE,
+    READING_OPS,
     busy_cores,
-    deciding,
-    joined_lines,
-    op_ms,
-    producers,
-    wait_share,
-    written_place,
+    input_wait_share,
+    merge_producer_lines,
+    profiled_op_ms,
+    slowest_stage_nodes,
+    user_lines,
+    user_producers,
 )
-from slowtrain.trace.pipeline import Node
-from slowtrain.trace.sides import MOST_OF_IT
-from slowtrain.trace.stalled import machine_cores
+from slowtrain.trace.signals.series.early_and_late import MIN_GROWTH_PART
 from slowtrain.values import dataclass
 
 IDLE = 0.4  # of the step, with no processor at work at all though something makes input all the time
@@ -54,25 +54,25 @@ def waiting(trace: Trace) -> Waiting | None:
     if (mean(trace, "cpu_mean_share") or 0.0) > SATURATED:
         return None
     cpu = busy * trace.step_ms
-    hand = by_hand(trace)
+    hand = handmade_input(trace)
     if hand is not None and hand.waiting > 0.5 and hand.ms > trace.step_ms - hand.ms:
         return Waiting(hand.ms * hand.waiting, hand.ms, 1 - hand.waiting, hand.where, by_hand=True)
     pipe, wait = trace.pipeline, trace.mean(Category.INPUT)
     rest = trace.step_ms - wait
-    if pipe is None or wait_share(trace) < WAITED:
+    if pipe is None or input_wait_share(trace) < MIN_WAIT_SHARE:
         return None
     # Of several threads that make batches, each takes longer than a step over one.
     made = min(max(pipe.exposed_ms, wait), trace.step_ms)
     made = trace.step_ms if pipe.nodes and pipe.exposed_ms < 0.5 * wait else made
-    several = producers(trace)
-    lines, made_by = joined_lines(several), sum(p.ms_per_step for p in several)
+    several = user_producers(trace)
+    lines, made_by = merge_producer_lines(several), sum(p.ms_per_step for p in several)
     if is_interpreted(lines, made_by / max(sum(p.calls_per_step for p in several), 1e-9)):
         return None  # the interpreter at work, on a machine that is busy with something else
     where = tuple(line.place for line in lines[:2]) + tuple(p.place for p in several[:2] if p.place)
-    readers = [n for n in deciding(pipe) if reads(trace, n)]
+    readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)]
     if made <= rest or not (made_by >= 0.5 * wait or readers):
         return None
-    where += tuple(p for n in readers for p in written_place(n))
+    where += tuple(p for n in readers for p in user_lines(n))
     where += tuple(w.place for w in pipe.written if w.python and w.place)
     left = max(min((cpu - 0.5 * rest) / made, 1.0), LEAST_LEFT)
     return Waiting(made * (1 - left), made, left, tuple(dict.fromkeys(where)), reads=bool(readers))
@@ -87,9 +87,9 @@ def for_bytes(trace: Trace, found: Waiting) -> bool | None:
     if found.reads:
         return True
     rate, stood = read_mb_per_s(trace), mean(trace, "iowait_share")
-    if rate is not None and rate * 1e6 * trace.step_ms >= SLOWEST_DISK * found.ms:
+    if rate is not None and rate * 1e6 * trace.step_ms >= MIN_DISK_BYTES_PER_S * found.ms:
         return True
-    if stood is not None and stood * machine_cores(trace) * trace.step_ms >= MOST_OF_IT * found.ms:
+    if stood is not None and stood * machine_cores(trace) * trace.step_ms >= MIN_GROWTH_PART * found.ms:
         return True
     return None if rate is None else False
 
@@ -105,9 +105,9 @@ def reads(trace: Trace, node: Node) -> bool:
     """Whether a node's time goes to reading, as far as its ops were profiled, or as the machine's I/O wait says."""
     if node.name.startswith(("TFRecord", "TextLine", "FixedLengthRecord")):
         return True
-    if node.written is None or not READING & set(node.written.ops):
+    if node.written is None or not READING_OPS & set(node.written.ops):
         return False
-    inside, read = op_ms(trace, node), op_ms(trace, node, READING)
+    inside, read = profiled_op_ms(trace, node), profiled_op_ms(trace, node, READING_OPS)
     if inside and read is not None:
         return read > 0.5 * inside
     return (mean(trace, "iowait_share") or 0.0) > 0.1

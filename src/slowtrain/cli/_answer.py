@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.figures import counted, plain
 from slowtrain.model import Checkup
+from slowtrain.number_text import format_count, format_number
 from slowtrain.values import dataclass
 
 REPORT = "report.html"
@@ -33,9 +33,9 @@ class Answer:
 
     def give(self) -> Checkup:
         """Raises ``InputError`` when the recording cannot be read or a report not be written."""
-        from slowtrain.files import recordings
+        from slowtrain.recording import recording_folder
 
-        recordings.require(self.folder)  # before what takes longer to import
+        recording_folder.require_recording(self.folder)  # before what takes longer to import
         found = examine(self.folder)
         tell(found, html=self.html, json=self.json, into=self.folder)
         return found
@@ -47,11 +47,11 @@ def examine(folder: Path) -> Checkup:
 
     _numpy.alone()
     from slowtrain import diagnose
-    from slowtrain.checkup import checkup
-    from slowtrain.trace import build
+    from slowtrain.checkup import build_checkup
+    from slowtrain.trace.loading import recording_trace
 
-    trace = build.load(folder)
-    return checkup(trace, diagnose.examine(trace), folder=folder)
+    trace = recording_trace.load_recording(folder)
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
 
 
 def examine_profile(
@@ -70,32 +70,34 @@ def examine_profile(
 
     _numpy.alone()
     from slowtrain import diagnose
-    from slowtrain.checkup import checkup
-    from slowtrain.checkup.given import join
+    from slowtrain.checkup import build_checkup
+    from slowtrain.checkup.sections.external_facts import join_facts
     from slowtrain.cli import _facts
-    from slowtrain.files import profiles
-    from slowtrain.trace import profiled
+    from slowtrain.profile import discovery
+    from slowtrain.trace.loading import profile_trace
 
-    kept, dropped = profiles.distinct(files)
+    kept, dropped = discovery.distinct_files(files)
     said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]
-    trace = profiled.load(kept, notes=(*notes, *said, *_of_hosts(kept)))
+    trace = profile_trace.load_profile(kept, notes=(*notes, *said, *_of_hosts(kept)))
     if facts is not None and given is not None:
         with _facts.judged(given):
-            trace = join(trace, facts, str(given))
-    return checkup(trace, diagnose.examine(trace), folder=path)
+            trace = join_facts(trace, facts, str(given))
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=path)
 
 
 def _of_hosts(files: Sequence[Path]) -> list[str]:
     """What each of several hosts' profiles says by itself: a step is as slow as the slowest of them makes it."""
     if len(files) < 2:
         return []
-    from slowtrain.checkup import words
-    from slowtrain.trace import profiled
+    from slowtrain.checkup.headline import headline_and_notes
+    from slowtrain.trace.loading import profile_trace
 
     told = []
     for file in files[:MOST_HOSTS]:
         try:
-            told.append(f"{file.name} by itself: {words.of_host(profiled.load([file]))}")
+            told.append(
+                f"{file.name} by itself: {headline_and_notes.describe_host_profile(profile_trace.load_profile([file]))}"
+            )
         except InputError as error:
             told.append(f"{file.name} by itself: cannot be read: {error}")
     more = len(files) - MOST_HOSTS
@@ -239,10 +241,10 @@ class Progress:
         if not self.shown or seconds < self._next:
             return
         self._next = seconds + self.EVERY_S
-        from slowtrain.trace import recording
+        from slowtrain.recording import reader
 
-        steps, ms = recording.pulse(self.folder)
-        what = f"{counted(steps, 'step')}, {plain(ms)} ms a step" if steps else "no steps yet"
+        steps, ms = reader.read_progress(self.folder)
+        what = f"{format_count(steps, 'step')}, {format_number(ms)} ms a step" if steps else "no steps yet"
         self.say(f"{seconds:.0f} s, {what}")
 
     def say(self, message: str) -> None:

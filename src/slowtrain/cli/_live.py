@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slowtrain.cli import _screen
 from slowtrain.errors import InputError
-from slowtrain.model.frame import Alert, Frame, State
-from slowtrain.watch import OVER, Watch
-from slowtrain.watch.telling import Telling
+from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.watch import ENDED_STATES, Watch
+from slowtrain.watch.alert_delivery import AlertDelivery
 
 EVERY_S = 2.0
 LINES_S = 10.0
@@ -20,7 +20,7 @@ LINES_S = 10.0
 class Following:
     """Looks at a run, tells of its alerts once each, and has lines to print."""
 
-    def __init__(self, watch: Watch, telling: Telling | None = None) -> None:
+    def __init__(self, watch: Watch, telling: AlertDelivery | None = None) -> None:
         self.watch = watch
         self.telling = telling
         self.frame: Frame | None = None
@@ -38,7 +38,7 @@ class Following:
 
     @property
     def finished(self) -> bool:
-        return self.frame is not None and self.frame.state in OVER
+        return self.frame is not None and self.frame.state in ENDED_STATES
 
     @property
     def hint(self) -> str:
@@ -69,7 +69,7 @@ class Following:
         alerts: tuple[Alert, ...] = self.frame.alerts
         for alert in alerts:
             yield live.alert_line(alert)
-        if self.frame.state in OVER:
+        if self.frame.state in ENDED_STATES:
             yield f"the whole answer: slowtrain report {self.watch.folder}"
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Live:
     and then goes to standard error. Nothing of it ever goes to standard output.
     """
 
-    def __init__(self, folder: Path, telling: Telling | None, *, shown: bool) -> None:
+    def __init__(self, folder: Path, telling: AlertDelivery | None, *, shown: bool) -> None:
         self.following = Following(Watch(folder), telling)
         self.shown = shown
         self.foot = _screen.Foot(sys.stderr) if shown and _screen.drawable(sys.stderr) else None
@@ -120,7 +120,7 @@ class Live:
         from slowtrain.cli._answer import coloured, speaks_unicode
         from slowtrain.report import live
 
-        if self.foot is None or frame.state is State.ENDED:
+        if self.foot is None or frame.state is RunState.ENDED:
             return
         width, _ = _screen.size(sys.stderr)
         try:

@@ -15,8 +15,8 @@ from slowtrain.cli.run import RUNS
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.model.proof import Proof
-    from slowtrain.verify.pairs import Bench
+    from slowtrain.model.answers.cure_proof import Proof
+    from slowtrain.verify.measurement.paired_trial import Bench
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
@@ -52,10 +52,10 @@ def budget_s(text: str) -> float:
 
 def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     """Where the probes run. Raises ``InputError`` and ``EnvironmentMissing`` for what cannot be run."""
-    from slowtrain.capture import launch
+    from slowtrain.capture.process import launch
     from slowtrain.cli import _answer, _target
-    from slowtrain.verify.pairs import Bench
-    from slowtrain.verify.probes import Script
+    from slowtrain.verify.measurement.paired_trial import Bench
+    from slowtrain.verify.measurement.probe_process import Script
 
     _target.check(target, args.module)
     _answer.writable(getattr(args, "html", None), args.json)
@@ -142,7 +142,7 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
 
 def _git_apply(proof: Proof, patch: Path, *, back: bool) -> str:
     """The command that applies the patch, or takes it ``back``, from wherever it is typed."""
-    from slowtrain.verify import files
+    from slowtrain.verify.candidates import edited_files
 
-    top = files.top([one.path for one in proof.files], Path.cwd())
+    top = edited_files.patch_root([one.path for one in proof.files], Path.cwd())
     return shlex.join(["git", "-C", str(top), "apply", *(["-R"] if back else []), str(patch.resolve())])

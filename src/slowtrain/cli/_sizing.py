@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.model.sizing import Device
+    from slowtrain.model.answers.batch_sizing import Device
 
 LEAST_BYTES = 1 << 20
 PAGE = "write the page there; otherwise it lies beside the probes"
@@ -18,21 +18,21 @@ PAGE = "write the page there; otherwise it lies beside the probes"
 
 def device(text: str | None) -> Device | None:
     """The card or the size that was named, else the only GPU of this computer. Raises ``InputError`` for neither."""
-    from slowtrain.machine import cards
-    from slowtrain.machine.gpu import Gpus
-    from slowtrain.model.sizing import Device
+    from slowtrain.machine.host.nvml import Gpus
+    from slowtrain.machine.tables import card_memory
+    from slowtrain.model.answers.batch_sizing import Device
 
     if text is None:
-        found = cards.here(Gpus().facts()["devices"])
+        found = card_memory.local_gpu_memory(Gpus().facts()["devices"])
         return Device(f"this computer's {found[0]}", *found[1:], "here") if found is not None else None
-    size = cards.size_bytes(text)
+    size = card_memory.size_bytes(text)
     if size is not None:
         if size < LEAST_BYTES:
             raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
         return Device(text, size, "as it was given")
-    card = cards.find(text)
+    card = card_memory.find_card(text)
     article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # letters and names by how they are spoken
-    return Device(f"{article} {card.name}", card.usable_mib << 20, cards.seen(card), "card")
+    return Device(f"{article} {card.name}", card.usable_mib << 20, card_memory.source_sentence(card), "card")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +61,9 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
 
 def check_recording(args: argparse.Namespace) -> None:
     """Raises ``InputError`` where what was named is no recording."""
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
-    if args.recording is not None and not recordings.is_recording(args.recording):
+    if args.recording is not None and not recording_folder.is_recording(args.recording):
         raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
 
 

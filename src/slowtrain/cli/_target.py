@@ -44,22 +44,22 @@ def warning(target: str, module: bool) -> str | None:
         return None
     if name not in data:
         return None
-    from slowtrain import source
-    from slowtrain.machine.environment import keras_backend, keras_version, workers
+    from slowtrain.machine.host.environment_variables import count_workers, keras_backend, keras_version
+    from slowtrain.script.text import source_file
     from slowtrain.source.spots.machine import strategies
 
     keras = keras_version(os.environ) or ""
     if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_WITHOUT_WORKERS:
         return None
-    if keras_backend(os.environ) != "tensorflow" or workers(os.environ) == 1:
+    if keras_backend(os.environ) != "tensorflow" or count_workers(os.environ) == 1:
         return None
-    read = source.parse(str(path), data.decode("utf-8", "replace"))
+    read = source_file.parse_source(str(path), data.decode("utf-8", "replace"))
     try:
         call = next(strategies.failing(read), None) if read is not None else None
     except (SyntaxError, RecursionError):  # the script's own error comes when it runs
         return None
     finally:
-        source.forget()
+        source_file.clear_caches()
     return f"{path}:{call.lineno}: {strategies.SAYS}; {strategies.CURE}" if call is not None else None
 
 

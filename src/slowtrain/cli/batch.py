@@ -27,12 +27,12 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer, _proving, _sizing
     from slowtrain.report import sizing as report
     from slowtrain.report import sizing_html
-    from slowtrain.verify import curve
+    from slowtrain.verify.batch_sizes import throughput_curve
 
     _sizing.check_recording(args)
     device = _sizing.device(args.device)
     bench = _proving.bench(args, args.script, f"batch-{_sizing.stem(args)}")
-    answer = curve.curve(bench, device, growth=args.growth)
+    answer = throughput_curve.measure_curve(bench, device, growth=args.growth)
     document = report.batch_document(answer)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)

@@ -19,14 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _numpy
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
-    recordings.require(args.before, args.after)  # before what takes longer to import
+    recording_folder.require_recording(args.before, args.after)  # before what takes longer to import
     _numpy.alone()
-    from slowtrain.compare import compare
+    from slowtrain.compare import compare_runs
     from slowtrain.report import comparison
-    from slowtrain.trace import build
+    from slowtrain.trace.loading import recording_trace
 
-    traces = build.load(args.before), build.load(args.after)
-    sys.stdout.write(comparison.render(compare(*traces, (str(args.before), str(args.after)))))
+    traces = recording_trace.load_recording(args.before), recording_trace.load_recording(args.after)
+    sys.stdout.write(comparison.render(compare_runs(*traces, (str(args.before), str(args.after)))))
     return 0

@@ -35,15 +35,15 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.errors import InputError
     from slowtrain.report import crossover as report
     from slowtrain.report import crossover_html
-    from slowtrain.verify import crossing
+    from slowtrain.verify.batch_sizes import device_crossover
 
     _sizing.check_recording(args)
     if args.rounds < 1:
         raise InputError(f"--rounds {args.rounds}: at least one; from two on there are intervals")
     batches = _batches(args.batches)
-    crossing.settings(args.devices)  # before anything is run
+    device_crossover.parse_settings(args.devices)  # before anything is run
     bench = _proving.bench(args, args.script, f"crossover-{_sizing.stem(args)}")
-    found = crossing.measure(bench, args.devices, batches, args.rounds)
+    found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
     document = report.render_json(found)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)

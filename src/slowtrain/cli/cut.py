@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.trace.cut import Cut
+    from slowtrain.profile.format.time_range import ProfileCut
 
 HELP = "cut a profile down to a range of time, byte for byte, to share it or to keep it"
 EXAMPLES = """
@@ -41,13 +41,13 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer, _numpy
 
     _numpy.alone()
-    from slowtrain.trace import cut, xplane  # which take longer to import than what came so far
+    from slowtrain.profile.format import time_range, xplane  # which take longer to import than what came so far
 
     if args.steps is not None:
         start_ps, end_ps = _steps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
         raise InputError(f"--out {args.out} is the profile itself; choose another name")
-    found = cut.cut(xplane.contents(source), start_ps, end_ps, str(source))
+    found = time_range.cut_profile(xplane.profile_bytes(source), start_ps, end_ps, str(source))
     if not found.events.kept:
         raise InputError(f"{source}: {_nothing_there(found)}")
     _answer.write(args.out, _gzipped(found.data) if args.out.name.endswith(".gz") else found.data)
@@ -72,12 +72,14 @@ def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
 
 def _steps(source: Path, count: int) -> tuple[int, int]:
     """Where ``count`` steps from the profile's middle begin and end, in ps since it began."""
-    from slowtrain.trace import cadence, timeline, xplane
+    from slowtrain.profile.activity import timeline
+    from slowtrain.profile.format import xplane
+    from slowtrain.profile.steps import profile_steps
 
     if count < 1:
         raise InputError(f"--steps {count}: keep at least one")
-    whole = timeline.read([xplane.read(source)])
-    found = cadence.find(whole, whole.active[0] if whole.active else None)
+    whole = timeline.read_timeline([xplane.read_space(source)])
+    found = profile_steps.find_profile_steps(whole, whole.active[0] if whole.active else None)
     if not found.source:
         raise InputError(f"{source}: no steps could be told in it; give --from-ms and --to-ms")
     if count > len(found):
@@ -88,16 +90,16 @@ def _steps(source: Path, count: int) -> tuple[int, int]:
 
 def _only_file(path: Path) -> Path:
     """The profile at ``path``, or the newest below it."""
-    from slowtrain.files import profiles
+    from slowtrain.profile import discovery
 
-    session = profiles.find(path)[0]
-    files, _ = profiles.distinct(session.files)
+    session = discovery.find_sessions(path)[0]
+    files, _ = discovery.distinct_files(session.files)
     if len(files) > 1:
         raise InputError(f"{session.folder} holds {len(files)} profiles; name one, such as {files[0]}")
     return files[0]
 
 
-def _nothing_there(found: Cut) -> str:
+def _nothing_there(found: ProfileCut) -> str:
     if found.starts_ps is None:
         return "the profile holds no events"
     first, last = (ps / PS for ps in found.starts_ps)

@@ -44,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.errors import InputError
-    from slowtrain.files import profiles, recordings
+    from slowtrain.profile import discovery
+    from slowtrain.recording import recording_folder
 
-    looked = profiles.search(args.path)
+    looked = discovery.search_sessions(args.path)
     sessions = looked.sessions
     if args.list:
         for session in sessions:
@@ -62,16 +63,16 @@ def main(args: argparse.Namespace) -> int:
             raise InputError(f"{args.path}: no profile {args.session!r} there; --list shows those that are")
         sessions = tuple(named)
     chosen = sessions[0]
-    notes = [*([profiles.others(sessions)] if len(sessions) > 1 else []), *looked.notes]
-    if recordings.is_recording(args.path):
+    notes = [*([discovery.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
+    if recording_folder.is_recording(args.path):
         notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
     from slowtrain.cli._answer import examine_profile, tell  # which takes longer to import than what came so far
 
     facts = None
     if args.facts is not None:
-        from slowtrain.machine import document
+        from slowtrain.doctor import facts_document
 
-        facts = document.read(args.facts)
+        facts = facts_document.read_facts_file(args.facts)
     found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
     tell(found, html=args.html, json=args.json)
     return 0

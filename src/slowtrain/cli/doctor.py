@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """0 where nothing is wrong, 1 where something is."""
     from slowtrain.cli._answer import show, write, written
-    from slowtrain.model.sheet import State
+    from slowtrain.model.answers.doctor_sheet import CheckState
     from slowtrain.report import doctor, doctor_html
 
     found = _sheet(args)
@@ -45,28 +45,28 @@ def main(args: argparse.Namespace) -> int:
         show(doctor.render, found)
         if args.html is not None:
             print(f"\nreport: {args.html}")
-    return WRONG if found.of(State.WRONG) else 0
+    return WRONG if found.of(CheckState.WRONG) else 0
 
 
 def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
     from slowtrain.cli import _facts, _numpy
+    from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
-    from slowtrain.machine import document
 
     if args.facts is None:
         if args.data is not None and not args.data.is_dir():
             raise InputError(f"{args.data} is no folder; --data takes the folder of the training data")
-        from slowtrain.sheet import sheet
+        from slowtrain.doctor.machine_sheet import build_sheet
 
-        return sheet(document.gather(data=args.data, load=not args.no_load, say=_say))
+        return build_sheet(facts_document.gather_facts(data=args.data, load=not args.no_load, say=_say))
     if args.data is not None:
         raise InputError("--data measures a folder of this computer; it does not go with --from")
-    facts = document.read(args.facts)
+    facts = facts_document.read_facts_file(args.facts)
     _numpy.alone()
-    from slowtrain.sheet import sheet  # which takes longer to import than what came so far
+    from slowtrain.doctor.machine_sheet import build_sheet  # which takes longer to import than what came so far
 
     with _facts.judged(args.facts):
-        return sheet(facts, str(args.facts))
+        return build_sheet(facts, str(args.facts))
 
 
 def _say(what: str) -> None:

@@ -34,21 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _proving, _sizing
     from slowtrain.model import Effect
-    from slowtrain.source.reading import modules
-    from slowtrain.verify import files, fixing
+    from slowtrain.script.navigation import module_files
+    from slowtrain.verify.candidates import edited_files
+    from slowtrain.verify.fix import fix_loop
 
-    script = modules.main(args.script) if args.module else Path(args.script)
+    script = module_files.main_file(args.script) if args.module else Path(args.script)
     if args.write and script is not None and script.is_file():
         # Before minutes of measuring; what else it changes is known after.
-        files.writable(Path(os.path.realpath(script)), force=args.force)
-    allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
+        edited_files.require_writable(Path(os.path.realpath(script)), force=args.force)
+    allowed = fix_loop.DEFAULT_EFFECTS | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem
     bench = _proving.bench(args, args.script, f"fix-{stem}")
-    proof = fixing.fix(bench, frozenset(allowed), _sizing.device(None) if args.allow else None)
+    proof = fix_loop.fix_script(bench, frozenset(allowed), _sizing.device(None) if args.allow else None)
     written = False
     try:
         if args.write and proof.files:
-            files.write(proof.files, force=args.force)
+            edited_files.write_files(proof.files, force=args.force)
             written = True
     finally:
         _proving.tell(args, proof, bench.folder, written=written)

@@ -11,7 +11,7 @@ from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
     from slowtrain.model import Effect
-    from slowtrain.model.findings import Linted
+    from slowtrain.model.answers.linted_files import LintAnswer
 
 HELP = "find the causes of slow steps in source text, without running it, and repair what can be repaired"
 EXAMPLES = """
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from slowtrain.lint import baseline, fixing, lint, settings
-    from slowtrain.model.findings import FileError
+    from slowtrain.model.answers.linted_files import FileError
 
     chosen = settings.load(paths, config=args.config, select=_names(args.select), ignore=_names(args.ignore))
     found = lint(paths, chosen, fixes=_fixes(args), processes=args.processes)
@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
     if args.processes is not None and args.processes < 1:
         raise InputError(f"--processes {args.processes}: at least one")
@@ -99,32 +99,32 @@ def _check(args: argparse.Namespace) -> None:
     if args.write_baseline is not None and (args.fix or args.unsafe_fixes or args.diff or args.baseline):
         raise InputError("--write-baseline goes without --baseline, --fix, --unsafe-fixes and --diff")
     if args.recording is not None:
-        recordings.require(args.recording)
+        recording_folder.require_recording(args.recording)
 
 
 def _fixes(args: argparse.Namespace) -> frozenset[Effect]:
     from slowtrain.model import Effect
-    from slowtrain.model.findings import SAFE
+    from slowtrain.model.answers.linted_files import SAFE_EFFECTS
 
     if args.unsafe_fixes:
         return frozenset(Effect)
-    return SAFE if args.fix or args.diff else frozenset()
+    return SAFE_EFFECTS if args.fix or args.diff else frozenset()
 
 
 def _names(given: list[str]) -> list[str]:
     return [name.strip() for one in given for name in one.split(",") if name.strip()]
 
 
-def _joined(found: Linted, folder: Path) -> Linted:
+def _joined(found: LintAnswer, folder: Path) -> LintAnswer:
     from dataclasses import replace
 
     from slowtrain import diagnose
-    from slowtrain.checkup import checkup
+    from slowtrain.checkup import build_checkup
     from slowtrain.lint import joining
-    from slowtrain.trace import build
+    from slowtrain.trace.loading import recording_trace
 
-    trace = build.load(folder)
-    answer = checkup(trace, diagnose.examine(trace), folder=folder)
+    trace = recording_trace.load_recording(folder)
+    answer = build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
     stale = set(joining.changed(sorted({f.file for f in found.findings}), trace))
     told = joining.joined([f for f in found.findings if f.file not in stale], answer, trace)
     notes = [f"{file} has changed since the recording, which cannot tell of it" for file in sorted(stale)]
@@ -132,7 +132,7 @@ def _joined(found: Linted, folder: Path) -> Linted:
     return replace(found, findings=(*told, *rest), notes=(*found.notes, *notes))
 
 
-def _tell(args: argparse.Namespace, found: Linted) -> None:
+def _tell(args: argparse.Namespace, found: LintAnswer) -> None:
     text = _text(args, found)
     if args.output is not None:
         _write(args.output, text)
@@ -140,7 +140,7 @@ def _tell(args: argparse.Namespace, found: Linted) -> None:
         sys.stdout.write(text)
 
 
-def _text(args: argparse.Namespace, found: Linted) -> str:
+def _text(args: argparse.Namespace, found: LintAnswer) -> str:
     import shutil
 
     from slowtrain import __version__
@@ -165,7 +165,7 @@ def _text(args: argparse.Namespace, found: Linted) -> str:
     )
 
 
-def _pages(found: Linted) -> dict[str, tuple[str, str]]:
+def _pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
     from slowtrain.cli import explain
 
     titles = {f.cause: (f.title, "") for f in found.findings}
@@ -180,7 +180,7 @@ def _write(path: Path, text: str) -> None:
     write(path, text)
 
 
-def _say_errors(found: Linted) -> None:
+def _say_errors(found: LintAnswer) -> None:
     for error in found.errors:
         line = "".join(c if c.isprintable() else "?" for c in f"{error.place}: {error.says}")
         print(f"slowtrain: {line}", file=sys.stderr)

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain import dumps
+    from slowtrain import oom as dumps
     from slowtrain.cli import _answer
     from slowtrain.errors import InputError
     from slowtrain.report import oom, oom_html
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     path = Path(args.log)
     if args.log != "-" and path.is_dir():
         raise InputError(f"{args.log} is a folder; give the log itself")
-    found = dumps.read(sys.stdin.buffer if args.log == "-" else path, args.log)
+    found = dumps.read_log(sys.stdin.buffer if args.log == "-" else path, args.log)
     document = oom.render_json(found)
     if args.html is not None:
         _answer.write(args.html, oom_html.render(found))

@@ -66,19 +66,21 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _target
 
     _target.check(args.script, args.module)  # before what takes longer to import
-    from slowtrain.capture import launch, sizes, thinning
+    from slowtrain.capture.process import launch
     from slowtrain.cli._answer import Answer, Progress, writable
-    from slowtrain.files import recordings
+    from slowtrain.recording import byte_sizes, recording_folder, thinning
 
     writable(args.html, args.json)
-    max_bytes = sizes.parse("--max-disk", args.max_disk, least=thinning.LEAST_BYTES) if args.max_disk else None
+    max_bytes = (
+        byte_sizes.parse_size("--max-disk", args.max_disk, least=thinning.MIN_MAX_BYTES) if args.max_disk else None
+    )
     told, live = None, None
     if args.alert_command:
-        from slowtrain.watch import telling
+        from slowtrain.watch import alert_delivery
 
-        told = telling.command(args.alert_command)
+        told = alert_delivery.parse_alert_command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
-    argv = launch.command(args.script, args.arguments, args.module)
+    argv = launch.command_line(args.script, args.arguments, args.module)
     progress = Progress(folder)
     if warning := _target.warning(args.script, args.module):
         progress.warn(warning)
@@ -89,7 +91,7 @@ def main(args: argparse.Namespace) -> int:
     # Where the answer goes to standard output, the script's own output has to go elsewhere.
     stdout = sys.stderr if args.json == "-" else None
     try:
-        outcome = launch.launch(
+        outcome = launch.run_recorded(
             argv,
             folder,
             windows=not args.no_windows,
@@ -101,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
     finally:
         if live is not None:
             live.close()
-    ended = recordings.ended(folder)
+    ended = recording_folder.early_end_reason(folder)
     if ended:
         progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")
     progress.say("reading the recording")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.figures import plain
+from slowtrain.number_text import format_number
 
 HELP = "list the recordings made here"
 EXAMPLES = """
@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
     if not args.out.is_dir():
         raise InputError(f"{args.out} does not exist; `slowtrain run SCRIPT` makes the first recording")
-    folders = [f for f in args.out.iterdir() if recordings.is_recording(f)]
+    folders = [f for f in args.out.iterdir() if recording_folder.is_recording(f)]
     for folder in sorted(folders, key=lambda f: f.stat().st_mtime, reverse=True):
         print(f"{folder}  {_summary(folder)}")
     if not folders:
@@ -41,7 +41,7 @@ def _summary(folder: Path) -> str:
         found = json.loads((folder / "checkup.json").read_text(encoding="utf-8"))
         step = found["steps"]["median_ms"]
         first = next((d["cause"] for d in found["diagnoses"]), "")
-        speed = f"{plain(step)} ms a step" if step else "no steady steps"
+        speed = f"{format_number(step)} ms a step" if step else "no steady steps"
         return ", ".join(filter(None, [str(found["verdict"]), speed, first]))
     except (OSError, ValueError, KeyError, TypeError):
         return "not read yet: `slowtrain report` gives its answer"

@@ -42,24 +42,28 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _proving
     from slowtrain.errors import InputError
     from slowtrain.model import Effect
-    from slowtrain.verify import patches, proving
-    from slowtrain.verify.files import Files
+    from slowtrain.verify.candidates import candidate_proof, external_patch
+    from slowtrain.verify.candidates.edited_files import EditedFiles
 
     treatments: tuple[str, ...] = ()
     if args.treat is not None and args.script is not None and not (args.patch or args.baseline or args.candidate):
-        target, files, name = args.script, Files(), args.treat
-        treatments = proving.treatments(args.treat)
+        target, files, name = args.script, EditedFiles(), args.treat
+        treatments = candidate_proof.parse_treatments(args.treat)
     elif args.patch is not None and args.script is not None and not (args.baseline or args.candidate or args.treat):
-        target, files, name = args.script, patches.patched(args.patch, Path.cwd()), args.patch.name
+        target, files, name = args.script, external_patch.apply_patch_file(args.patch, Path.cwd()), args.patch.name
     elif args.baseline is not None and args.candidate is not None and not (args.patch or args.treat):
         if args.script is not None:  # both scripts are named by options: all that follows is their arguments
             args.arguments = [args.script, *args.arguments]
-        target, files, name = str(args.baseline), patches.replaced(args.baseline, args.candidate), args.candidate.name
+        target, files, name = (
+            str(args.baseline),
+            external_patch.replace_script(args.baseline, args.candidate),
+            args.candidate.name,
+        )
     else:
         raise InputError("give --patch FILE or --treat NAMES and a script, or --baseline FILE and --candidate FILE")
     effect = Effect(args.effect) if args.effect else None
     stem = target if args.module else Path(target).stem
     bench = _proving.bench(args, target, f"verify-{stem}")
-    proof = proving.prove(bench, files, name, args.scope, effect, treatments)
+    proof = candidate_proof.prove_candidate(bench, files, name, args.scope, effect, treatments)
     _proving.tell(args, proof, bench.folder, written=False)
     return 0 if any(a.kept for a in proof.attempts) else 1

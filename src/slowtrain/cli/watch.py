@@ -77,25 +77,25 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _numpy
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
     every = args.every if args.every is not None else EVERY_S
     if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
         raise InputError("--every takes 0.1 to 3600 seconds, --window 1 to 86400")
     folder = args.run or (newest(args.out) if args.out else in_progress() or newest(RUNS))
-    recordings.require_begun(folder)  # before what takes longer to import
+    recording_folder.require_begun_recording(folder)  # before what takes longer to import
     _numpy.alone()
     from slowtrain.cli._live import Following
-    from slowtrain.watch import Watch, telling
+    from slowtrain.watch import Watch, alert_delivery
 
     single = args.once or args.json
     watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))
-    following = Following(watch, telling.command(args.alert_command) if args.alert_command else None)
+    following = Following(watch, alert_delivery.parse_alert_command(args.alert_command) if args.alert_command else None)
     try:
         if args.prometheus_port is not None:
-            from slowtrain.watch.prometheus import Metrics
+            from slowtrain.watch.prometheus_metrics import MetricsServer
 
-            following.seen.append(Metrics(args.prometheus_port))
+            following.seen.append(MetricsServer(args.prometheus_port))
         if single:
             return _once(following, as_json=args.json)
         return _follow(following, every, args.every or LINES_S)
@@ -105,10 +105,14 @@ def main(args: argparse.Namespace) -> int:
 
 def in_progress() -> Path | None:
     """The run that goes on here, or else on this machine; None where none does. Raises ``InputError`` for several."""
-    from slowtrain.files import recordings
-    from slowtrain.machine import process
+    from slowtrain.machine.host import process_identity
+    from slowtrain.recording import recording_folder
 
-    known = {f: pid for f, pid in process.writing(recordings.FILE).items() if recordings.goes_on(f)}
+    known = {
+        f: pid
+        for f, pid in process_identity.folders_being_written(recording_folder.RECORDING_FILE).items()
+        if recording_folder.is_running(f)
+    }
     running = sorted(known, key=_written, reverse=True)
     for folder in running:
         if folder.parent == RUNS.resolve():
@@ -122,21 +126,21 @@ def in_progress() -> Path | None:
 
 def newest(out: Path) -> Path:
     """The run that was written to last. Raises ``InputError`` where there is none."""
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
     if not out.is_dir():
         raise InputError(f"{out} does not exist; give a recording's folder, or --out FOLDER with recordings in it")
-    runs = [f for f in out.iterdir() if recordings.is_recording(f)]
+    runs = [f for f in out.iterdir() if recording_folder.is_recording(f)]
     if not runs:
         raise InputError(f"no recordings in {out}; `slowtrain run SCRIPT` makes one")
     return max(runs, key=_written)
 
 
 def _written(folder: Path) -> float:
-    from slowtrain.files import recordings
+    from slowtrain.recording import recording_folder
 
     times = []
-    for name in (recordings.FILE, f"{recordings.FILE}-wal"):
+    for name in (recording_folder.RECORDING_FILE, f"{recording_folder.RECORDING_FILE}-wal"):
         try:
             times.append((folder / name).stat().st_mtime)
         except OSError:

@@ -6,13 +6,16 @@ from dataclasses import field
 
 import numpy as np
 
+from slowtrain.columns.array_statistics import quantile
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
+from slowtrain.columns.run_totals import RunTotals
 from slowtrain.model import Place
-from slowtrain.trace.ordered import quantile
-from slowtrain.trace.totals import Whole
 from slowtrain.values import dataclass
 
-FEW_STEPS, FEW_STEPS_MS = 8, 500.0  # fewer steady steps say nothing, unless they took this long together
+MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = (
+    8,
+    500.0,
+)  # fewer steady steps say nothing, unless they took this long together
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Steps:
     numbers: Ints | None = None
     rare: Bools | None = None
     edge: Bools | None = None
-    whole: Whole | None = None
+    whole: RunTotals | None = None
 
     def __len__(self) -> int:
         return len(self.start_ms)

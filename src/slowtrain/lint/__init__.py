@@ -22,7 +22,7 @@ from slowtrain.lint import catalogue, files, fixing, looking
 from slowtrain.lint.looking import Looked
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Effect
-from slowtrain.model.findings import FileError, Linted, Rewritten
+from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
 
 if TYPE_CHECKING:  # loaded where there are many files
     from multiprocessing.context import BaseContext
@@ -30,12 +30,12 @@ if TYPE_CHECKING:  # loaded where there are many files
 FEW_FILES = 64  # fewer are done before other processes have started
 CHUNK = 16
 
-Answer = tuple[Looked, Rewritten | None]
+Answer = tuple[Looked, RewrittenFile | None]
 
 
 def lint(
     paths: Sequence[str], chosen: Settings, *, fixes: frozenset[Effect] = frozenset(), processes: int | None = None
-) -> Linted:
+) -> LintAnswer:
     """What is found below ``paths``, in the order of files and lines.
 
     With ``fixes``, edits of these effects are made in what is handed back as ``rewritten``; nothing is written.
@@ -46,7 +46,7 @@ def lint(
     cores = processes if processes is not None else _cores()
     parallel = cores > 1 and len(found) >= FEW_FILES
     answers = list(_in_processes(one, found, cores)) if parallel else _several(one, found)
-    return Linted(
+    return LintAnswer(
         files=len(found),
         parsed=sum(looked.parsed for looked, _ in answers),
         findings=tuple(f for looked, _ in answers for f in looked.findings),

@@ -13,20 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.model.findings import Finding, Linted
+from slowtrain.model.answers.linted_files import LintAnswer, LintFinding
 
 SCHEMA = "slowtrain.lint-baseline/1"
 Key = tuple[str, str, str]
 
 
-def document(findings: Iterable[Finding], file: Path) -> str:
+def document(findings: Iterable[LintFinding], file: Path) -> str:
     """The baseline of ``findings`` as JSON, with paths relative to the folder of ``file``."""
     counts = Counter(_key(f, file) for f in findings)
     rows = [{"cause": c, "file": f, "code": code, "count": n} for (c, f, code), n in sorted(counts.items())]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
 
 
-def without(found: Linted, file: Path) -> Linted:
+def without(found: LintAnswer, file: Path) -> LintAnswer:
     """``found`` without what stands in the baseline ``file``. Raises ``InputError`` where that is none."""
     left = _read(file)
     kept = []
@@ -42,7 +42,7 @@ def without(found: Linted, file: Path) -> Linted:
     return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
 
 
-def _key(finding: Finding, file: Path) -> Key:
+def _key(finding: LintFinding, file: Path) -> Key:
     below = os.path.relpath(os.path.abspath(finding.file), os.path.abspath(file.parent))
     return finding.cause, below.replace(os.sep, "/"), finding.code[0].strip() if finding.code else ""
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from slowtrain.source import code, words
+from slowtrain.script.text.source_file import ascii_words, blank_docstrings
 
 if TYPE_CHECKING:  # the causes bring NumPy; a file that imports no framework needs neither
     from slowtrain.causes import Cause
@@ -35,7 +35,7 @@ def lines_of_notebook(content: bytes) -> bytes:
 
 def code_of_script(content: bytes) -> bytes:
     """A file without its documentation, in which words and imports stand that do nothing."""
-    return code(content.decode("latin-1")).encode("latin-1")
+    return blank_docstrings(content.decode("latin-1")).encode("latin-1")
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def seldom_collected() -> Iterator[None]:
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
     """The causes whose words occur."""
-    names = words(content)
+    names = ascii_words(content)
     by_name = _by_name()
     met = {id_ for name in by_name.keys() & names for id_ in by_name[name]}
     return [

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.findings import FileError
-from slowtrain.source import Source, edits, parsed
+from slowtrain.model.answers.linted_files import FileError
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_tree
 from slowtrain.values import dataclass
 
 PYTHON_2 = re.compile(
@@ -59,11 +60,11 @@ class Script(Document):
         return None, line
 
     def changed(self, wanted: Iterable[Edit]) -> bytes:
-        return edits.apply(self.content, wanted)
+        return edits.apply_edits(self.content, wanted)
 
     def diff(self, wanted: Iterable[Edit]) -> str:
         new, _ = decoded(self.changed(wanted))
-        return edits.diff(self.source.file.lstrip("/"), self.source.text, new)
+        return edits.file_diff(self.source.file.lstrip("/"), self.source.text, new)
 
 
 def script(file: str, content: bytes) -> Script:
@@ -94,7 +95,7 @@ def complaint(error: SyntaxError, text: str) -> str:
 
 def parses(text: str) -> bool:
     try:
-        parsed(text)
+        parse_tree(text)
     except (SyntaxError, UnicodeError):
         return False
     return True
@@ -113,6 +114,6 @@ def characters(row: str, column: int) -> int:
 def applied(text: str, wanted: Iterable[Edit]) -> str:
     """A text with edits. Raises ``InputError``."""
     try:
-        return edits.apply(text.encode(), wanted).decode()
+        return edits.apply_edits(text.encode(), wanted).decode()
     except UnicodeError as error:
         raise InputError(f"the text is not Unicode ({error})") from error

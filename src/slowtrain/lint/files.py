@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint.settings import Settings
-from slowtrain.model.findings import FileError
+from slowtrain.model.answers.linted_files import FileError
 
 ENDINGS = (".py", ".pyw", ".ipynb")
 # Other people's code, and what tools make; a folder that is named on the command line is walked whatever it is called.

@@ -12,13 +12,13 @@ from slowtrain.lint.documents import Document, Unreadable
 from slowtrain.lint.looking import Looked
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Edit, Effect
-from slowtrain.model.findings import FileError, Finding, Rewritten
-from slowtrain.source import edits
+from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
+from slowtrain.script.text import edits
 
 MOST_PASSES = 50  # each pass fixes at least one finding; what needs more than that goes round in circles
 
 
-def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looked, Rewritten | None]:
+def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looked, RewrittenFile | None]:
     """The file as its fixes make it, None where they change nothing, and what is found in that. Writes nothing."""
     try:
         before = data = looking.content(file)
@@ -39,10 +39,10 @@ def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looke
             return Looked(first.findings, (*first.errors, error), first.parsed), None
     except Unreadable as why:
         return Looked(errors=(FileError(file, why.says, why.line),)), None
-    return looked, Rewritten(file, before, data, _diff(file, before, data), fixed) if data != before else None
+    return looked, RewrittenFile(file, before, data, _diff(file, before, data), fixed) if data != before else None
 
 
-def write(changed: Sequence[Rewritten]) -> list[FileError]:
+def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
     """Writes each file whole or not at all; what could not be written is told."""
     errors = []
     for one in changed:
@@ -65,9 +65,9 @@ def write(changed: Sequence[Rewritten]) -> list[FileError]:
     return errors
 
 
-def _pass(document: Document, data: bytes, wanted: Sequence[Finding]) -> tuple[bytes, int]:
+def _pass(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tuple[bytes, int]:
     """The bytes with as many of the findings' edits as go together, and how many."""
-    chosen: list[Finding] = []
+    chosen: list[LintFinding] = []
     for finding in wanted:
         if not any(_touch(a, b) for other in chosen for a in other.edits for b in finding.edits):
             chosen.append(finding)
@@ -100,4 +100,4 @@ def _diff(file: str, before: bytes, after: bytes) -> str:
         old, new = before.decode("utf-8-sig"), after.decode("utf-8-sig")
     else:
         old, new = documents.decoded(before)[0], documents.decoded(after)[0]
-    return edits.diff(file.lstrip("/"), old, new)
+    return edits.file_diff(file.lstrip("/"), old, new)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.model import Checkup, Diagnosis, VerdictKind
-from slowtrain.model.findings import UNUSED_IGNORE, Finding, Runtime
-from slowtrain.source import FUNCTIONS, Source, parse, read, trees
+from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding, RuntimeState
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, parse_source, read_source
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
@@ -22,7 +23,7 @@ SAVES = frozenset({"host/heavy-callback", "host/frequent-validation"})  # either
 FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
 
 
-def joined(findings: Iterable[Finding], checkup: Checkup, trace: Trace) -> tuple[Finding, ...]:
+def joined(findings: Iterable[LintFinding], checkup: Checkup, trace: Trace) -> tuple[LintFinding, ...]:
     """The findings with what the recording says of them, by what they cost there.
 
     ``runtime`` stays None where it cannot tell: the cause was not checked, or the line perhaps not reached.
@@ -33,7 +34,7 @@ def joined(findings: Iterable[Finding], checkup: Checkup, trace: Trace) -> tuple
     return tuple(sorted(told, key=_rank))  # equal ones stay in the order of files and lines
 
 
-def _rank(finding: Finding) -> tuple[int, float]:
+def _rank(finding: LintFinding) -> tuple[int, float]:
     runtime = finding.runtime
     if runtime is None:
         return 1, 0.0
@@ -41,11 +42,13 @@ def _rank(finding: Finding) -> tuple[int, float]:
     return {CONFIRMED: 0, NOT_REACHED: 2, HARMLESS: 3}[runtime.state], -cost
 
 
-def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, reached: _Reached) -> Runtime | None:
+def _runtime(
+    finding: LintFinding, several: Sequence[LintFinding], checkup: Checkup, reached: _Reached
+) -> RuntimeState | None:
     if finding.cause == UNUSED_IGNORE:
         return None
     if not reached.file(finding.file):
-        return Runtime(NOT_REACHED)
+        return RuntimeState(NOT_REACHED)
     alike = [f for f in several if f.cause == finding.cause and reached.file(f.file)]
     causes = next((alike for alike in (LEAKS, SAVES) if finding.cause in alike), {finding.cause})
     for diagnosis in checkup.diagnoses:
@@ -55,16 +58,16 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
         ):
             return _cost(diagnosis, checkup)
     if reached.never(finding):
-        return Runtime(NOT_REACHED)
+        return RuntimeState(NOT_REACHED)
     # What costs no time (a loss that is no number) was not judged line by line.
     found = any(d.cause == finding.cause and d.saving.speedup > 1 for d in checkup.diagnoses)
     judged = finding.cause in checkup.healthy or found
     if not judged or not reached.line(finding) or _unexplained(finding, checkup):
         return None
-    return Runtime(HARMLESS)
+    return RuntimeState(HARMLESS)
 
 
-def _unexplained(finding: Finding, checkup: Checkup) -> bool:
+def _unexplained(finding: LintFinding, checkup: Checkup) -> bool:
     """Whether steps wait for what the finding is about, and no cause says why: then it is not known to cost nothing."""
     family = FAMILIES.get(checkup.verdict)
     if family is None or not finding.cause.startswith(family):
@@ -72,13 +75,13 @@ def _unexplained(finding: Finding, checkup: Checkup) -> bool:
     return not any(d.cause.startswith(family) for d in checkup.diagnoses)
 
 
-def _cost(diagnosis: Diagnosis, checkup: Checkup) -> Runtime:
+def _cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
     saving = diagnosis.saving
     run_ms = diagnosis.run_share * checkup.run.total_ms
-    return Runtime(CONFIRMED, saving.ms if saving.scope == "step" else None, run_ms if run_ms > 0 else None)
+    return RuntimeState(CONFIRMED, saving.ms if saving.scope == "step" else None, run_ms if run_ms > 0 else None)
 
 
-def _same_place(finding: Finding, diagnosis: Diagnosis, reached: _Reached) -> bool:
+def _same_place(finding: LintFinding, diagnosis: Diagnosis, reached: _Reached) -> bool:
     """Whether one of the measured lines lies in the statement of the finding."""
     for place in diagnosis.evidence.where:
         if reached.same(place.file, finding.file):
@@ -166,7 +169,7 @@ class _Reached:
     def file(self, found: str) -> bool:
         return os.path.realpath(found) in self.lines
 
-    def line(self, finding: Finding) -> bool:
+    def line(self, finding: LintFinding) -> bool:
         """Whether it surely ran: outside functions of a file that ran, or in one where something was measured."""
         known = self.lines[os.path.realpath(finding.file)]
         source = self._source(finding.file)
@@ -176,13 +179,13 @@ class _Reached:
         last = getattr(inside, "end_lineno", None) or 0
         return any(getattr(inside, "lineno", 0) <= line <= last for line in known)
 
-    def never(self, finding: Finding) -> bool:
+    def never(self, finding: LintFinding) -> bool:
         """Whether it lies in a function of the project that no file of it mentions: nobody can have called it."""
         source = self._source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
         if (
             source is None
-            or not isinstance(inside, FUNCTIONS)
+            or not isinstance(inside, FUNCTION_NODES)
             or inside not in source.tree.body
             or inside.decorator_list
         ):
@@ -191,11 +194,11 @@ class _Reached:
         every = {**self._kept, os.path.realpath(finding.file): source.text}
         return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in every.values()) == 1
 
-    def statement(self, finding: Finding) -> tuple[int, int]:
+    def statement(self, finding: LintFinding) -> tuple[int, int]:
         """The lines of the statement that holds the finding, of a compound one its head."""
         source = self._source(finding.file)
         holding = [
-            n for n in trees.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
+            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
         ] if source is not None else []  # fmt: skip
         if not holding:
             return finding.line, finding.end_line
@@ -205,7 +208,7 @@ class _Reached:
     def _source(self, file: str) -> Source | None:
         if file not in self._sources:
             kept = self._kept.get(os.path.realpath(file))
-            self._sources[file] = parse(file, kept) if kept is not None else read(file)
+            self._sources[file] = parse_source(file, kept) if kept is not None else read_source(file)
         return self._sources[file]
 
 

@@ -7,14 +7,13 @@ import stat
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.lint import catalogue, documents, ignoring, notebooks, settings
 from slowtrain.lint.documents import Document, Unreadable
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Spot
-from slowtrain.model.findings import UNUSED_IGNORE, FileError, Finding
-from slowtrain.source import edits
+from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
+from slowtrain.script.text import edits, source_file
 from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ TITLES = {UNUSED_IGNORE: "a comment ignores what is not there"}
 class Looked:
     """What was found in one file; ``parsed`` if a cause had to look at its tree."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LintFinding, ...] = ()
     errors: tuple[FileError, ...] = ()
     parsed: bool = False
 
@@ -81,7 +80,7 @@ def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Lo
             says = documents.complaint(error, document.source.text)
             raise Unreadable(says, error.lineno) from error
     finally:
-        source.forget()  # what stands in one file says nothing of the next
+        source_file.clear_caches()  # what stands in one file says nothing of the next
 
 
 def opened(file: str, data: bytes) -> Document:
@@ -100,7 +99,7 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
     if ignores:
         _ = document.source.tree  # what looks like a comment is one only in a file that is Python
     rows: list[str] | None = None
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     titles = dict(TITLES)
     spots: list[tuple[str, Spot]] = []
     for cause in asked:
@@ -128,13 +127,13 @@ def _ignored(ignores: Iterable[ignoring.Ignore], cause: str, spot: Spot) -> bool
     return bool([one for one in ignores if one.covers(cause, spot.start[0], spot.end[0])])
 
 
-def _finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> Finding:
+def _finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> LintFinding:
     cell, line = document.place(spot.start[0])
     _, end_line = document.place(spot.end[0])
     cure = spot.prescription
     diff = checked(document, spot) if cure is not None and cure.edits else None
     last = min(spot.end[0], spot.start[0] + EXCERPT_LINES - 1)
-    return Finding(
+    return LintFinding(
         cause=cause,
         title=title,
         file=document.source.file,
@@ -157,7 +156,7 @@ def checked(document: Document, spot: Spot) -> str | None:
     wanted = spot.prescription.edits if spot.prescription is not None else ()
     try:
         text = documents.applied(document.source.text, wanted)
-        if not documents.parses(text) or not edits.keep_comments(document.source, wanted, text):
+        if not documents.parses(text) or not edits.keeps_comments(document.source, wanted, text):
             return None
         return document.diff(wanted) or None
     except (InputError, Unreadable):

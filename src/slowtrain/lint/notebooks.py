@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
-from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.lint import documents
 from slowtrain.model import Edit
-from slowtrain.model.findings import FileError
-from slowtrain.source import Source, edits
+from slowtrain.model.answers.linted_files import FileError
+from slowtrain.script.text import edits, source_file
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 SPACE = re.compile(r"[ \t\n\r]*")
@@ -67,7 +67,7 @@ class Notebook(documents.Document):
 
     def diff(self, wanted: Iterable[Edit]) -> str:
         name = self.source.file.lstrip("/")
-        return "".join(edits.diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._new(wanted))
+        return "".join(edits.file_diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._new(wanted))
 
     def _cell(self, line: int) -> int:
         return max(n for n, first in enumerate(self.first) if first <= line or n == 0)
@@ -109,7 +109,7 @@ def notebook(file: str, content: bytes) -> Notebook:
         line += plain.count("\n") + 1
     joined = "".join(parts)
     try:
-        source.parsed(joined)
+        source_file.parse_tree(joined)
     except SyntaxError as error:  # each by itself parses: a __future__ import further down
         raise documents.Unreadable(documents.complaint(error, joined)) from error
     return Notebook(Source(file, joined), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
@@ -146,7 +146,7 @@ def _taken(text: str, first: int, last: int) -> bool:
 
 def _broken(file: str, cell: Cell) -> FileError:
     try:
-        source.parsed(cell.text)
+        source_file.parse_tree(cell.text)
     except SyntaxError as error:
         return FileError(file, documents.complaint(error, cell.text), error.lineno, cell.number)
     return FileError(file, "not Python", None, cell.number)

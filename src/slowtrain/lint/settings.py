@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.findings import UNUSED_IGNORE
+from slowtrain.model.answers.linted_files import UNUSED_IGNORE
 from slowtrain.values import dataclass
 
 FILE = "pyproject.toml"

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
-from slowtrain.model.pictures import Band as Band
-from slowtrain.model.pictures import Bar as Bar
-from slowtrain.model.pictures import Chart as Chart
-from slowtrain.model.pictures import InputNode as InputNode
-from slowtrain.model.pictures import Pictures as Pictures
-from slowtrain.model.places import Place as Place
+from slowtrain.model.report_charts import Band as Band
+from slowtrain.model.report_charts import Bar as Bar
+from slowtrain.model.report_charts import Chart as Chart
+from slowtrain.model.report_charts import InputNode as InputNode
+from slowtrain.model.report_charts import Pictures as Pictures
 from slowtrain.model.signals import Signal as Signal
 from slowtrain.model.signals import Text as Text
+from slowtrain.model.source_place import Place as Place
 from slowtrain.values import dataclass
 
-NOTHING: Mapping[str, float] = MappingProxyType({})
+EMPTY_NUMBERS: Mapping[str, float] = MappingProxyType({})
 
 
 class Category(Text):
@@ -48,7 +48,7 @@ class Category(Text):
 
 
 # What a step does in that time, as a part of a sentence.
-SAID: Mapping[Category, str] = {
+CATEGORY_PHRASES: Mapping[Category, str] = {
     Category.INPUT: "waiting for input",
     Category.CONVERT: "turning host data into tensors",
     Category.FEED: "copying to the device",
@@ -116,7 +116,9 @@ class Evidence:
     """Why a cause is present: one sentence, its numbers (whose names carry their unit), and the lines to look at."""
 
     says: str
-    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # Python 3.11: defaults must be hashable
+    numbers: Mapping[str, float] = field(
+        default_factory=lambda: EMPTY_NUMBERS
+    )  # Python 3.11: defaults must be hashable
     where: tuple[Place, ...] = ()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slowtrain.figures import plain
-from slowtrain.model.proof import Change, Comparison
+from slowtrain.model.answers.cure_proof import Change, Comparison
+from slowtrain.number_text import format_number
 from slowtrain.report import wording
 
 SEEN = 1e-3  # of the longer step: smaller parts are none
@@ -51,7 +51,9 @@ def _verdict(comparison: Comparison) -> str:
         return "cannot tell: too few steady steps to know their noise"
     sizes = comparison.samples
     each = (
-        f", sample by sample (a step of A takes {plain(sizes[0])} samples, one of B {plain(sizes[1])})" if sizes else ""
+        f", sample by sample (a step of A takes {format_number(sizes[0])} samples, one of B {format_number(sizes[1])})"
+        if sizes
+        else ""
     )
     if not step.real:
         return f"a step of B differs from one of A by no more than the noise of the two runs{each}"
@@ -62,14 +64,14 @@ def _verdict(comparison: Comparison) -> str:
 
 def _row(change: Change) -> str:
     sign = "+" if change.difference_ms > 0 else ""
-    said = f"{sign}{plain(change.difference_ms)}" if change.real else "noise"
+    said = f"{sign}{format_number(change.difference_ms)}" if change.real else "noise"
     before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
     return f"{wording.category(change.name)[0]:<20}{before:>18}{after:>18}{said:>10}"
 
 
 def _figure(ms: float, noise: float) -> str:
     noise = 0.0 if noise < NOTHING * ms else noise
-    return f"{plain(ms)} ± {plain(noise, 2)}" if math.isfinite(noise) else f"{plain(ms)}"
+    return f"{format_number(ms)} ± {format_number(noise, 2)}" if math.isfinite(noise) else f"{format_number(ms)}"
 
 
 def _run(comparison: Comparison) -> list[str]:

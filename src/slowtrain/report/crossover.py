@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.model.crossing import Crossover, Overtaking, Range, Side
+from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Range, Side
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from slowtrain.model import Band, Chart
-from slowtrain.model.crossing import Crossover, Side
+from slowtrain.model.answers.crossover_result import Crossover, Side
 from slowtrain.report import charts, crossover, shell, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section

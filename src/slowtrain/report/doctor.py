@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slowtrain.model.sheet import Check, Sheet, State
+from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet
 from slowtrain.report import wording
 from slowtrain.report.json import plain
 from slowtrain.report.terminal import Paper
@@ -22,18 +22,18 @@ ROW_LINES = 3  # of one thing that was looked at, where the screen has the room
 def render(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
     """The whole sheet, the verdict first; what is wrong with its remedy, then the rest in a line each."""
     paper = Paper(min(width, WIDTH), colour, unicode)
-    bad = bool(sheet.of(State.WRONG))
+    bad = bool(sheet.of(CheckState.WRONG))
     lines = [
         paper.style(said, "bold", *(("red",) if bad else ())) for said in paper.wrap(sheet.headline, paper.width, 3)
     ]
     lines += [_row(paper, name, said) for name, said in sheet.about]
     lists = [
-        ("FINE", "green", sheet.of(State.FINE)),
-        ("NOTED", "cyan", sheet.of(State.NOTED)),
-        ("UNCHECKED", "yellow", sheet.of(State.UNCHECKED)),
+        ("FINE", "green", sheet.of(CheckState.FINE)),
+        ("NOTED", "cyan", sheet.of(CheckState.NOTED)),
+        ("UNCHECKED", "yellow", sheet.of(CheckState.UNCHECKED)),
     ]
     least = sum(LEAST_LISTED for *_, checks in lists if checks) + 2
-    lines += _wrong(paper, sheet.of(State.WRONG), LINES - len(lines) - least)
+    lines += _wrong(paper, sheet.of(CheckState.WRONG), LINES - len(lines) - least)
     whole = sum(2 + len(_rows(checks)) for *_, checks in lists if checks) + 2
     more = _more(paper, [checks for *_, checks in lists], LINES - len(lines) - whole)
     for place, (title, style, checks) in enumerate(lists):
@@ -124,7 +124,7 @@ def _number(check: Check) -> str:
 
 
 def _after(sheet: Sheet) -> str:
-    if sheet.of(State.WRONG):
+    if sheet.of(CheckState.WRONG):
         return "then run it again; `slowtrain explain CAUSE` says more of a cause"
     return "`slowtrain run SCRIPT` says what a script makes of this machine"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowtrain.model.sheet import Check, Sheet, State
+from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet
 from slowtrain.report import doctor
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import page, section
 
 TITLES = {
-    State.WRONG: ("Wrong", "what was found, and what to do on this computer"),
-    State.FINE: ("Fine", "looked at, and in order"),
-    State.NOTED: ("Noted", "read or measured; whether it matters depends on the script"),
-    State.UNCHECKED: ("Unchecked", "what was missing to judge it"),
+    CheckState.WRONG: ("Wrong", "what was found, and what to do on this computer"),
+    CheckState.FINE: ("Fine", "looked at, and in order"),
+    CheckState.NOTED: ("Noted", "read or measured; whether it matters depends on the script"),
+    CheckState.UNCHECKED: ("Unchecked", "what was missing to judge it"),
 }
 
 
@@ -27,7 +27,7 @@ def render(sheet: Sheet) -> str:
     return page("slowtrain doctor", header, main, footer, doctor.dump(sheet))
 
 
-def _state(sheet: Sheet, state: State) -> Markup | None:
+def _state(sheet: Sheet, state: CheckState) -> Markup | None:
     checks = sheet.of(state)
     title, aside = TITLES[state]
     return section(title, _table(checks), aside=aside) if checks else None

@@ -5,14 +5,14 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 
 from __future__ import annotations
 
-from slowtrain.model.findings import FileError, Finding, Linted
+from slowtrain.model.answers.linted_files import FileError, LintAnswer, LintFinding
 
 
-def render(found: Linted) -> str:
+def render(found: LintAnswer) -> str:
     return "".join([*map(_error, found.errors), *map(_warning, found.findings)])
 
 
-def _warning(finding: Finding) -> str:
+def _warning(finding: LintFinding) -> str:
     said = finding.says if finding.cure is None else f"{finding.says}. To cure it, {finding.cure}."
     about = {"title": f"slowtrain {finding.cause}", "file": finding.file}
     if finding.cell is None:

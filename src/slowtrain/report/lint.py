@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from slowtrain.model.findings import SAFE, Finding, Linted, Runtime
+from slowtrain.model.answers.linted_files import SAFE_EFFECTS, LintAnswer, LintFinding, RuntimeState
 from slowtrain.report.json import plain
 from slowtrain.report.terminal import Paper, cells
 from slowtrain.report.wording import clean, runtime
@@ -16,7 +16,7 @@ SCHEMA = "slowtrain.lint/1"
 
 
 def render(
-    found: Linted, *, width: int = 80, colour: bool = False, unicode: bool = True, statistics: bool = False
+    found: LintAnswer, *, width: int = 80, colour: bool = False, unicode: bool = True, statistics: bool = False
 ) -> str:
     """The findings with their excerpts, then how many there are; with ``statistics`` only how many of each cause."""
     paper = Paper(max(width, 40), colour, unicode)
@@ -24,7 +24,7 @@ def render(
     return "\n".join([*lines, *_summary(found, paper)]) + "\n"
 
 
-def document(found: Linted, version: str) -> str:
+def document(found: LintAnswer, version: str) -> str:
     """The contract ``slowtrain.lint/1``."""
     written = {
         "schema": SCHEMA,
@@ -41,7 +41,7 @@ def document(found: Linted, version: str) -> str:
     return json.dumps(plain(written), indent=2, allow_nan=False) + "\n"
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: LintFinding) -> dict[str, Any]:
     runtime = finding.runtime
     told: dict[str, Any] = {
         "cause": finding.cause,
@@ -61,7 +61,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
     return {**told, "cell": finding.cell} if finding.cell is not None else told
 
 
-def _finding(finding: Finding, paper: Paper) -> Iterator[str]:
+def _finding(finding: LintFinding, paper: Paper) -> Iterator[str]:
     head = f"{paper.style(paper.plain(finding.place), 'bold')}: {paper.style(finding.cause, 'red')}"
     yield f"{head}: {paper.plain(finding.says)}"
     gutter = max((len(str(finding.line + n)) for n in range(len(finding.code))), default=1)
@@ -80,7 +80,7 @@ def _finding(finding: Finding, paper: Paper) -> Iterator[str]:
     yield ""
 
 
-def _underline(finding: Finding, number: int, row: str, width: int) -> str:
+def _underline(finding: LintFinding, number: int, row: str, width: int) -> str:
     """Carets under that part of a row which the finding is about."""
     start = finding.column - 1 if number == finding.line else len(row) - len(row.lstrip())
     end = finding.end_column - 1 if number == finding.end_line else len(row.rstrip())
@@ -91,23 +91,23 @@ def _underline(finding: Finding, number: int, row: str, width: int) -> str:
     return " " * before + "^" * max(min(through, width) - before, 1)
 
 
-def _cure(finding: Finding, paper: Paper) -> str:
+def _cure(finding: LintFinding, paper: Paper) -> str:
     how = ""
     if finding.diff is not None and finding.effect is not None:
-        option = "--fix" if finding.effect in SAFE else "--unsafe-fixes"
+        option = "--fix" if finding.effect in SAFE_EFFECTS else "--unsafe-fixes"
         how = f" ({finding.effect}; {option} does it)"
     return f"{paper.plain(finding.cure or '')}{how}"
 
 
-def _ran(told: Runtime) -> str:
+def _ran(told: RuntimeState) -> str:
     return runtime(told.state, told.ms_per_step, told.run_ms)
 
 
-def _counts(found: Linted) -> list[tuple[str, int]]:
+def _counts(found: LintAnswer) -> list[tuple[str, int]]:
     return sorted(Counter(f.cause for f in found.findings).items(), key=lambda row: (-row[1], row[0]))
 
 
-def _statistics(found: Linted, paper: Paper) -> Iterator[str]:
+def _statistics(found: LintAnswer, paper: Paper) -> Iterator[str]:
     rows = _counts(found)
     fixable = Counter(f.cause for f in found.findings if f.edits)
     width = max((len(str(count)) for _, count in rows), default=1)
@@ -118,9 +118,9 @@ def _statistics(found: Linted, paper: Paper) -> Iterator[str]:
         yield ""
 
 
-def _summary(found: Linted, paper: Paper) -> Iterator[str]:
-    safe = sum(f.effect in SAFE and bool(f.edits) for f in found.findings)
-    other = sum(f.effect not in SAFE and bool(f.edits) for f in found.findings)
+def _summary(found: LintAnswer, paper: Paper) -> Iterator[str]:
+    safe = sum(f.effect in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
+    other = sum(f.effect not in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
     files = _many(found.files, "file")
     parts = [f"{_many(found.fixed, 'finding')} fixed"] if found.fixed else []
     parts.append(

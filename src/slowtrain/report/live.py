@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slowtrain.model import Category
-from slowtrain.model.frame import Alert, Curve, Frame, State
+from slowtrain.model.answers.live_frame import Alert, Curve, Frame, RunState
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper, cells
 
@@ -24,7 +24,13 @@ COLOURS = {
     "host-op": "blue", "python": "cyan",
     "callback": "cyan", "gc": "red", "device": "green", "unattributed": "grey",
 }  # fmt: skip
-STATES = {State.RUNNING: "green", State.STARTING: "cyan", State.ENDED: "grey", State.LOST: "red", State.CUT: "yellow"}
+STATES = {
+    RunState.RUNNING: "green",
+    RunState.STARTING: "cyan",
+    RunState.ENDED: "grey",
+    RunState.LOST: "red",
+    RunState.CUT: "yellow",
+}
 VARIES = 1.25  # times the median: a curve with a higher top is drawn up to that top
 LEAST_SHARE = 0.005  # of a step; smaller parts are not drawn
 MOST_LOGS = 4
@@ -82,7 +88,7 @@ def _blocks(frame: Frame, paper: Paper, parts: int, evidence: int, alerts: int, 
 
 def _title(frame: Frame, paper: Paper) -> str:
     state = str(frame.state)
-    if frame.state is State.ENDED and frame.exit_code is not None:
+    if frame.state is RunState.ENDED and frame.exit_code is not None:
         state = f"ended, exit code {frame.exit_code}"
     shown = _span(frame.run_ms)
     tail = f" {state} · {shown}"
@@ -104,7 +110,7 @@ def _ways(frame: Frame, paper: Paper) -> Iterator[str]:
     if done.epoch is not None:
         of = f" of {upto}{done.epochs:,}" if done.epochs else ""
         said.append(f"epoch {done.epoch:,}{of}")
-    if done.left_ms is not None and frame.state is State.RUNNING:
+    if done.left_ms is not None and frame.state is RunState.RUNNING:
         said.append(f"{upto or 'about '}{left(done.left_ms)} left" + (f" ({done.loop})" if done.loop else ""))
     if done.epoch_step is not None and done.steps_per_epoch is not None:
         said.append(f"{done.epoch_step:,} of {done.steps_per_epoch:,} steps")
@@ -251,7 +257,7 @@ def _processor(frame: Frame, paper: Paper) -> Iterator[str]:
         if gpu.watts is not None:
             said_gpu.append(f"{gpu.watts:.0f} W")
         yield _labelled(paper, f"GPU {i}", " · ".join(said_gpu))
-    if frame.doing is not None and frame.state is State.RUNNING:
+    if frame.doing is not None and frame.state is RunState.RUNNING:
         inside = f" ({frame.doing_what})" if frame.doing_what else ""
         yield _labelled(paper, "now at", f"{_short(frame.doing.file)}:{frame.doing.line}{inside}")
 
@@ -315,7 +321,7 @@ def line(frame: Frame) -> str:
     """The run in one plain line, for logs and terminals that cannot be drawn on."""
     done, step = frame.progress, frame.step
     said = [_span(frame.run_ms)]
-    if frame.state is not State.RUNNING:
+    if frame.state is not RunState.RUNNING:
         said.append(str(frame.state) + (f" (exit code {frame.exit_code})" if frame.exit_code is not None else ""))
     said.append(f"{done.steps} step{'' if done.steps == 1 else 's'}" if done.steps is not None else "no steps yet")
     if done.epoch is not None:
@@ -326,7 +332,7 @@ def line(frame: Frame) -> str:
         said.append(f"{wording.category(frame.parts[0].name)[0]} {wording.share(frame.parts[0].share)}")
     if frame.machine.rss_bytes is not None:
         said.append(wording.size(frame.machine.rss_bytes))
-    if done.left_ms is not None and frame.state is State.RUNNING:
+    if done.left_ms is not None and frame.state is RunState.RUNNING:
         said.append(("at most " if done.at_most else "") + f"{left(done.left_ms)} left")
     standing = [a.id for a in frame.alerts if a.over_ms is None]
     if standing:
@@ -352,7 +358,7 @@ def document(frame: Frame, indent: int | None = 2) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, State | Category):
+    if isinstance(value, RunState | Category):
         return str(value)
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowtrain.model import Attribution, Part
-from slowtrain.model.sizing import MemoryAnswer, Need
+from slowtrain.model.answers.batch_sizing import MemoryAnswer, Need
 from slowtrain.report import charts, shell, sizing, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section

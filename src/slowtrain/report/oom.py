@@ -8,7 +8,16 @@ from typing import Any
 
 from slowtrain import __version__
 from slowtrain.model import Place
-from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, HeldBy, Holder, Kind, Pool
+from slowtrain.model.answers.exhaustion import (
+    Advice,
+    Dump,
+    Exhaustion,
+    FailureKind,
+    HeldBy,
+    JudgedDump,
+    MemoryHolder,
+    PoolKind,
+)
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -75,7 +84,7 @@ def _lines(found: Exhaustion, paper: Paper) -> Iterator[str]:
         yield from _wrapped(paper, "Note: ", note)
 
 
-def _first(one: Finding, paper: Paper) -> Iterator[str]:
+def _first(one: JudgedDump, paper: Paper) -> Iterator[str]:
     yield ""
     for name, said in [*request(one.dump), *answers(one)]:
         yield from _wrapped(paper, f"  {name:<11}", said)
@@ -98,7 +107,7 @@ def _first(one: Finding, paper: Paper) -> Iterator[str]:
             yield from _wrapped(paper, f"  {number}. ", told(advice))
 
 
-def _holders(holders: tuple[Holder, ...], in_use_bytes: int | None, paper: Paper) -> Iterator[str]:
+def _holders(holders: tuple[MemoryHolder, ...], in_use_bytes: int | None, paper: Paper) -> Iterator[str]:
     whole = in_use_bytes or sum(h.bytes for h in holders) or 1
     room = max(paper.width - BAR - 15, 10)
     for one in holders[:HOLDERS]:
@@ -172,16 +181,16 @@ def request(dump: Dump) -> list[tuple[str, str]]:
         found.append(("also in", ", ".join(map(str, asked.also))))
     whose = f", rank {dump.rank}" if dump.rank else ""
     times = f", and {dump.repeats:,} times more" if dump.repeats else ""
-    name, who = ("killed by", dump.who) if dump.kind is Kind.KILL else ("allocator", dump.allocator)
+    name, who = ("killed by", dump.who) if dump.kind is FailureKind.KILL else ("allocator", dump.allocator)
     found.append((name, f"{who or 'unknown'} ({dump.pool}){whose}, line {dump.line:,}{times}"))
     return found
 
 
-def answers(one: Finding) -> list[tuple[str, str]]:
+def answers(one: JudgedDump) -> list[tuple[str, str]]:
     """The three questions that come before any advice, as far as the log answers them."""
     asked = one.questions
     rows: list[tuple[str, str]] = []
-    whole = "device" if one.dump.pool is Pool.DEVICE else "pool"
+    whole = "device" if one.dump.pool is PoolKind.DEVICE else "pool"
     if asked.alone is not None:
         rows.append(("alone", f"it {'exceeds the whole' if asked.alone else 'would fit into an empty'} {whole}"))
     if asked.held_by is not None and asked.held_by is not HeldBy.NOBODY:
@@ -212,7 +221,7 @@ def maker(dump: Dump) -> str:
     return "program" if dump.jax and dump.whole else "op"
 
 
-def holder(one: Holder) -> str:
+def holder(one: MemoryHolder) -> str:
     if one.name:
         padded = f", {one.expansion:g} times as large by padding" if (one.expansion or 1) >= 1.5 else ""
         where = f" at {one.place}" if one.place is not None else ""
@@ -254,7 +263,7 @@ def document(found: Exhaustion) -> dict[str, Any]:
     return written
 
 
-def _finding(one: Finding) -> dict[str, Any]:
+def _finding(one: JudgedDump) -> dict[str, Any]:
     dump, asked = one.dump, one.dump.request
     return {
         "outcome": one.outcome,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowtrain.model import Attribution, Part
-from slowtrain.model.exhaustion import Dump, Exhaustion, Finding, Holder
+from slowtrain.model.answers.exhaustion import Dump, Exhaustion, JudgedDump, MemoryHolder
 from slowtrain.report import charts, oom, shell, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section
@@ -32,7 +32,7 @@ def _notes(found: Exhaustion) -> Markup | None:
     return listed("Notes", [*found.notes, *retried])
 
 
-def _finding(one: Finding, *, first: bool) -> Markup:
+def _finding(one: JudgedDump, *, first: bool) -> Markup:
     dump = one.dump
     facts = [*oom.request(dump), *oom.answers(one), *oom.memory(dump)]
     rows = [el("tr", el("td", name), el("td", el("code", said))) for name, said in facts]
@@ -69,7 +69,7 @@ def _pool(dump: Dump) -> Markup | None:
     return el("div", bar, el("p", cells, class_="soft"))
 
 
-def _holders(by: str, holders: tuple[Holder, ...], in_use_bytes: int | None) -> Markup | None:
+def _holders(by: str, holders: tuple[MemoryHolder, ...], in_use_bytes: int | None) -> Markup | None:
     if not holders:
         return None
     whole = in_use_bytes or sum(h.bytes for h in holders) or 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
-from slowtrain.model.proof import Attempt, ByHand, Proof
+from slowtrain.model.answers.cure_proof import Attempt, ManualCure, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -67,7 +67,7 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
             yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
 
 
-def by_hand(one: ByHand) -> str:
+def by_hand(one: ManualCure) -> str:
     """What is left to a person, in one line: the cause, the words, what they do to training, and where."""
     needs = f"; needs {one.needs}" if one.needs else ""
     place = f" ({', '.join(one.where)})" if one.where else ""
@@ -149,7 +149,7 @@ def render_json(proof: Proof, *, written: bool) -> str:
     return json.dumps(document(proof, written=written), indent=2, allow_nan=False) + "\n"
 
 
-def _left(one: ByHand) -> dict[str, Any]:
+def _left(one: ManualCure) -> dict[str, Any]:
     return {"cause": one.cause, "says": one.says, "effect": one.effect, "needs": one.needs, "where": one.where}
 
 

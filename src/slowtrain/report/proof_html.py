@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from slowtrain.model import Checkup, Verdict
-from slowtrain.model.proof import Attempt, Proof
+from slowtrain.model.answers.cure_proof import Attempt, Proof
 from slowtrain.report import charts, proof, shell, wording
 from slowtrain.report.markup import Markup, diff, el
 from slowtrain.report.shell import attribution, figure, listed, section

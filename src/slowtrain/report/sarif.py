@@ -9,12 +9,12 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from slowtrain.model.findings import FileError, Finding, Linted
+from slowtrain.model.answers.linted_files import FileError, LintAnswer, LintFinding
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(found: Linted, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
+def render(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
     """``pages`` are title and page of each cause, as ``slowtrain explain`` prints them."""
     ids = sorted({f.cause for f in found.findings})
     driver: dict[str, Any] = {
@@ -49,7 +49,7 @@ def _rule(cause: str, title: str, page: str) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
+def _result(finding: LintFinding, rule: int) -> dict[str, Any]:
     cell = f"cell {finding.cell}: " if finding.cell is not None else ""
     cure = f" To cure it, {finding.cure}." if finding.cure else ""
     region: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     return {**result, **({"properties": properties} if properties else {}), **({"fixes": [fix]} if fix else {})}
 
 
-def _fix(finding: Finding) -> dict[str, Any] | None:
+def _fix(finding: LintFinding) -> dict[str, Any] | None:
     """The edits; of a notebook none, as its places are those of cells and not of the file."""
     if not finding.edits or finding.cell is not None or not all(_plain(finding)):
         return None
@@ -98,7 +98,7 @@ def _fix(finding: Finding) -> dict[str, Any] | None:
     return {"description": {"text": finding.cure or finding.says}, "artifactChanges": [change]}
 
 
-def _plain(finding: Finding) -> list[bool]:
+def _plain(finding: LintFinding) -> list[bool]:
     """Edits count columns in bytes: of ASCII lines the same as characters, which is known of the lines shown."""
     shown = range(finding.line, finding.line + len(finding.code))
     return [

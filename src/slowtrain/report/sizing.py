@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.figures import counted, plain
-from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer
+from slowtrain.model.answers.batch_sizing import BatchCurve, Device, MemoryAnswer
+from slowtrain.number_text import format_count, format_number
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
 
@@ -54,7 +54,7 @@ def _memory(answer: MemoryAnswer, paper: Paper) -> Iterator[str]:
         yield paper.style(line, "bold", tone)
     yield ""
     need = answer.need
-    yield f"At the peak of a step of {counted(need.batch, 'sample')}:"
+    yield f"At the peak of a step of {format_count(need.batch, 'sample')}:"
     whole = max(need.peak_bytes, 1)
     for name, size in need.parts.items():
         if size:
@@ -126,7 +126,7 @@ def batch_headline(curve: BatchCurve) -> str:
     if own is None or own.batch == curve.knee:
         return f"{said}; that is the batch that it has" if own else said
     if own.batch < curve.knee:
-        more = plain(at.samples_per_s / own.samples_per_s, 2)
+        more = format_number(at.samples_per_s / own.samples_per_s, 2)
         return f"{said}; {more} times the samples a second of batch {own.batch:,}"
     return f"{said}; batch {own.batch:,} only takes more memory"
 
@@ -190,10 +190,12 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         )
     yield ""
     if curve.fixed_ms is not None and curve.ms_per_sample is not None:
-        fixed = f"{plain(curve.fixed_ms)} ms"
+        fixed = f"{format_number(curve.fixed_ms)} ms"
         if curve.fixed_low_ms is not None and curve.fixed_high_ms is not None:
-            fixed += f" ({plain(curve.fixed_low_ms)} to {plain(curve.fixed_high_ms)})"
-        yield from _told(paper, "A step: ", f"{fixed} whatever the batch, and {plain(curve.ms_per_sample)} ms a sample")
+            fixed += f" ({format_number(curve.fixed_low_ms)} to {format_number(curve.fixed_high_ms)})"
+        yield from _told(
+            paper, "A step: ", f"{fixed} whatever the batch, and {format_number(curve.ms_per_sample)} ms a sample"
+        )
     if knee_range(curve):
         yield from _told(paper, "Knee: ", knee_range(curve))
     if limit(curve):
@@ -206,7 +208,7 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
 
 def rate(value: float) -> str:
     """Samples a second: whole ones from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{plain(value)}"
+    return f"{value:,.0f}" if value >= 100 else f"{format_number(value)}"
 
 
 def _device(device: Device) -> str:

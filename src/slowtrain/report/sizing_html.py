@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slowtrain.figures import plain
 from slowtrain.model import Band, Chart
-from slowtrain.model.sizing import BatchCurve
+from slowtrain.model.answers.batch_sizing import BatchCurve
+from slowtrain.number_text import format_number
 from slowtrain.report import charts, shell, sizing, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section
@@ -43,7 +43,7 @@ def _table(curve: BatchCurve) -> Markup:
         el(
             "tr",
             figure(f"{p.batch:,}"),
-            figure(plain(p.step_ms)),
+            figure(format_number(p.step_ms)),
             figure(sizing.rate(p.samples_per_s)),
             figure(f"{sizing.rate(p.low)} to {sizing.rate(p.high)}"),
             figure(wording.size(p.peak_bytes)),

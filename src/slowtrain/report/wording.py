@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from slowtrain.figures import FORETOLD
 from slowtrain.model import (
     Category,
     Checkup,
@@ -21,6 +20,7 @@ from slowtrain.model import (
     VerdictKind,
 )
 from slowtrain.model import Verdict as Measured
+from slowtrain.number_text import MAX_PREDICTED_SPEEDUP
 
 UNKNOWN = "not measured"
 
@@ -287,7 +287,7 @@ def gain(saving: Saving) -> str:
 
 def foretold(saving: Saving) -> str:
     """A speed-up that a replay promises, with its range: what lies beyond ``FORETOLD`` is not told from it."""
-    return times(saving.speedup, saving.low, saving.high, FORETOLD)
+    return times(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
 
 
 def measured(verdict: Measured) -> str:

@@ -11,11 +11,15 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import NO_FLOATS as NO_FLOATS
 from slowtrain.columns.arrays import NO_INTS as NO_INTS
 from slowtrain.columns.arrays import Bools as Bools
 from slowtrain.columns.arrays import Floats as Floats
 from slowtrain.columns.arrays import Ints as Ints
+from slowtrain.columns.device import Device as Device
+from slowtrain.columns.device import WindowSteps as WindowSteps
+from slowtrain.columns.input_pipeline import Pipeline
 from slowtrain.columns.kernels import Kernels as Kernels
 from slowtrain.columns.kernels import Line as Line
 from slowtrain.columns.kernels import Producer as Producer
@@ -23,20 +27,16 @@ from slowtrain.columns.spans import Event as Event
 from slowtrain.columns.spans import Name as Name
 from slowtrain.columns.spans import Spans as Spans
 from slowtrain.columns.spans import place_of as place_of
-from slowtrain.columns.steps import FEW_STEPS as FEW_STEPS
-from slowtrain.columns.steps import FEW_STEPS_MS as FEW_STEPS_MS
+from slowtrain.columns.steps import MIN_TELLING_STEPS as MIN_TELLING_STEPS
+from slowtrain.columns.steps import MIN_TELLING_STEPS_MS as MIN_TELLING_STEPS_MS
 from slowtrain.columns.steps import Steps as Steps
 from slowtrain.model import Attribution, Category, Signal
-from slowtrain.trace.accelerator import Device as Device
-from slowtrain.trace.accelerator import ProfiledSteps as ProfiledSteps
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import Pipeline
 from slowtrain.values import dataclass
 
 Made = TypeVar("Made")
 Asked = ParamSpec("Asked")
 
-UNTOLD = 0.6  # of a step
+MIN_UNTOLD_SHARE = 0.6  # of a step
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Trace:
         steady = self.steps.steady_ms
         if self.facts.get("profile"):
             return len(steady) >= 1
-        return len(steady) >= FEW_STEPS or (len(steady) >= 2 and float(steady.sum()) >= FEW_STEPS_MS)
+        return len(steady) >= MIN_TELLING_STEPS or (len(steady) >= 2 and float(steady.sum()) >= MIN_TELLING_STEPS_MS)
 
     @property
     def run_ms(self) -> float:
@@ -103,15 +103,15 @@ class Trace:
     def usual(self) -> Mapping[Category, float]:
         """Median ms of each category in a steady step."""
         steady = self.steps.steady
-        return {c: float(halfway(col[steady])) if steady.any() else 0.0 for c, col in self.categories.items()}
+        return {c: float(median_value(col[steady])) if steady.any() else 0.0 for c, col in self.categories.items()}
 
     def share(self, category: Category) -> float:
         return self.mean(category) / self.step_ms if self.step_ms else 0.0
 
     @property
-    def untold(self) -> bool:
+    def is_mostly_unattributed(self) -> bool:
         """Whether most of a step is not divided, for example a whole epoch in one function, without a window."""
-        return self.share(Category.UNATTRIBUTED) > UNTOLD
+        return self.share(Category.UNATTRIBUTED) > MIN_UNTOLD_SHARE
 
     def lane(self, name: str) -> Spans:
         return self.lanes.get(name, Spans())

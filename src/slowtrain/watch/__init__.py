@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slowtrain.model.frame import Frame, State
-from slowtrain.trace.live import Follower
-from slowtrain.watch.alerts import Book
-from slowtrain.watch.examining import Examining
-from slowtrain.watch.sight import Looking
+from slowtrain.model.answers.live_frame import Frame, RunState
+from slowtrain.recording.live_follower import Follower
+from slowtrain.watch.alert_rules import AlertBook
+from slowtrain.watch.background_diagnosis import BackgroundDiagnosis
+from slowtrain.watch.recording_look import RecordingWatcher
 
-OVER = (State.ENDED, State.LOST)
+ENDED_STATES = (RunState.ENDED, RunState.LOST)
 
 
 class Watch:
@@ -31,16 +31,16 @@ class Watch:
 
     def __init__(self, folder: Path, *, window_s: float = 30.0, examine: bool = True) -> None:
         self.folder = folder
-        self.looking = Looking(Follower(folder), window_s)
-        self.book = Book()
-        self.examining = Examining(folder) if examine else None
+        self.looking = RecordingWatcher(Follower(folder), window_s)
+        self.book = AlertBook()
+        self.examining = BackgroundDiagnosis(folder) if examine else None
 
     def look(self) -> Frame:
         """Takes one look; returns its frame with the current alerts."""
         sight = self.looking.look()
         told = None
         if self.examining is not None:
-            over = sight.frame.state in OVER
+            over = sight.frame.state in ENDED_STATES
             self.examining.turn(sight.frame.run_ms, wanted=not over and sight.enough)
             told = self.examining.told
         alerts = self.book.look(sight, told)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.compute import models, xla
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.input import remainder
@@ -61,13 +62,13 @@ Cure = Callable[[Source], Sequence[Edit]]
 
 def _results(tmp_path: Path, text: str, *cures: Cure) -> list[list[Any]]:
     """What the script gives, and what it gives with each cure: in a process of its own, for policies are global."""
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     texts = [text]
     for cure in cures:
         made = cure(source)
         assert made
-        texts.append(edits.changed(source, made).replace("/GPU:0", "/CPU:0"))
+        texts.append(edits.edited_text(source, made).replace("/GPU:0", "/CPU:0"))
     # autograph reads the file of a function that it transforms
     files = [tmp_path / f"train_{i}.py" for i in range(len(texts))]
     for file, one in zip(files, texts, strict=True):
@@ -107,7 +108,7 @@ def test_a_fit_that_is_told_its_steps(tmp_path: Path) -> None:
     told = FIT.replace("prefetch(2)", "repeat()").replace("epochs=2", "epochs=2, steps_per_epoch=5")
     plain, ahead = _results(tmp_path, told, lambda s: todevice.prefetched_to_device(s, _line(told, "model.fit")))
     assert ahead == pytest.approx(plain, rel=1e-6)
-    source = parse("train.py", FIT)
+    source = parse_source("train.py", FIT)
     assert source is not None
     assert todevice.prefetched_to_device(source, _line(FIT, "model.fit")) == []
 

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import trees
-from slowtrain.source.reading import sizes
-from slowtrain.source.reading.arrays import Data, Shape, joined, shape
+from slowtrain.script.evaluators import expression_values
+from slowtrain.script.evaluators.array_rules import DatasetValue, Shape, operator_result, shape_of
+from slowtrain.script.text import source_file, syntax_tree
 
 IMPORTS = "import numpy as np, tensorflow as tf\nrng = np.random.default_rng(0)\nx = np.zeros((10, 4))\n"
 
 
 def made(expression: str) -> Any:
     """What an expression comes to, where ``x`` is an array of 10 rows of 4."""
-    text = source.parse("train.py", f"{IMPORTS}ask({expression})")
+    text = source_file.parse_source("train.py", f"{IMPORTS}ask({expression})")
     assert text is not None
-    calls = [n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
-    return sizes.value(text, calls[-1].args[0])
+    calls = [n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
+    return expression_values.static_value(text, calls[-1].args[0])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def made(expression: str) -> Any:
     ],
 )
 def test_which_shape_comes_of_it(expression: str, wanted: Shape | None) -> None:
-    assert shape(made(expression)) == wanted
+    assert shape_of(made(expression)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -121,10 +120,10 @@ def test_which_number_comes_of_it(expression: str, wanted: int | None) -> None:
 
 
 def test_numbers_are_not_joined_by_what_is_not_known_of_them() -> None:
-    assert joined(ast.FloorDiv(), 7, 2) == 3
-    assert joined(ast.Mod(), 7, 0) is None
-    assert joined(ast.Pow(), 7, 2) is None
-    assert joined(ast.Add(), 7, True) is None
+    assert operator_result(ast.FloorDiv(), 7, 2) == 3
+    assert operator_result(ast.Mod(), 7, 0) is None
+    assert operator_result(ast.Pow(), 7, 2) is None
+    assert operator_result(ast.Add(), 7, True) is None
 
 
 SLICES = "tf.data.Dataset.from_tensor_slices"
@@ -153,8 +152,8 @@ def test_what_a_data_set_has(expression: str, rows: object, element: Shape | Non
     if rows == "nothing":
         assert found is None
         return
-    assert isinstance(found, Data)
-    assert (found.rows, shape(found.element), found.batch) == (rows, element, batch)
+    assert isinstance(found, DatasetValue)
+    assert (found.rows, shape_of(found.element), found.batch) == (rows, element, batch)
 
 
 @pytest.mark.parametrize(("given", "rows"), [("(x, x)", 10), ("[[1, 2], [3, 4], [5, 6]]", 3), ("[x, x]", 2)])

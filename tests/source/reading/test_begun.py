@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from slowtrain.source import Source, parse
-from slowtrain.source.reading import begun
+from slowtrain.script.locations import reinitialised_loops
+from slowtrain.script.text.source_file import Source, parse_source
 
 LOOP = """
 for budget in budgets:
@@ -20,7 +20,7 @@ EACH = "for v, s in zip(state, start):\n        v.assign(s)"
 
 
 def source(text: str) -> Source:
-    found = parse("train.py", text)
+    found = parse_source("train.py", text)
     assert found is not None
     return found
 
@@ -40,16 +40,16 @@ def test_a_loop_over_models_sets_their_weights_before_it_trains(first: str, anew
     text = textwrap.dedent(LOOP.format(first=first))
     lines = text.splitlines()
     step, score = (next(i for i, row in enumerate(lines, 1) if word in row) for word in ("learn", "hits"))
-    assert begun.anew(source(text), step, score) is anew
+    assert reinitialised_loops.resets_weights(source(text), step, score) is anew
 
 
 def test_weights_that_are_set_for_the_validation_alone_begin_nothing() -> None:
     text = LOOP.format(first="pass").replace("    score", "    model.set_weights(mean)\n    score")
-    assert not begun.anew(source(text), 5, 7)
+    assert not reinitialised_loops.resets_weights(source(text), 5, 7)
 
 
 def test_a_pass_behind_all_training_begins_nothing() -> None:
     text = (
         "for v, s in zip(state, start):\n    v.assign(s)\nfor x in data:\n    learn(x)\nfor x in held:\n    hits(x)\n"
     )
-    assert not begun.anew(source(text), 4, 6)
+    assert not reinitialised_loops.resets_weights(source(text), 4, 6)

@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import trees
-from slowtrain.source.reading import coming
-from slowtrain.source.reading.coming import Written
+from slowtrain.script.locations import trip_counts
+from slowtrain.script.locations.trip_counts import StepCount
+from slowtrain.script.text import source_file, syntax_tree
 
 STEP = "function train_step"
 
 
-def said(text: str, step: str = STEP, line: int = 0) -> Written | None:
+def said(text: str, step: str = STEP, line: int = 0) -> StepCount | None:
     """Of the line that says so, or that calls ``train_step`` last."""
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     calls = [i for i, one in enumerate(text.splitlines(), 1) if "train_step(" in one and "def " not in one]
-    return coming.written(parsed, step, line or calls[-1])
+    return trip_counts.static_step_count(parsed, step, line or calls[-1])
 
 
 KNOWN = {
@@ -134,18 +133,18 @@ def test_a_bound_from_elsewhere_is_not_known(bound: str) -> None:
 
 def test_epochs_over_a_data_set() -> None:
     text = "for epoch in range(5):\n    for x, y in data.map(\n        f\n    ):\n        train_step(x, y)\n"
-    assert said(text) == Written(5, False, 1, (2, 4))
+    assert said(text) == StepCount(5, False, 1, (2, 4))
     inside = "def one():\n    for x in data:\n        train_step(x)\nfor e in range(5):\n    one()\n"
-    assert said(inside) == Written(5, False, 4, (2, 2))
+    assert said(inside) == StepCount(5, False, 4, (2, 2))
     own = "def range(n):\n    return data\nfor x in tqdm.tqdm(range(3)):\n    train_step(x)\n"
-    assert said(own) == Written(1, False, 3, (3, 3))
+    assert said(own) == StepCount(1, False, 3, (3, 3))
 
 
 def test_gradients_and_calls_on_batches() -> None:
     tape = "for i in range(6):\n    with tape:\n        y = f(i)\n    g = tape.gradient(y, w)\n"
-    assert said(tape, "gradient", 4) == Written(6, False, 1)
+    assert said(tape, "gradient", 4) == StepCount(6, False, 1)
     gan = "for i in range(6):\n    d.train_on_batch(a)\n    d.train_on_batch(b)\n    g.train_on_batch(c)\n"
-    assert said(gan, "train_on_batch", 3) == Written(18, False, 1)
+    assert said(gan, "train_on_batch", 3) == StepCount(18, False, 1)
     assert said(gan, "train_on_batch", 1) is None
     assert said(gan, "fit()", 3) is None
 
@@ -164,13 +163,13 @@ def test_a_text_is_gone_through_as_often_however_many_calls_there_are(monkeypatc
     """Eight calls in each of three functions, of each other: 512 ways to the step, and to the number that is given."""
     gone: list[ast.AST] = []
 
-    def counted(node: ast.AST, walk: Callable[[ast.AST], Iterator[ast.AST]] = trees.walk) -> Iterator[ast.AST]:
+    def counted(node: ast.AST, walk: Callable[[ast.AST], Iterator[ast.AST]] = syntax_tree.walk) -> Iterator[ast.AST]:
         gone.append(node)
         return walk(node)
 
     step = "def f3(n):\n    for i in range(n):\n        train_step(i)\n        show(i)\n"
     calls = "".join(f"def f{i}(n):\n" + f"    f{i + 1}(n)\n" * 8 for i in range(3))
-    monkeypatch.setattr(trees, "walk", counted)
+    monkeypatch.setattr(syntax_tree, "walk", counted)
     found = said(f"{step}{calls}f0(2)\n", line=3)
     assert found is not None
     assert (found.turns, found.at_most) == (1024, False)

@@ -6,9 +6,11 @@ import ast
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, following, stepping
+from slowtrain.script.evaluators import call_targets
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import source_file, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 # Each has one call of ``run``, and the function that it runs, if one is sure, is marked by ``here``.
 OWN = "class C:\n    def run(self):\n        here\n    def two(self):\n        0\n"
@@ -16,13 +18,15 @@ OTHER = "class D:\n    def run(self):\n        0\n"
 
 
 def parsed(script: str) -> Source:
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     return text
 
 
 def called(text: Source, name: str) -> ast.Call:
-    return next(n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and finding.called(n) == name)
+    return next(
+        n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) == name
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def called(text: Source, name: str) -> ast.Call:
 )
 def test_the_function_that_a_call_runs(script: str) -> None:
     text = parsed(script)
-    found = following.function(text, called(text, "run"))
+    found = call_targets.called_function(text, called(text, "run"))
     assert found is not None
     assert "here" in ast.unparse(found)
 
@@ -60,21 +64,21 @@ def test_the_function_that_a_call_runs(script: str) -> None:
 )
 def test_calls_that_may_run_anything(script: str) -> None:
     text = parsed(script)
-    assert following.function(text, called(text, "run")) is None
+    assert call_targets.called_function(text, called(text, "run")) is None
 
 
 def test_a_name_that_no_library_has_is_the_files_own() -> None:
     text = parsed("class C:\n    def tally(self):\n        here\nother.tally()")
-    found = following.function(text, called(text, "tally"))
+    found = call_targets.called_function(text, called(text, "tally"))
     assert found is not None
-    assert following.callers(text, found) == [called(text, "tally")]
+    assert call_targets.calls_running(text, found) == [called(text, "tally")]
 
 
 def test_what_a_function_gives_back() -> None:
     text = parsed("def f():\n    def g():\n        return 1\n    if x:\n        return 2\n    yield 3\n    return")
-    made = finding.defined(text, "f")
+    made = node_lookup.function_named(text, "f")
     assert made is not None
-    assert sorted(ast.unparse(e) for e in following.returned(made)) == ["2", "3"]
+    assert sorted(ast.unparse(e) for e in call_targets.returned_values(made)) == ["2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_what_a_function_gives_back() -> None:
 )
 def test_the_loops_that_repeat_it(script: str, lines: list[int]) -> None:
     text = parsed(script)
-    assert [loop.lineno for loop, _ in following.repeated_by(text, called(text, "mark"))] == lines
+    assert [loop.lineno for loop, _ in call_targets.loops_running(text, called(text, "mark"))] == lines
 
 
 STEP = "def step(x):\n    with tf.GradientTape() as tape:\n        0\n"
@@ -108,12 +112,12 @@ LOOP = "for x in data:\n    step(x)\n    for y in x:\n        look(y)\n    if x:
 
 def test_what_the_loop_of_steps_enters() -> None:
     text = parsed(STEP + OWN + "def look(y):\n    0\ndef rarely():\n    0\n" + LOOP)
-    (steps,) = stepping.of(text)
+    (steps,) = handwritten_steps.step_loops_of(text)
     assert steps.graph
-    assert [made.name for _, made in stepping.entered(text, steps)] == ["look"]
+    assert [made.name for _, made in handwritten_steps.functions_per_turn(text, steps)] == ["look"]
 
 
 def test_a_method_is_entered_where_its_object_is_known() -> None:
     text = parsed(STEP + OWN + OTHER + "other = C()\n" + LOOP)
-    (steps,) = stepping.of(text)
-    assert [ast.unparse(made.body[0]) for _, made in stepping.entered(text, steps)] == ["here"]
+    (steps,) = handwritten_steps.step_loops_of(text)
+    assert [ast.unparse(made.body[0]) for _, made in handwritten_steps.functions_per_turn(text, steps)] == ["here"]

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import objects
+from slowtrain.script.navigation import class_members
+from slowtrain.script.text import source_file, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 FAMILY = """class A:
     n = 1
@@ -23,17 +23,17 @@ class O:
 
 
 def parsed(script: str) -> Source:
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     return text
 
 
 def kind(text: Source, name: str) -> ast.ClassDef:
-    return next(c for c in objects.classes(text) if c.name == name)
+    return next(c for c in class_members.class_definitions(text) if c.name == name)
 
 
-def function(text: Source, name: str) -> objects.Function:
-    found = (n for n in trees.walk(text.tree) if isinstance(n, ast.FunctionDef) and n.name == name)
+def function(text: Source, name: str) -> class_members.Function:
+    found = (n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.FunctionDef) and n.name == name)
     return next(found)
 
 
@@ -67,13 +67,13 @@ def function(text: Source, name: str) -> objects.Function:
     ],
 )
 def test_what_is_put_in_later(line: str, key: object, names: tuple[str, ...], wanted: bool) -> None:
-    assert objects.put_in(parsed(line), key, names) is wanted
+    assert class_members.may_store_key(parsed(line), key, names) is wanted
 
 
 def test_names_of_what_grows_and_of_what_shrinks() -> None:
     text = parsed("a.append(1)\nself.b.extend(c)\nd += [1]\ne.pop()\nself.f.clear()\ng = sorted(h)\n")
-    assert objects.longer(text) == {"a", "b", "d"}
-    assert objects.shorter(text) == {"e", "f"}
+    assert class_members.extended_names(text) == {"a", "b", "d"}
+    assert class_members.reduced_names(text) == {"e", "f"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_names_of_what_grows_and_of_what_shrinks() -> None:
     ],
 )
 def test_whether_an_attribute_is_assigned(line: str, wanted: bool) -> None:
-    assert objects.assigned(parsed(line), "n") is wanted
+    assert class_members.is_attribute_assigned(parsed(line), "n") is wanted
 
 
 @pytest.mark.parametrize(
@@ -114,21 +114,34 @@ def test_whether_an_attribute_is_assigned(line: str, wanted: bool) -> None:
 def test_whether_all_objects_get_the_same(body: str, wanted: bool) -> None:
     text = parsed(f"class C:\n    {body}\n")
     one = kind(text, "C")
-    assert (objects.once(text, one, objects.stores_of(text, one, "n")) is not None) is wanted
+    assert (
+        class_members.single_store(text, one, class_members.class_attribute_stores(text, one, "n")) is not None
+    ) is wanted
 
 
 def test_stores_of_other_classes_are_not_its_own() -> None:
     text = parsed(FAMILY + "class P:\n    def __init__(self):\n        self.m = 3\n")
-    assert len(objects.stores(text, "m")) == 2
-    assert [len(objects.stores_of(text, kind(text, name), "m")) for name in "ABCOP"] == [1, 1, 1, 0, 1]
-    assert objects.once(text, kind(text, "A"), objects.stores_of(text, kind(text, "A"), "m")) is None
+    assert len(class_members.attribute_stores(text, "m")) == 2
+    assert [len(class_members.class_attribute_stores(text, kind(text, name), "m")) for name in "ABCOP"] == [
+        1,
+        1,
+        1,
+        0,
+        1,
+    ]
+    assert (
+        class_members.single_store(
+            text, kind(text, "A"), class_members.class_attribute_stores(text, kind(text, "A"), "m")
+        )
+        is None
+    )
 
 
 def test_a_class_stands_between_those_it_derives_from_and_its_heirs() -> None:
     text = parsed(FAMILY)
-    assert [c.name for c in objects.line(text, kind(text, "C"))] == ["A", "B", "C"]
-    assert [c.name for c in objects.heirs(text, kind(text, "A"))] == ["A", "B", "C"]
-    assert [c.name for c in objects.heirs(text, kind(text, "O"))] == ["O"]
+    assert [c.name for c in class_members.class_ancestry(text, kind(text, "C"))] == ["A", "B", "C"]
+    assert [c.name for c in class_members.class_descendants(text, kind(text, "A"))] == ["A", "B", "C"]
+    assert [c.name for c in class_members.class_descendants(text, kind(text, "O"))] == ["O"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +149,7 @@ def test_a_class_stands_between_those_it_derives_from_and_its_heirs() -> None:
 )
 def test_which_class_declares_it(name: str, surely: bool, line: int | None) -> None:
     text = parsed(FAMILY)
-    found = objects.declared(text, kind(text, name), "n", surely)
+    found = class_members.class_level_store(text, kind(text, name), "n", surely)
     assert (found.lineno if found is not None else None) == line
 
 
@@ -145,8 +158,8 @@ def test_fields_of_a_base_come_first() -> None:
         "class A:\n    n: int = 1\nclass B(A):\n    m: int = 2\n    n: int = 3\n"
         "class K:\n    n: int\n    def __init__(self): 0"
     )
-    assert objects.fields(text, kind(text, "B")) == ["n", "m"]
-    assert objects.fields(text, kind(text, "K")) == []
+    assert class_members.dataclass_fields(text, kind(text, "B")) == ["n", "m"]
+    assert class_members.dataclass_fields(text, kind(text, "K")) == []
 
 
 @pytest.mark.parametrize(
@@ -160,7 +173,7 @@ def test_fields_of_a_base_come_first() -> None:
 )
 def test_which_calls_make_its_objects(script: str, calls: int) -> None:
     text = parsed(script)
-    assert len(objects.makers(text, kind(text, "C"))) == calls
+    assert len(class_members.constructor_calls(text, kind(text, "C"))) == calls
 
 
 @pytest.mark.parametrize(
@@ -177,7 +190,7 @@ def test_which_calls_make_its_objects(script: str, calls: int) -> None:
 )
 def test_which_calls_run_it(script: str, calls: int) -> None:
     text = parsed(script)
-    assert len(objects.runs(text, function(text, "f"))) == calls
+    assert len(class_members.running_calls(text, function(text, "f"))) == calls
 
 
 @pytest.mark.parametrize(
@@ -192,14 +205,16 @@ def test_which_calls_run_it(script: str, calls: int) -> None:
 def test_what_a_call_gives_by_place(script: str, places: list[str], method: bool) -> None:
     text = parsed(script)
     made = function(text, "f")
-    assert objects.places(text, made) == places
-    assert objects.is_method(text, made) is method
+    assert class_members.positional_parameters(text, made) == places
+    assert class_members.is_method(text, made) is method
 
 
 def test_the_class_around_a_function_in_a_method() -> None:
     text = parsed("class C:\n    n = 1\n    def f(self):\n        def g():\n            self.n = 2\ndef h(): 0")
-    assert [objects.class_of(text, s) for s in objects.stores(text, "n")] == [kind(text, "C")]
-    assert objects.class_of(text, function(text, "h")) is None
+    assert [class_members.enclosing_class(text, s) for s in class_members.attribute_stores(text, "n")] == [
+        kind(text, "C")
+    ]
+    assert class_members.enclosing_class(text, function(text, "h")) is None
 
 
 def test_defaults_of_options() -> None:
@@ -209,5 +224,10 @@ def test_defaults_of_options() -> None:
         "p.add_argument('--none')\np.add_argument('--on', action='store_true')\n"
         "p.add_argument('--twice', default=5)\nq.add_argument('--twice', default=6)\n"
     )
-    assert {k: ast.literal_eval(v) for k, v in objects.options(text).items()} == {"n_all": 1, "rate": 2, "q": 3, "y": 4}
-    assert objects.options(parsed("p.add_argument('--n', default=1)\np.set_defaults(n=2)")) == {}
+    assert {k: ast.literal_eval(v) for k, v in class_members.option_defaults(text).items()} == {
+        "n_all": 1,
+        "rate": 2,
+        "q": 3,
+        "y": 4,
+    }
+    assert class_members.option_defaults(parsed("p.add_argument('--n', default=1)\np.set_defaults(n=2)")) == {}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import parse
-from slowtrain.source.reading import opcalls
+from slowtrain.script.locations import op_calls
+from slowtrain.script.text.source_file import parse_source
 
 HEAD = "import tensorflow as tf\n\n\n@tf.function\ndef step(x, y):\n"
 LINE = 4
 
 
 def _found(body: str, *kinds: str) -> list[tuple[int, bool]]:
-    source = parse("train.py", HEAD + body)
+    source = parse_source("train.py", HEAD + body)
     assert source is not None
-    return [(c.lineno, opcalls.needs_batch_alone(source, c)) for c in opcalls.calls_of(source, LINE, kinds)]
+    return [(c.lineno, op_calls.needs_batch_alone(source, c)) for c in op_calls.calls_making_ops(source, LINE, kinds)]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source.reading.recorded import by_hand, made_in, only_converts
+from slowtrain.script.locations.recorded_sources import handmade_input, handmade_input_places, only_converts
 from slowtrain.trace import Trace
-from slowtrain.trace.drawn import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 LOOP = """
 step    1111111111
@@ -22,7 +22,7 @@ device  .......kkk
 
 def looped(text: str, **visits: int) -> Trace:
     lines = "\n".join(f"@line {number[1:]} ms={1 + times / 100} visits={times}" for number, times in visits.items())
-    return drawn(LOOP.format(text=text.replace("\n", "\\n"), lines=lines, last=text.count("\n")))
+    return parse_drawing(LOOP.format(text=text.replace("\n", "\\n"), lines=lines, last=text.count("\n")))
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def looped(text: str, **visits: int) -> Trace:
 )
 def test_arrays_in_another_type_are_no_batch_that_is_made(text: str, converts: bool) -> None:
     trace = looped(text, l2=800)
-    hand = by_hand(trace)
+    hand = handmade_input(trace)
     assert hand is not None
     assert only_converts(trace, hand) is converts
 
 
 def test_the_loops_around_lines_that_make_a_batch_make_it_too() -> None:
     trace = looped("for i in r:\n a = []\n for p in b[i]:\n  a.append(f(p))\n train_step(a)\n", l3=900, l4=900, l5=1)
-    assert {place.line for place in made_in(trace)} == {1, 3, 4}
+    assert {place.line for place in handmade_input_places(trace)} == {1, 3, 4}

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from slowtrain.source import parse
-from slowtrain.source.reading import repeatable
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text.source_file import parse_source
 
 HEAD = "import time\nimport numpy as np\nrng = np.random.default_rng(0)\n\n\ndef get(self, k):\n"
 
@@ -25,7 +25,7 @@ HEAD = "import time\nimport numpy as np\nrng = np.random.default_rng(0)\n\n\ndef
     ],
 )
 def test_a_generator_of_its_own_draws_the_same_again(body: str, draws: bool) -> None:
-    source = parse("train.py", HEAD + "".join(f"    {line}\n" for line in body.split("\n")))
+    source = parse_source("train.py", HEAD + "".join(f"    {line}\n" for line in body.split("\n")))
     assert source is not None
     function = next(n for n in source.tree.body if isinstance(n, ast.FunctionDef))
-    assert repeatable.random(source, function) is draws
+    assert repeatable_functions.draws_or_mutates(source, function) is draws

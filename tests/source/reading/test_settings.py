@@ -6,9 +6,8 @@ import ast
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import trees
-from slowtrain.source.reading import settings
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.text import source_file, syntax_tree
 
 MADE = (
     "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n"
@@ -126,10 +125,10 @@ CASES: dict[str, tuple[str, object]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_where_it_is_written(name: str) -> None:
     script, wanted = CASES[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
-    asked = [n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
-    assert settings.whole(text, asked[0].args[0]) == wanted
+    asked = [n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
+    assert setting_origins.literal_int(text, asked[0].args[0]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -137,10 +136,10 @@ def test_where_it_is_written(name: str) -> None:
     [("f(every=5)", 5), ("f(**CFG)", 7), ("f(**CFG, **OTHER)", None), ("f(1)", None), ("f(**made())", None)],
 )
 def test_what_a_call_is_given(call: str, wanted: int | None) -> None:
-    text = source.parse("train.py", f"CFG = {{'every': 7}}\nOTHER = {{}}\n{call}\n")
+    text = source_file.parse_source("train.py", f"CFG = {{'every': 7}}\nOTHER = {{}}\n{call}\n")
     assert text is not None
-    asked = next(n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "f")
-    found = settings.forwarded(text, asked, "every")
+    asked = next(n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "f")
+    found = setting_origins.call_argument(text, asked, "every")
     assert (found.value if isinstance(found, ast.Constant) else None) == wanted
 
 
@@ -155,21 +154,23 @@ def test_what_a_call_is_given(call: str, wanted: int | None) -> None:
     ],
 )
 def test_all_names_that_it_goes_through(script: str, names: set[str]) -> None:
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
-    asked = next(n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask")
-    found = settings.literal(text, asked.args[0])
+    asked = next(
+        n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"
+    )
+    found = setting_origins.literal_origin(text, asked.args[0])
     assert found is not None
     assert found.value == 5
     assert found.names == names
 
 
 def test_what_is_no_literal_has_no_value() -> None:
-    text = source.parse("train.py", "rng = made()\nask(rng)")
+    text = source_file.parse_source("train.py", "rng = made()\nask(rng)")
     assert text is not None
     asked = text.tree.body[1].value.args[0]  # type: ignore[attr-defined]
-    found = settings.origin(text, asked)
+    found = setting_origins.value_origin(text, asked)
     assert found is not None
     assert isinstance(found.node, ast.Call)
     assert found.value is None
-    assert settings.literal(text, asked) is None
+    assert setting_origins.literal_origin(text, asked) is None

@@ -6,20 +6,19 @@ import ast
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import trees
-from slowtrain.source.reading import sizes
+from slowtrain.script.evaluators import expression_values
+from slowtrain.script.text import source_file, syntax_tree
 
 CLASS = "class C:\n    def __init__(self, n, m=2):\n        self.n, self.m = n, n * m\n"
 DATA = "class C:\n    n: int = 5\n    m: int = 6\n"
 READING = "    def run(self):\n        ask(self.n)\n"
 
 
-def asked(script: str) -> tuple[source.Source, ast.expr]:
+def asked(script: str) -> tuple[source_file.Source, ast.expr]:
     """What the script's call of ``ask`` is given."""
-    text = source.parse("train.py", f"{script}\ndef train(model):\n    model.fit(0)\n")
+    text = source_file.parse_source("train.py", f"{script}\ndef train(model):\n    model.fit(0)\n")
     assert text is not None
-    calls = [n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
+    calls = [n for n in syntax_tree.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask"]
     return text, calls[0].args[0]
 
 
@@ -119,7 +118,7 @@ NUMBERS: dict[str, tuple[str, int | None]] = {
 def test_which_number_it_is(name: str) -> None:
     script, wanted = NUMBERS[name]
     text, node = asked(script)
-    assert sizes.number(text, node) == wanted
+    assert expression_values.int_value(text, node) == wanted
 
 
 @pytest.mark.parametrize(
@@ -140,22 +139,22 @@ def test_which_number_it_is(name: str) -> None:
 )
 def test_which_shape_it_has(script: str, wanted: tuple[int | None, ...] | None) -> None:
     text, node = asked(script)
-    assert sizes.shape(text, node) == wanted
+    assert expression_values.shape_value(text, node) == wanted
 
 
 def test_an_object_is_of_its_class() -> None:
     text, node = asked(CLASS + "def make():\n    return C(4)\nask(make())")
-    found = sizes.value(text, node)
-    assert isinstance(found, sizes.Thing)
+    found = expression_values.static_value(text, node)
+    assert isinstance(found, expression_values.Instance)
     assert found.kind is text.tree.body[0]
 
 
 def test_what_is_asked_without_end_is_not_known() -> None:
     script = "\n".join(f"def f{n}(x):\n    return f{n + 1}(x) + f{n + 1}(x + 1)" for n in range(100))
     text, node = asked(f"{script}\ndef f100(x):\n    return x\nask(f0(1))")
-    assert sizes.number(text, node) is None
+    assert expression_values.int_value(text, node) is None
 
 
 def test_nothing_is_no_number() -> None:
     text, _ = asked("ask(1)")
-    assert sizes.number(text, None) is None
+    assert expression_values.int_value(text, None) is None

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, statements, values
-from slowtrain.source.reading.input import chains
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, statement_index
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 
 TRICKY = """
 import os, tensorflow as tf; from keras import (layers as own,
@@ -48,10 +49,10 @@ def _every(source: Source) -> tuple[dict[str, set[ast.Call]], dict[ast.AST, ast.
     """Calls by name and what each node stands in, found the long way."""
     calls: dict[str, set[ast.Call]] = {}
     above: dict[ast.AST, ast.AST] = {}
-    for node in trees.walk(source.tree):
-        above |= dict.fromkeys(trees.children(node), node)
-        if isinstance(node, ast.Call) and finding.called(node):
-            calls.setdefault(finding.called(node), set()).add(node)
+    for node in syntax_tree.walk(source.tree):
+        above |= dict.fromkeys(syntax_tree.child_nodes(node), node)
+        if isinstance(node, ast.Call) and node_lookup.called_name(node):
+            calls.setdefault(node_lookup.called_name(node), set()).add(node)
     return calls, above
 
 
@@ -68,7 +69,7 @@ def _sources() -> list[Source]:
 def test_all_calls_are_found_and_nothing_else(source: Source) -> None:
     calls, _ = _every(source)
     for name, wanted in calls.items():
-        found = index.of(source).called(name)
+        found = call_index.index_of(source).called(name)
         assert len(found) == len(wanted)
         assert set(found) == wanted
         assert not name.isascii() or name in source.words
@@ -78,40 +79,40 @@ def test_all_calls_are_found_and_nothing_else(source: Source) -> None:
 
 def test_calls_of_a_name_beyond_ascii_are_found() -> None:
     source = Source("train.py", "def größe(x):\n    return x\n\ngröße(1)\n")
-    assert [call.lineno for call in index.of(source).called("größe")] == [4]
+    assert [call.lineno for call in call_index.index_of(source).called("größe")] == [4]
 
 
 @pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
 def test_each_node_knows_what_it_stands_in(source: Source) -> None:
     _, above = _every(source)
     for node in [source.tree, *above][::-7]:  # not in the order in which they are gone through
-        assert statements.Statements(source).get(node) is above.get(node)
+        assert statement_index.Statements(source).get(node) is above.get(node)
 
 
 @pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
 def test_imports_reach_what_they_lead_to(source: Source) -> None:
     calls, _ = _every(source)
     for call in (c for several in calls.values() for c in several):
-        whole = values.qualified(source, call.func)
-        assert not whole or values.reaches(source, whole)
-        assert chains.may_make(source) or not chains.makes(source, call)
+        whole = name_bindings.qualified_name(source, call.func)
+        assert not whole or name_bindings.may_name(source, whole)
+        assert dataset_chains.may_make_dataset(source) or not dataset_chains.makes_dataset(source, call)
 
 
 def test_what_no_import_leads_to_is_known_before_parsing() -> None:
     source = Source("a.py", "from keras.src import ops\nimport os.path, jax\nfrom .tensorflow import data\nx = = 1\n")
-    assert values.reaches(source, "keras.src.ops.log", "os.path.join")
-    assert not values.reaches(source, "keras.ops.log", "keras.layers.", "tensorflow.")
+    assert name_bindings.may_name(source, "keras.src.ops.log", "os.path.join")
+    assert not name_bindings.may_name(source, "keras.ops.log", "keras.layers.", "tensorflow.")
     assert not source.parsed
 
 
 def test_a_file_without_the_name_is_not_parsed() -> None:
     source = Source("a.py", "def fit(x): = outfit(fit, fitted)\n")
-    assert index.of(source).called("fit", "predict") == []
+    assert call_index.index_of(source).called("fit", "predict") == []
     assert not source.parsed
     with pytest.raises(SyntaxError):
-        index.of(source).called("outfit")
+        call_index.index_of(source).called("outfit")
 
 
 def test_comments_behind_a_name_do_not_take_forever() -> None:
     text = f"fit{' # ) #' * 2000}\n" * 20
-    assert index.of(Source("a.py", text)).called("fit") == []
+    assert call_index.index_of(Source("a.py", text)).called("fit") == []

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.source import parse
-from slowtrain.source.reading import modules
-from slowtrain.source.reading.writing import beyond, project
+from slowtrain.script.navigation import module_files
+from slowtrain.script.properties.outside_effects import project_sources, unredirected_actions
+from slowtrain.script.text.source_file import parse_source
 
 
 def named(text: str) -> list[tuple[int, str]]:
-    source = parse("f.py", text)
+    source = parse_source("f.py", text)
     assert source is not None
-    return list(beyond(source))
+    return list(unredirected_actions(source))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def laid(folder: Path, *files: tuple[str, str]) -> None:
 
 def followed(script: Path) -> set[str]:
     """The files of a project that are read, by their names below its folder, without the script's own."""
-    return {str(Path(s.file).relative_to(script.parents[1])) for s in project(str(script))} - {
+    return {str(Path(s.file).relative_to(script.parents[1])) for s in project_sources(str(script))} - {
         str(script.relative_to(script.parents[1]))
     }
 
@@ -150,13 +150,13 @@ def test_what_lies_on_the_path_is_read_but_no_package(tmp_path: Path, monkeypatc
     laid(tmp_path, ("a/b/train.py", "import common\nimport theirs"), ("lab/common.py", ""))
     laid(installed, ("theirs.py", ""))
     monkeypatch.setattr(sys, "path", [str(lab), str(installed)])
-    read = [Path(s.file).name for s in project(str(tmp_path / "a" / "b" / "train.py"))]
+    read = [Path(s.file).name for s in project_sources(str(tmp_path / "a" / "b" / "train.py"))]
     assert read == ["train.py", "common.py"]
 
 
 def test_a_folder_is_its_main_file(tmp_path: Path) -> None:
     laid(tmp_path, ("app/__main__.py", "import data"), ("app/data.py", ""))
-    assert [Path(s.file).name for s in project(str(tmp_path / "app"))] == ["__main__.py", "data.py"]
+    assert [Path(s.file).name for s in project_sources(str(tmp_path / "app"))] == ["__main__.py", "data.py"]
 
 
 def test_the_file_of_a_module_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +165,8 @@ def test_the_file_of_a_module_is_found_without_importing_it(tmp_path: Path, monk
     laid(tmp_path, ("src/lib/run.py", text))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "src")])
-    found = [modules.main(name) for name in ("pkg", "pkg.train", "lib.run", "pkg.gone", "json.tool", "pytest")]
+    found = [
+        module_files.main_file(name) for name in ("pkg", "pkg.train", "lib.run", "pkg.gone", "json.tool", "pytest")
+    ]
     here = [tmp_path / name for name in ("pkg/__main__.py", "pkg/train.py", "src/lib/run.py")]
     assert found == [*here, None, None, None]

@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
-from slowtrain.trace import Trace, bound, tensor_cores, work
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import op_work, step_bound, tensor_cores
 from slowtrain.whatif import Remedy
 
 ALONE = 0.8  # of all op time is one op's
@@ -41,16 +42,16 @@ class ComputeBound(Cause):
         busy = trace.share(Category.DEVICE)
         if trace.kernels is None or trace.kernels.ms <= 0 or _waiting(trace) > HALF * busy:
             return None
-        if bound.largest_group(trace)[0] is not VerdictKind.COMPUTE:
+        if step_bound.largest_verdict(trace)[0] is not VerdictKind.COMPUTE:
             return None
-        layers = work.by_layer(trace.kernels)[:3]
+        layers = op_work.time_share_by_layer(trace.kernels)[:3]
         if trace.fact("profile") and layers and layers[0][0] == NO_LAYER:
             layers = _by_op(trace)
         said = ", ".join(f"{layer} {part:.0%}" for layer, part in layers)
         place = trace.steps.place
         return Evidence(
-            f"ops compute for {plain(trace.mean(Category.DEVICE))} of each step's "
-            f"{plain(trace.step_ms)} ms ({busy:.0%}); "
+            f"ops compute for {format_number(trace.mean(Category.DEVICE))} of each step's "
+            f"{format_number(trace.step_ms)} ms ({busy:.0%}); "
             f"of op time: {said}",
             {"device_ms": trace.mean(Category.DEVICE), "device_share": busy},
             _where(trace) or ((place,) if place else ()),
@@ -108,12 +109,12 @@ class ComputeBound(Cause):
 
 def _waiting(trace: Trace) -> float:
     """The share of a step in a compiled program's ops that wait for copies: busy, but nothing is computed."""
-    return work.copy_wait_share(trace.device) * trace.share(Category.DEVICE)
+    return op_work.copy_wait_share(trace.device) * trace.share(Category.DEVICE)
 
 
-def _alone(trace: Trace) -> work.Op | None:
+def _alone(trace: Trace) -> op_work.WindowOp | None:
     """The one op that takes nearly all of the time, unless it is a product or convolution: those are the model's."""
-    found = work.ops(trace.kernels) if trace.kernels is not None else []
+    found = op_work.window_ops(trace.kernels) if trace.kernels is not None else []
     total = sum(o.ms for o in found)
     most = max(found, key=lambda o: o.ms, default=None)
     named = most is not None and "/" in most.name and not (most.matmul or most.conv or most.update)
@@ -126,12 +127,12 @@ def _where(trace: Trace) -> tuple[Place, ...]:
     if alone is None or trace.device is None:
         return ()
     name = f"{alone.name}:{alone.kind}"
-    return tensor_cores.lines(trace.device, lambda op: op.partition("#")[0] == name)
+    return tensor_cores.op_lines(trace.device, lambda op: op.partition("#")[0] == name)
 
 
 def _in_tf32(trace: Trace) -> bool:
     """Whether products and convolutions take much of the step, most of them in TF32, where 16 bits are faster."""
-    card, device = tensor_cores.card(trace), trace.device
+    card, device = tensor_cores.find_card(trace), trace.device
     if device is None or card is None or card.peaks is None or not card.peaks[1] or card.peaks[2] <= card.peaks[1]:
         return False
     tf32 = device.matrix_ms.get("tf32", 0.0)
@@ -140,6 +141,6 @@ def _in_tf32(trace: Trace) -> bool:
 
 def _by_op(trace: Trace) -> list[tuple[str, float]]:
     """``(op, share)`` where the profile names no layers, costliest first."""
-    ops = work.ops(trace.kernels) if trace.kernels is not None else []
+    ops = op_work.window_ops(trace.kernels) if trace.kernels is not None else []
     total = sum(o.ms for o in ops) or 1.0
     return [(o.name.split(" ")[0][:LETTERS], o.ms / total) for o in ops[:3]]

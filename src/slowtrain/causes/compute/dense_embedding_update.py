@@ -4,16 +4,20 @@ from collections.abc import Container, Iterable, Sequence
 from math import prod
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import edit_project
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import gradients, models, ops
-from slowtrain.source.reading import finding, shown
-from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.source.spots.compute import rewritten, walked
-from slowtrain.trace import Trace, names, work
-from slowtrain.trace.host import distinct
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import op_work
+from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.whatif import Drop, Remedy
 
 # An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
@@ -70,21 +74,21 @@ class DenseEmbeddingUpdate(Cause):
         kernels = trace.kernels
         if kernels is None or not kernels.by_name or not _large(trace):
             return None
-        ops = work.ops(kernels)
+        ops = op_work.window_ops(kernels)
         total = sum(o.ms for o in ops)
         table = _table(trace)
         pace = ACCELERATOR_BYTES_PER_MS if trace.on_accelerator else BYTES_PER_MS
         least = 4 * table[0] * table[1] / pace if table else 0.0
         share = _embedding_share(trace)
-        if share is None and not any(o.kind == names.DENSIFY for o in ops):
+        if share is None and not any(o.kind == framework_names.DENSIFY_OP for o in ops):
             share = _table_share(trace)  # gradients stay rows, but not all that the optimizer makes of them (Adagrad)
-        named = work.over_tables(trace)
+        named = op_work.ops_over_tables(trace)
         over = _over_table(ops, share, least, named)
         ms = sum(spent for _, spent in over)
         if ms <= 0 or total <= 0:
             return None
         by_hand = any(op.update and not op.scope for op, _ in over)  # then its arithmetic has no optimizer's name
-        own = [op.name for op, _ in over if by_hand and names.REWRITTEN.sub("", op.name) in named]
+        own = [op.name for op, _ in over if by_hand and framework_names.REWRITTEN_SCOPE.sub("", op.name) in named]
         updating = sum(spent for op, spent in over if op.update or op.name in own) / ms
         ms = min(ms, total)
         rows, touched = (table[0], _looked_up(trace)) if table else (0, None)
@@ -95,7 +99,8 @@ class DenseEmbeddingUpdate(Cause):
         which = f"the {rows:,} x {table[1]} table" if table else "the embedding table"
         used = f", of which a batch uses at most {touched:,} rows" if rows and touched else ""
         return Evidence(
-            f"ops over all rows of {which} take {plain(spent)} ms of each step ({ms / total:.0%} of op time){used}",
+            f"ops over all rows of {which} take {format_number(spent)} ms of each step ({ms / total:.0%} of op "
+            f"time){used}",
             {
                 "table_ms": spent,
                 "table_share": ms / total,
@@ -103,17 +108,19 @@ class DenseEmbeddingUpdate(Cause):
                 "rows": float(rows),
                 "touched_rows": float(touched or 0),
             },
-            shown.together(_whole(trace), distinct(p for p in named.values() if p is not None)[:2], _where(trace)),
+            source_locations.merge_places(
+                _whole(trace), distinct_places(p for p in named.values() if p is not None)[:2], _where(trace)
+            ),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         whole = evidence.numbers["table_ms"]
         rows = 0.0 if trace.on_accelerator else evidence.numbers["touched_rows"] * ROW_MS
-        table = work.freed(trace, evidence.numbers["table_share"], min(whole - rows, 0.98 * whole))
+        table = op_work.ms_of_streaming_ops(trace, evidence.numbers["table_share"], min(whole - rows, 0.98 * whole))
         return [Drop(table, spread=(0.75, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        first = everywhere(trace, ops.looked_up_first)
+        first = edit_project(trace, ops.looked_up_first)
         rows = Prescription(
             "edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those", edits=first
         )
@@ -121,11 +128,11 @@ class DenseEmbeddingUpdate(Cause):
         looked_up = bool(first) or evidence.numbers["updating_share"] < UPDATING
         if looked_up:
             yield rows
-        sparse = everywhere(trace, gradients.rows_kept)
+        sparse = edit_project(trace, gradients.rows_kept)
         if sparse:
             kept = "leave gradients of tables as rows: the optimizer updates only these"
             yield Prescription("edit", Effect.CHANGES_TRAINING, kept, edits=sparse)
-        lazy = everywhere(trace, models.lazy_adam)
+        lazy = edit_project(trace, models.lazy_adam)
         says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
         if not looked_up:
@@ -148,19 +155,27 @@ class DenseEmbeddingUpdate(Cause):
         for call in rewritten.whole(source):
             says = "each step writes every row of this table anew, of which it looks up a batch"
             only = "do it to the rows that the step looked up: scatter_update() with tf.IndexedSlices"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, only))
+            yield Spot(
+                edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, only)
+            )
         for call, rows in () if whole else walked.worked_on(source):
-            says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
+            says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
             first = "look up rows first; normalise or regularise only those"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EQUIVALENT, first))
+            yield Spot(
+                edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, first)
+            )
         for norm, (rows, width) in () if penalised else walked.penalised(source):
             says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
             fewer = "take the norm of the rows that were looked up"
-            yield Spot(edits.start(norm), edits.end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer))
+            yield Spot(
+                edits.node_start(norm), edits.node_end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer)
+            )
         for call, (rows, width) in () if updated else walked.updated(source):
             says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
             lazy = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, lazy))
+            yield Spot(
+                edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, lazy)
+            )
 
     fixes = (
         (
@@ -288,9 +303,11 @@ class DenseEmbeddingUpdate(Cause):
 def _table(trace: Trace) -> tuple[int, int] | None:
     """Rows and columns of the largest embedding, where the model or the graph told."""
     found = [
-        w["shape"] for w in work.weights(trace) if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2
+        w["shape"]
+        for w in op_work.largest_model_weights(trace)
+        if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2
     ]
-    if not found and (told := work.tables(trace)) is not None:
+    if not found and (told := op_work.embedding_tables(trace)) is not None:
         found = told[0]
     return (int(found[0][0]), int(found[0][1])) if found else None
 
@@ -300,7 +317,7 @@ def _embedding_share(trace: Trace) -> float | None:
 
     Of a layer of layers the model tells the outer one alone: then the graph says which are tables.
     """
-    weights = work.weights(trace)
+    weights = op_work.largest_model_weights(trace)
     total = sum(int(w["size"]) for w in weights)
     mine = sum(int(w["size"]) for w in weights if w.get("class") == "Embedding")
     if total and not mine and (told := _table_share(trace)):
@@ -316,20 +333,20 @@ def _large(trace: Trace) -> bool:
 
 def _table_share(trace: Trace) -> float | None:
     """The same of the tables that graphs tell of. None: they do not."""
-    told = work.tables(trace)
+    told = op_work.embedding_tables(trace)
     return sum(rows * columns for rows, columns, _ in told[0]) / told[1] if told is not None and told[1] else None
 
 
 def _over_table(
-    ops: list[work.Op], embeddings: float | None, least_ms: float, named: Container[str]
-) -> list[tuple[work.Op, float]]:
+    ops: list[op_work.WindowOp], embeddings: float | None, least_ms: float, named: Container[str]
+) -> list[tuple[op_work.WindowOp, float]]:
     """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only.
 
     ``named``: ops that the graph says are.
     """
-    written = {o.name for o in ops if names.REWRITTEN.sub("", o.name) in named}
+    written = {o.name for o in ops if framework_names.REWRITTEN_SCOPE.sub("", o.name) in named}
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
-    dense = [o for o in ops if o.kind == names.DENSIFY]
+    dense = [o for o in ops if o.kind == framework_names.DENSIFY_OP]
     if embeddings is not None:
         if not any(o.update for o in ops):
             return []
@@ -345,13 +362,13 @@ def _over_table(
     least = TABLE_OP * max(o.ms for o in dense)
     scopes = {o.scope.split("/")[0] for o in dense}
     mine = [o for o in ops if o.ms >= least and not o.matmul and not o.conv]
-    kinds = (names.DENSIFY, "AddN")
+    kinds = (framework_names.DENSIFY_OP, "AddN")
     return [(o, o.ms) for o in mine if o.update or o.kind in kinds or o.root in scopes or o.name in written]
 
 
 def _looked_up(trace: Trace) -> int | None:
     """Rows that one batch can look up at most: its integers."""
-    told = work.tables(trace)
+    told = op_work.embedding_tables(trace)
     if told is not None and told[0] and told[0][0][2]:
         return told[0][0][2]
     size = int(trace.steps.size.max()) if len(trace.steps) else 0
@@ -374,10 +391,14 @@ def _looked_up(trace: Trace) -> int | None:
 
 def _whole(trace: Trace) -> tuple[Place, ...]:
     """Where the text works on all rows of a table, or makes their gradient a whole one."""
-    first = shown.changed(everywhere(trace, ops.looked_up_first))[:1]  # the op; then what looks up its result
+    first = source_locations.edit_places(edit_project(trace, ops.looked_up_first))[
+        :1
+    ]  # the op; then what looks up its result
     kinds = (spotted.whole_tables, spotted.penalised_tables, spotted.made_dense)
-    seen = shown.lines(trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)])
-    return shown.together(first, seen)[:2]
+    seen = source_locations.project_places(
+        trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
+    )
+    return source_locations.merge_places(first, seen)[:2]
 
 
 def _where(trace: Trace) -> tuple[Place, ...]:

@@ -5,17 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.number_text import format_number
 from slowtrain.profile import op_shapes
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import recorded_sources
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import precision
-from slowtrain.source.reading import finding, shown
-from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.numerics import numbers
-from slowtrain.trace import Trace, tensor_cores, work
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import op_work, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 # How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved:
@@ -60,20 +63,24 @@ class DoublePrecision(Cause):
             return self.needs
         # Without matrix work there is little that float64 makes slow on a GPU; of other devices names tell nothing.
         device = trace.device
-        told = device is not None and device.kind == "GPU" and tensor_cores.told(device)
+        told = device is not None and device.kind == "GPU" and tensor_cores.is_format_known(device)
         return self.needs | ({Signal.DEVICE} if told else {Signal.MODEL})
 
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _in_kernels(trace)
         matrix: dict[str, int] = {}
-        for graph in work.graphs(trace):
+        for graph in op_work.training_graphs(trace):
             for dtype, count in graph.get("matrix", {}).items():
                 matrix[dtype] = matrix.get(dtype, 0) + int(count)
-        weights = work.weights(trace)
+        weights = op_work.largest_model_weights(trace)
         if not matrix and not weights:  # a loop by hand on JAX: its kernels tell, where a window saw them
             seen = _in_kernels(trace)
-            return replace(seen, where=shown.together(_switched(trace), seen.where)) if seen is not None else None
+            return (
+                replace(seen, where=source_locations.merge_places(_switched(trace), seen.where))
+                if seen is not None
+                else None
+            )
         if matrix:
             found, total, what = matrix.get("float64", 0), sum(matrix.values()), "matrix products and convolutions"
         else:
@@ -83,20 +90,20 @@ class DoublePrecision(Cause):
             return None
         device = _computing_ms(trace)
         return Evidence(
-            f"{found:,} of {total:,} {what} are float64; computing takes {plain(device)} ms of each step",
+            f"{found:,} of {total:,} {what} are float64; computing takes {format_number(device)} ms of each step",
             {
                 "float64_share": found / total,
                 "device_ms": device,
                 "matmul_share": _share(trace, 0),
                 "conv_share": _share(trace, 1),
             },
-            shown.together(self._made(trace), _where(trace)),
+            source_locations.merge_places(self._made(trace), _where(trace)),
         )
 
     def _made(self, trace: Trace) -> tuple[Place, ...]:
         """Where the text makes numbers of double precision: what is computed with them only takes their width."""
-        seen = shown.lines(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
-        return (seen or shown.changed(_in_single(trace)))[:2]
+        seen = source_locations.project_places(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
+        return (seen or source_locations.edit_places(_in_single(trace)))[:2]
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device, products, conv = (evidence.numbers[k] for k in ("device_ms", "matmul_share", "conv_share"))
@@ -126,8 +133,8 @@ class DoublePrecision(Cause):
         for call in every:
             single = "compute in float32: drop set_floatx('float64'), make the data float32"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, single, edits=made)
-            seen = says.get(finding.called(call), says[""])
-            yield Spot(edits.start(call), edits.end(call), seen, cure)
+            seen = says.get(node_lookup.called_name(call), says[""])
+            yield Spot(edits.node_start(call), edits.node_end(call), seen, cure)
 
     fixes = (
         (
@@ -201,27 +208,27 @@ def _switched(trace: Trace) -> tuple[Place, ...]:
     """Where the text tells JAX to compute in double precision wherever NumPy does."""
 
     def lines(source: Source) -> list[int]:
-        calls = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and len(n.args) > 1)
+        calls = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and len(n.args) > 1)
         return [c.lineno for c in calls if getattr(c.args[0], "value", "") == X64 and getattr(c.args[1], "value", 0)]
 
-    return shown.lines(trace, lines)
+    return source_locations.project_places(trace, lines)
 
 
 def _in_kernels(trace: Trace) -> Evidence | None:
     """In a profile: by the kernels' names."""
     device = trace.device
-    if device is None or not tensor_cores.told(device):
+    if device is None or not tensor_cores.is_format_known(device):
         return None
     double = device.matrix_ms.get("float64", 0.0)
-    known = sum(ms for format_, ms in device.matrix_ms.items() if format_ != tensor_cores.UNKNOWN)
+    known = sum(ms for format_, ms in device.matrix_ms.items() if format_ != tensor_cores.UNKNOWN_FORMAT)
     if double <= 0 or double < MOSTLY * known or not device.kernel_ms:
         return None
     ms = trace.mean(Category.DEVICE) * min(device.precision.get("float64", double) / device.kernel_ms, 1.0)
     return Evidence(
-        f"kernels of float64 take {plain(ms)} of each step's {plain(trace.step_ms)} ms, "
+        f"kernels of float64 take {format_number(ms)} of each step's {format_number(trace.step_ms)} ms, "
         f"{double / known:.0%} of the matrix products and convolutions among them",
         {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
-        tensor_cores.lines(device, lambda op: op_shapes.product_format(op) == "float64"),
+        tensor_cores.op_lines(device, lambda op: op_shapes.product_format(op) == "float64"),
     )
 
 
@@ -230,13 +237,13 @@ def _kept_by_card(trace: Trace) -> float | None:
 
     Frameworks let float32 be rounded to TF32 where the card has it; what memory bounds moves half the bytes.
     """
-    device, card = trace.device, tensor_cores.card(trace)
+    device, card = trace.device, tensor_cores.find_card(trace)
     if device is None or card is None or card.double is None or card.peaks is None:
         return None
     single = max(card.peaks[0], card.peaks[1] or 0.0)
     matrix = device.matrix_ms.get("float64", 0.0)
     share = min(matrix / max(device.precision.get("float64", matrix), matrix), 1.0) if matrix else 0.0
-    gain = max(1 + tensor_cores.reached(device, "float64") * (single / card.double - 1), ACCELERATOR)
+    gain = max(1 + tensor_cores.reached_gain_share(device, "float64") * (single / card.double - 1), ACCELERATOR)
     return share / gain + (1 - share) / ACCELERATOR
 
 
@@ -249,11 +256,13 @@ def _computing_ms(trace: Trace) -> float:
 def _share(trace: Trace, which: int) -> float:
     """The part of op time in matrix products (0) or convolutions (1); by the graph's ops where no window told."""
     if trace.kernels is not None and trace.kernels.by_name:
-        return work.share(trace.kernels, lambda o: o.conv if which else o.matmul)
+        return op_work.op_time_share(trace.kernels, lambda o: o.conv if which else o.matmul)
     types: dict[str, int] = {}
-    for graph in work.graphs(trace):
+    for graph in op_work.training_graphs(trace):
         types.update(graph.get("types", {}))
-    conv = any("Conv" in kind for kind in types) or any("Conv" in str(w.get("class")) for w in work.weights(trace))
+    conv = any("Conv" in kind for kind in types) or any(
+        "Conv" in str(w.get("class")) for w in op_work.largest_model_weights(trace)
+    )
     return 0.8 if conv == bool(which) else 0.0
 
 
@@ -264,7 +273,11 @@ def _drop(trace: Trace, ms: float, spread: tuple[float, float]) -> Drop:
 
 def _where(trace: Trace) -> tuple[Place, ...]:
     """The products in float64 where the user wrote them, else where training is started."""
-    double = [Place(str(file), int(line)) for graph in work.graphs(trace) for file, line in graph.get("double") or ()]
+    double = [
+        Place(str(file), int(line))
+        for graph in op_work.training_graphs(trace)
+        for file, line in graph.get("double") or ()
+    ]
     fits = sorted((e for e in trace.events_of("loop") if e.name == "fit"), key=lambda e: -e.ms)
     places = [*double, *(e.place for e in fits), trace.steps.place]
     made = [Place(str(e.data["file"]), int(e.data["line"])) for e in trace.events_of("trace") if e.data.get("training")
@@ -276,7 +289,7 @@ def _where(trace: Trace) -> tuple[Place, ...]:
 def _in_single(trace: Trace) -> tuple[Edit, ...]:
     """All files of the project in float32, or none: formats have to fit together."""
     done: list[Edit] = []
-    for text in texts_of(trace):
+    for text in recorded_sources(trace):
         changed = precision.single(text)
         if not changed and "float64" in text.text:
             return ()

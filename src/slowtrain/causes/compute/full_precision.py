@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.profile import op_shapes
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names, op_shapes
+from slowtrain.script.locations.recorded_sources import edit_project
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import late
-from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -86,11 +89,11 @@ class FullPrecision(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
-        wanted = tensor_cores.without_products(trace)
+        wanted = tensor_cores.signals_without_products(trace)
         if device is None or wanted is not None:
             return super().wants(trace) | (wanted or frozenset())
-        unknown = device.kind != "GPU" or not tensor_cores.told(device)
-        unnamed = device.kind == "GPU" and tensor_cores.card(trace) is None
+        unknown = device.kind != "GPU" or not tensor_cores.is_format_known(device)
+        unnamed = device.kind == "GPU" and tensor_cores.find_card(trace) is None
         return super().wants(trace) | ({Signal.MODEL} if unknown else set()) | ({Signal.MACHINE} if unnamed else set())
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -102,18 +105,18 @@ class FullPrecision(Cause):
         named = "float32" if found.format == FLOAT32 else "TF32"
         by = _units(trace) if found.format == FLOAT32 else "16 bits"
         return Evidence(
-            f"matrix products and convolutions take {plain(ms)} ms of each step ({share:.0%}) in {named}; "
-            f"{by} do them up to {plain(found.most, 2)} times as fast",
+            f"matrix products and convolutions take {format_number(ms)} ms of each step ({share:.0%}) in {named}; "
+            f"{by} do them up to {format_number(found.most, 2)} times as fast",
             {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
              "peak_ratio": found.most},
-            tensor_cores.lines(trace.device, lambda op: op_shapes.product_format(op) in (FLOAT32, TF32)),
+            tensor_cores.op_lines(trace.device, lambda op: op_shapes.product_format(op) in (FLOAT32, TF32)),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _work(trace)
         if found is None:
             return []
-        reached = tensor_cores.reached(trace.device, found.format) if trace.device is not None else 0.0
+        reached = tensor_cores.reached_gain_share(trace.device, found.format) if trace.device is not None else 0.0
         usual = max(1 + reached * (found.gain - 1), found.least_gain)
 
         def saved(gain: float, streamed: float, other: float) -> float:
@@ -125,17 +128,17 @@ class FullPrecision(Cause):
         return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        card = tensor_cores.card(trace)
+        card = tensor_cores.find_card(trace)
         device = trace.device
         if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:
             on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
             if trace.on_jax:
                 on = 'switch TF32 on: jax.config.update("jax_default_matmul_precision", "default")'
-            switched = everywhere(trace, models.tensor_float)
+            switched = edit_project(trace, models.tensor_float)
             yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)
         format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
         says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
-        done = everywhere(trace, lambda text: models.mixed(text, format_))
+        done = edit_project(trace, lambda text: models.mixed(text, format_))
         policy = "mixed-precision" if format_ == "mixed_float16" else None
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done, treatment=policy)
 
@@ -144,7 +147,7 @@ class FullPrecision(Cause):
         for call in late.policies(source):
             says = "the layers were made before this policy is set, and compute in float32"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, "set the policy before the first layer is made")
-            yield Spot(edits.start(call), edits.end(call), says, cure)
+            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
 
     fixes = (
         (
@@ -245,16 +248,16 @@ def _of(device: Device, *formats: str) -> float:
 
 
 def _units(trace: Trace) -> str:
-    card = tensor_cores.card(trace)
+    card = tensor_cores.find_card(trace)
     return "16-bit matrix cores" if card is not None and card.vendor == "amd" else "the tensor cores"
 
 
 def _work(trace: Trace) -> Work | None:
     """None where matrix work is not in float32, or the card has nothing faster for it."""
-    device, card = trace.device, tensor_cores.card(trace)
-    if device is None or card is None or card.peaks is None or not tensor_cores.told(device):
+    device, card = trace.device, tensor_cores.find_card(trace)
+    if device is None or card is None or card.peaks is None or not tensor_cores.is_format_known(device):
         return None
-    known = sum(device.matrix_ms.values()) - _of(device, tensor_cores.UNKNOWN)
+    known = sum(device.matrix_ms.values()) - _of(device, tensor_cores.UNKNOWN_FORMAT)
     plain, tf32, half = card.peaks
     by_tf32 = tf32 is not None and tf32 > plain
     rate, format_ = plain, FLOAT32
@@ -265,7 +268,7 @@ def _work(trace: Trace) -> Work | None:
         return None
     streamed = sum(
         ms for name, (ms, _) in device.by_kernel.items()
-        if names.STREAMED_MATRIX_KERNEL.search(name) and names.kernel_precision(name) == format_
+        if framework_names.STREAMED_MATRIX_KERNEL.search(name) and framework_names.kernel_precision(name) == format_
     )  # fmt: skip
     # Kernels of several streams overlap: of the step they take what the device was busy for.
     scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0

@@ -5,19 +5,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.input_pipeline import PYTHON_OPS
+from slowtrain.columns.kernels import Line
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import handmade_input_places, recorded_source
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import framed, heads, mapped, mapped_functions, ops, windows
-from slowtrain.source.reading import shown
-from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
-from slowtrain.trace import Line, Trace, launching, names, work
-from slowtrain.trace.host import changes_variables, lane_places
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import PYTHON_OPS
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import kernel_launches, op_work
+from slowtrain.trace.signals.host.host_work import changes_variables, lane_places
 from slowtrain.whatif import Drop, Remedy, Skip
 
 REPEATS = 60  # ops alike from one line; fewer start in less time than is worth a word
@@ -66,11 +70,13 @@ class HandwrittenOp(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         now = evidence.numbers
         if now.get("exact"):
-            return [Drop(work.freed(trace, now["op_share"], now[str(Category.DEVICE)]), spread=(0.75, 1.1))]
+            return [
+                Drop(op_work.ms_of_streaming_ops(trace, now["op_share"], now[str(Category.DEVICE)]), spread=(0.75, 1.1))
+            ]
         gone = {Category(k): v for k, v in now.items() if k in set(Category)}
         if "ops" in now and trace.step_ms and not trace.on_accelerator:
-            gone = work.warmed(trace, gone, sum(gone.values()) / trace.step_ms)
-        compiled = [Skip(ms, launching.COMPILE_SPREAD)] if (ms := now.get("compile_ms")) else []
+            gone = op_work.ms_with_warm_caches(trace, gone, sum(gone.values()) / trace.step_ms)
+        compiled = [Skip(ms, kernel_launches.COMPILE_SPREAD)] if (ms := now.get("compile_ms")) else []
         return [Drop(gone, spread=(0.5, 1.3)), *compiled]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
@@ -103,7 +109,7 @@ class HandwrittenOp(Cause):
             yield Spot(one.start, one.end, one.says, cure)
         for node, says in () if known else walked.one_by_one(source):
             whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")
-            yield Spot(edits.start(node), edits.end(node), says, whole)
+            yield Spot(edits.node_start(node), edits.node_end(node), says, whole)
 
     fixes = (
         (
@@ -237,7 +243,7 @@ class HandwrittenOp(Cause):
 
 def _in_words(trace: Trace, evidence: Evidence) -> str:
     """What is left to a person."""
-    texts = ((text_of(trace, place.file), place.line) for place in evidence.where)
+    texts = ((recorded_source(trace, place.file), place.line) for place in evidence.where)
     told = (heads.outputs(text, line) for text, line in texts if text is not None)
     return next(filter(None, told), ONE_OP)
 
@@ -250,24 +256,24 @@ def _one_hot(trace: Trace) -> Evidence | None:
     """Products with one-hot rows, forward and back: a look-up does none of them."""
     if trace.kernels is None:
         return None
-    rows = [row for graph in work.graphs(trace) for row in graph.get("one_hot") or ()]
-    names = {work.Op(str(name), "", 0.0, 0.0).scope for row in rows for name in row[3]}
+    rows = [row for graph in op_work.training_graphs(trace) for row in graph.get("one_hot") or ()]
+    names = {op_work.WindowOp(str(name), "", 0.0, 0.0).scope for row in rows for name in row[3]}
     hot = {str(row[0]) for row in rows}
     wanted = {name for row in rows for name in row[3]}
 
-    def taken(op: work.Op) -> bool:
+    def taken(op: op_work.WindowOp) -> bool:
         plain = op.name.removeprefix("StatefulPartitionedCall/")
         base = plain.removeprefix("gradient_tape/")
         # The products' gradients, and the sums over the batch that come with them, are named after the products.
         return plain in wanted or base in hot or any(base == name or base.startswith(f"{name}/") for name in wanted)
 
-    part = work.share(trace.kernels, taken) if names else 0.0
+    part = op_work.op_time_share(trace.kernels, taken) if names else 0.0
     if part <= 0:
         return None
     place = next((Place(str(row[1]), int(row[2])) for row in rows if row[1]), None)
     ms = trace.mean(Category.DEVICE) * part
     return Evidence(
-        f"one-hot rows are multiplied by a matrix, which takes {plain(ms)} ms of each step "
+        f"one-hot rows are multiplied by a matrix, which takes {format_number(ms)} ms of each step "
         f"({part:.0%} of op time); a look-up does the same",
         {str(Category.DEVICE): 0.98 * ms, "op_share": part, "exact": 1.0},
         (place,) if place else (),
@@ -276,7 +282,9 @@ def _one_hot(trace: Trace) -> Evidence | None:
 
 def _repeated(trace: Trace) -> Evidence | None:
     """A loop unrolled into the graph: ops alike, side by side, from one line."""
-    best: Mapping[str, Any] = max(work.graphs(trace), key=lambda g: sum((g.get("repeated") or {}).values()), default={})
+    best: Mapping[str, Any] = max(
+        op_work.training_graphs(trace), key=lambda g: sum((g.get("repeated") or {}).values()), default={}
+    )
     alike = best.get("repeated") or {}
     count = sum(alike.values())
     lines = [row for row in best.get("lines") or () if len(row) == 4 and row[3] >= max(ITS_OWN * row[2], 1)]
@@ -290,23 +298,27 @@ def _repeated(trace: Trace) -> Evidence | None:
     forward = sum(row[2] for row in best["lines"])
     part = sum(row[2] for row in lines) / forward
     device = _alike_ms(trace, alike, part)
-    start = launching.starting_ms(trace)
+    start = kernel_launches.op_start_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
-    products = any(m.match(key.rpartition("/")[2]) for key in alike for m in names.PRODUCTS)
+    products = any(m.match(key.rpartition("/")[2]) for key in alike for m in framework_names.PRODUCT_PATTERNS)
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
-    least = work.arithmetic_ms(trace, known)
+    least = op_work.product_ms(trace, known)
     if trace.kernels is not None:  # at most what all products take now
-        least = min(least, trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: o.matmul or o.conv))
+        least = min(
+            least, trace.mean(Category.DEVICE) * op_work.op_time_share(trace.kernels, lambda o: o.matmul or o.conv)
+        )
     left = max(LEFT, min(least / device, 1.0)) if device else LEFT
     most = ", ".join(f"{n:,} {key.rpartition('/')[2]}" for key, n in sorted(alike.items(), key=lambda i: -i[1])[:3])
     rows = [Place(str(row[0]), int(row[1])) for row in lines[:3]]
-    where = shown.together((head for row in rows for head in shown.at(trace, row, shown.loop)), rows)
+    where = source_locations.merge_places(
+        (head for row in rows for head in source_locations.file_places(trace, row, source_locations.loop_line)), rows
+    )
     key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
-    compile_ms = launching.compile_ms(trace, part)
-    said = f", and XLA about {plain(compile_ms / 1e3)} s to compile" if compile_ms else ""
+    compile_ms = kernel_launches.xla_compile_ms(trace, part)
+    said = f", and XLA about {format_number(compile_ms / 1e3)} s to compile" if compile_ms else ""
     return Evidence(
         f"a loop makes {count:,} ops alike in the graph ({most}); "
-        f"they take {plain(device + start * part)} ms of each step{said}",
+        f"they take {format_number(device + start * part)} ms of each step{said}",
         # What starting ops costs goes with their number, and what compiling them costs.
         {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count),
          "compile_ms": compile_ms},
@@ -320,20 +332,22 @@ def _alike_ms(trace: Trace, alike: Mapping[str, int], part: float) -> float:
         return part * trace.mean(Category.UNATTRIBUTED)
     scopes = {key.rpartition("/")[0] for key in alike}
     bare = {key for key in alike if "/" not in key}  # outside of all scopes stand the other ops of the step, too
-    same = launching.by_xla(trace)  # it gives ops alike one name
+    same = kernel_launches.are_steps_xla_compiled(trace)  # it gives ops alike one name
 
-    def taken(op: work.Op) -> bool:
-        within = work.within(op, scopes, unnumbered=same) or names.NUMBERED.sub("", op.root) in bare
-        return (within or work.sums(op)) and not op.update
+    def taken(op: op_work.WindowOp) -> bool:
+        within = (
+            op_work.is_in_scopes(op, scopes, unnumbered=same) or framework_names.NAME_NUMBER.sub("", op.root) in bare
+        )
+        return (within or op_work.adds_up_gradients(op)) and not op.update
 
-    return trace.mean(Category.DEVICE) * work.share(trace.kernels, taken)
+    return trace.mean(Category.DEVICE) * op_work.op_time_share(trace.kernels, taken)
 
 
 def _turns(trace: Trace) -> Evidence | None:
     """A loop in the graph of which each turn stands for itself, as of ``tf.map_fn``: its ops start anew in each."""
     sizes = trace.steps.size[trace.steps.steady]
-    batch = float(halfway(sizes)) if len(sizes) else 0.0
-    loops = [(graph, row) for graph in work.graphs(trace) for row in graph.get("loops") or ()]
+    batch = float(median_value(sizes)) if len(sizes) else 0.0
+    loops = [(graph, row) for graph in op_work.training_graphs(trace) for row in graph.get("loops") or ()]
     if trace.kernels is None or not loops:
         return None
     graph, row = max(loops, key=lambda one: (one[1][4] or batch) * one[1][3])
@@ -344,12 +358,13 @@ def _turns(trace: Trace) -> Evidence | None:
     # not all run: of those that ran, the loop's own are known.
     part = 2 * ops / (2 * ops + graph.get("ops", 0))
     part = max(part, min(ops / trace.kernels.count, 1.0)) if trace.kernels.count else part
-    start = part * launching.starting_ms(trace)
+    start = part * kernel_launches.op_start_ms(trace)
     name = str(row[0])
-    device = trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: f"{name}/" in o.name)
+    device = trace.mean(Category.DEVICE) * op_work.op_time_share(trace.kernels, lambda o: f"{name}/" in o.name)
     return Evidence(
         f"a loop in the graph starts {row[3]:,} ops in each of {ops / row[3]:,.0f} turns, and no turn needs "
-        f"what another made; starting them takes {plain(start)} ms of each step, computing {plain(device)} ms",
+        f"what another made; starting them takes {format_number(start)} ms of each step, computing "
+        f"{format_number(device)} ms",
         {str(Category.DEVICE): (1 - LEFT) * device, str(Category.DISPATCH): 0.95 * start, "ops": ops},
         (Place(str(row[1]), int(row[2])),) if row[1] else (),
     )
@@ -357,7 +372,7 @@ def _turns(trace: Trace) -> Evidence | None:
 
 def _called_back(trace: Trace) -> Evidence | None:
     """Python within the training graph."""
-    if not any(kind in PYTHON_OPS for graph in work.graphs(trace) for kind in graph.get("types", {})):
+    if not any(kind in PYTHON_OPS for graph in op_work.training_graphs(trace) for kind in graph.get("types", {})):
         return None
     input_places = {(w.detail.get("python") or {}).get("line") for p in trace.pipelines for w in p.written if w.python}
     mine = [p for p in trace.producers if p.place is None or p.place.line not in input_places]
@@ -369,7 +384,7 @@ def _called_back(trace: Trace) -> Evidence | None:
         (c for c in (Category.DEVICE, Category.DISPATCH, Category.UNATTRIBUTED) if trace.mean(c) >= ms), Category.DEVICE
     )
     return Evidence(
-        f"the step calls back into Python ({mine[0].qualname}), {plain(ms)} ms of each step",
+        f"the step calls back into Python ({mine[0].qualname}), {format_number(ms)} ms of each step",
         {str(computing): 0.9 * ms},
         tuple(dict.fromkeys(where))[:3],
     )
@@ -381,14 +396,16 @@ def _python_loop(trace: Trace) -> Evidence | None:
         return None
     own = trace.mean(Category.PYTHON) + trace.mean(Category.DISPATCH)
     touched = {p for lane in ("readback", "feed", "next") for p in lane_places(trace, lane)}
-    several = [line for line in trace.loop_lines if line.visits >= TURNS and line.place not in made_in(trace)]
+    several = [
+        line for line in trace.loop_lines if line.visits >= TURNS and line.place not in handmade_input_places(trace)
+    ]
     hot = [line for line in several if not _near(line, touched)]
     part = sum(line.share for line in hot)
     if not hot or part < 0.3:
         return None
     ms = own * part
     return Evidence(
-        f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {plain(ms)} ms in each step",
+        f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {format_number(ms)} ms in each step",
         {str(Category.DISPATCH): 0.9 * ms},
         tuple(line.place for line in hot[:3]),
     )

@@ -6,21 +6,24 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
+from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.locations import op_calls
+from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.compute import symmetric as symmetric_cure
-from slowtrain.source.reading import opcalls
-from slowtrain.source.reading.recorded import everywhere, text_of
-from slowtrain.trace import Device, Trace, launching, names, tensor_cores
-from slowtrain.trace.copies import Copies
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import kernel_launches, tensor_cores
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 80  # of an op's name, whose last part says most
-NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
+NO_COPIES = DirectionCopies(0.0, 0.0, 0.0, 0.0)
 # A tensor on its way to the host and back makes the device wait at least for two copies, for the thread that sees the
 # first one's end, and for the next launch: 10 to 20 µs each in profiles of a V100.
 ROUND_TRIP_MS = 0.05
@@ -77,9 +80,10 @@ class HostPlacedOps(Cause):
             return None
         ms = found.copies_ms + found.waiting_ms
         said = f": {', '.join(found.ops[:3])}" if found.ops else ""
-        cross = f"; {plain(found.edges)} tensors a step cross to and fro{said}" if found.edges else said
+        cross = f"; {format_number(found.edges)} tensors a step cross to and fro{said}" if found.edges else said
         return Evidence(
-            f"the device waits {plain(ms)} of each step's {plain(trace.step_ms)} ms for ops that the host "
+            f"the device waits {format_number(ms)} of each step's {format_number(trace.step_ms)} ms for ops that "
+            "the host "
             f"computes{cross}",
             {"host_op_ms": found.waiting_ms, "copies_ms": found.copies_ms, "edges_per_step": found.edges},
             _where(trace, found),
@@ -94,7 +98,7 @@ class HostPlacedOps(Cause):
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        moved = everywhere(trace, models.own_device)
+        moved = edit_project(trace, models.own_device)
         if moved:
             says = 'take the training out of tf.device("/CPU:0"): tf.device(None) leaves placing to TensorFlow'
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)
@@ -147,16 +151,16 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     """None where no op of the graph that the host computes shows."""
     edges: dict[str, float] = {}
     for text, (_, count) in device.by_op.items():
-        edge = names.GRAPH_EDGE.search(text)
-        if edge is not None and not names.PLUMBING_OP.search(edge[1]):
+        edge = framework_names.GRAPH_EDGE.search(text)
+        if edge is not None and not framework_names.PLUMBING_OP.search(edge[1]):
             op = edge[1][-LETTERS:]
             edges[op] = edges.get(op, 0.0) + count
     count = sum(edges.values())
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1
-    computing = device.idle.get(names.HOST_OP, 0.0)
+    computing = device.idle.get(framework_names.HOST_OP_REASON, 0.0)
     if trace.fact("host_callbacks", default=0.0) >= LEAST_CALLS:  # a program of JAX that calls Python
-        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == names.HOST_OP))
+        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON))
         return Crossing(0.0, called, out.exposed_ms + back.exposed_ms, computing)
     if not both and computing < LITTLE * trace.step_ms:
         return None
@@ -167,7 +171,9 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
         # Where the profile does not tell the ops themselves, what each crossing costs at least.
         waiting = max(computing, min(device.idle.get("dispatch", 0.0), count / 2 * ROUND_TRIP_MS))
     computed = (
-        (gap.detail.rpartition(":")[0] or gap.detail)[-LETTERS:] for gap in device.gaps if gap.reason == names.HOST_OP
+        (gap.detail.rpartition(":")[0] or gap.detail)[-LETTERS:]
+        for gap in device.gaps
+        if gap.reason == framework_names.HOST_OP_REASON
     )
     ops = tuple(sorted(edges, key=lambda e: -edges[e])) if both else tuple(dict.fromkeys(computed))
     return Crossing(count if both else 0.0, ops, copies, waiting)
@@ -178,24 +184,28 @@ def _kinds(trace: Trace) -> tuple[str, ...]:
     device = trace.device
     if device is None:
         return ()
-    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == names.HOST_OP]
-    edges = [edge[1] for text in device.by_op if (edge := names.GRAPH_EDGE.search(text))]
-    crossing = [names.NUMBERED.sub("", edge.rpartition("/")[2]) for edge in edges if not names.PLUMBING_OP.search(edge)]
+    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON]
+    edges = [edge[1] for text in device.by_op if (edge := framework_names.GRAPH_EDGE.search(text))]
+    crossing = [
+        framework_names.NAME_NUMBER.sub("", edge.rpartition("/")[2])
+        for edge in edges
+        if not framework_names.PLUMBING_OP.search(edge)
+    ]
     return tuple(dict.fromkeys(filter(None, (*computed, *crossing))))
 
 
 def _calls(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Source, ast.Call]]:
     """Calls in the step's function that make such ops, with the file they stand in."""
-    begun = launching.step_function(trace)
-    source = text_of(trace, begun.file) if begun is not None else None
+    begun = kernel_launches.user_step_function(trace)
+    source = recorded_source(trace, begun.file) if begun is not None else None
     if source is not None and begun is not None:
-        yield from ((source, call) for call in opcalls.calls_of(source, begun.line, kinds))
+        yield from ((source, call) for call in op_calls.calls_making_ops(source, begun.line, kinds))
 
 
 def _instead(trace: Trace, kinds: Sequence[str], evidence: Evidence) -> Iterable[Prescription]:
     """What to do with the op, by what it needs."""
     calls = list(_calls(trace, kinds))
-    if calls and all(opcalls.needs_batch_alone(source, call) for source, call in calls):
+    if calls and all(op_calls.needs_batch_alone(source, call) for source, call in calls):
         yield Prescription("edit", Effect.EXACT, "it needs only the batch: move it into the map of the input pipeline")
         return
     symmetric = measured.first(trace, evidence.where, symmetric_cure.real_eigenvalues)
@@ -224,13 +234,13 @@ def _where(trace: Trace, found: Crossing) -> tuple[Place, ...]:
     device = trace.device
     if device is None:
         return ()
-    told = tensor_cores.lines(device, lambda op: op.partition(":")[0].rpartition("/")[2] in called)
+    told = tensor_cores.op_lines(device, lambda op: op.partition(":")[0].rpartition("/")[2] in called)
     return told or tuple(Place(source.file, call.lineno) for source, call in _calls(trace, _kinds(trace)))
 
 
 def _unclear(trace: Trace, device: Device) -> bool:
     """Whether copies in both directions expose more than little of the step, and no name says what they are for."""
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
-    named = any(names.GRAPH_EDGE.search(text) or "#edge_name=" in text for text in device.by_op)
+    named = any(framework_names.GRAPH_EDGE.search(text) or "#edge_name=" in text for text in device.by_op)
     exposed = out.exposed_ms + back.exposed_ms
     return not named and out.count >= 2 and back.count >= 2 and exposed >= LITTLE * trace.step_ms

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace, batching
-from slowtrain.trace.ordered import halfway
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import batch_curve
 from slowtrain.whatif import Remedy
 
 PAST = 2.0  # times the knee: by less, a knee that lies between two doublings would be taken for too large a batch
@@ -41,9 +42,9 @@ class OversizedBatch(Cause):
     matters = True  # it costs memory and updates, not time
 
     def examine(self, trace: Trace) -> Evidence | None:
-        known = batching.curve(trace)
+        known = batch_curve.read_curve(trace)
         steps = trace.steps
-        size = float(halfway(steps.size[steps.steady])) if steps.steady.any() and len(steps.size) else 0.0
+        size = float(median_value(steps.size[steps.steady])) if steps.steady.any() and len(steps.size) else 0.0
         if known is None or known.knee is None or not steps.training or size <= PAST * known.knee:
             return None
         gained = (size / known.ms_at(size)) / (known.knee / known.ms_at(known.knee)) - 1
@@ -53,7 +54,7 @@ class OversizedBatch(Cause):
         less = f", and {(now - knee) / 2**20:,.0f} MiB less at its peak" if knee and now and now > knee else ""
         return Evidence(
             f"a batch of {known.knee:,} has the same samples a second as {size:,.0f} ({100 * gained:+.0f} %), "
-            f"with {plain(size / known.knee, 2)} times as many updates an epoch{less}",
+            f"with {format_number(size / known.knee, 2)} times as many updates an epoch{less}",
             {"batch": size, "knee": float(known.knee), "gained_share": gained},
         )
 

@@ -7,19 +7,22 @@ from math import prod
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value, quantile
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.own_python_lines import python_lines
+from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import index, shown
-from slowtrain.source.reading.ownpython import python_lines
-from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.host import fits as spotted
-from slowtrain.trace import Trace, batching, work
-from slowtrain.trace.ordered import halfway, quantile
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import batch_curve, op_work
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Stretch
 
@@ -69,15 +72,15 @@ class SmallBatch(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps
-        size = float(halfway(steps.size[steps.steady])) if steps.steady.any() else 0.0
-        known = batching.curve(trace)
+        size = float(median_value(steps.size[steps.steady])) if steps.steady.any() else 0.0
+        known = batch_curve.read_curve(trace)
         if known is not None and steps.training and size > 0:
             return _by_curve(trace, known, size)
         if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < _tried(trace):
             return None
-        if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
+        if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in op_work.training_graphs(trace)):
             return None  # the step is dear for its loop of small ops: that is what to cure
-        if trace.share(Category.COMPILE) > 1 - FIXED and len(steps) >= batching.LEAST_STEPS:
+        if trace.share(Category.COMPILE) > 1 - FIXED and len(steps) >= batch_curve.MIN_STEPS_PER_EPOCH:
             return None  # nor does tracing again follow from the batch's size
         goal = _goal(trace, size)
         if goal is None:
@@ -86,8 +89,9 @@ class SmallBatch(Cause):
         if fit is None or fit.fixed_ms < FIXED * trace.step_ms:
             return None
         return Evidence(
-            f"{plain(fit.fixed_ms)} ms of each {plain(trace.step_ms)} ms step do not depend on its batch of {size:.0f} "
-            f"({fit.source}); a batch of {goal:.0f} would take about {plain(fit.at(goal))} ms",
+            f"{format_number(fit.fixed_ms)} ms of each {format_number(trace.step_ms)} ms step do not depend on its "
+            f"batch of {size:.0f} "
+            f"({fit.source}); a batch of {goal:.0f} would take about {format_number(fit.at(goal))} ms",
             {
                 "batch": size,
                 "fixed_ms": fit.fixed_ms,
@@ -129,11 +133,15 @@ class SmallBatch(Cause):
             larger = f"use a batch of {goal} or more, with a learning rate to match"
             cut = "cut the sequence into windows and train on a batch of them"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
-            yield Spot(edits.start(given), edits.end(given), says, cure)
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
         for call, size, rows in () if seen else walked.small(source):
             larger = f"use a batch of {GOAL} or more, with a learning rate to match"
             says = f"{size} of {rows:,} samples in each step"
-            place = index.operation(call) if isinstance(call, ast.Call) else (edits.start(call), edits.end(call))
+            place = (
+                call_index.operation_range(call)
+                if isinstance(call, ast.Call)
+                else (edits.node_start(call), edits.node_end(call))
+            )
             yield Spot(*place, says, Prescription("edit", Effect.CHANGES_TRAINING, larger))
 
     fixes = (
@@ -245,9 +253,9 @@ class _Fit:
         return self.fixed_ms + self.per_sample_ms * batch + self.matrix_ms * max(batch / BALANCE - 1, 0.0)
 
 
-def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | None:
+def _by_curve(trace: Trace, known: batch_curve.StepTimeCurve, size: float) -> Evidence | None:
     """What was measured at other sizes, up to the knee, to what fits and to what the data has."""
-    most = [m for m in (known.knee, known.limit_batch, batching.of_data(trace, size)) if m is not None]
+    most = [m for m in (known.knee, known.limit_batch, batch_curve.largest_data_batch(trace, size)) if m is not None]
     goal = float(max((b for b in known.ms if all(b <= m for m in most)), default=0))
     gain = (goal / known.ms_at(goal)) / (size / known.ms_at(size)) if goal >= 2 * size else 1.0
     if gain < GAIN:
@@ -255,7 +263,7 @@ def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | No
     goal_ms = trace.step_ms * known.ms_at(goal) / known.ms_at(size)
     return Evidence(
         f"measured at other batch sizes: {goal:,.0f} samples a step give "
-        f"{plain(gain, 2)} times the samples a second of "
+        f"{format_number(gain, 2)} times the samples a second of "
         f"{size:,.0f}; beyond, the gain is small or nothing was measured",
         {"batch": size, "goal": goal, "goal_ms": goal_ms},
         _where(trace),
@@ -264,13 +272,16 @@ def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | No
 
 def _goal(trace: Trace, size: float) -> float | None:
     """The batch to go to; None where the data has too few samples for any worth the name."""
-    goal = min(GOAL, (work.samples(trace) or work.epoch(trace, size) or 0) / batching.LEAST_STEPS)
+    goal = min(
+        GOAL,
+        (op_work.fit_rows(trace) or op_work.longest_epoch_rows(trace, size) or 0) / batch_curve.MIN_STEPS_PER_EPOCH,
+    )
     return float(2 ** int(np.log2(goal))) if goal >= 2 * size else None
 
 
 def _tried(trace: Trace) -> int:
     """Below it a batch is small. On a device rows ride along far beyond what a processor's caches hold."""
-    return BALANCE if batching.following_ms(trace) is None else GOAL
+    return BALANCE if batch_curve.batch_dependent_ms(trace) is None else GOAL
 
 
 def _measured(trace: Trace) -> _Fit | None:
@@ -280,9 +291,9 @@ def _measured(trace: Trace) -> _Fit | None:
     different, counts = np.unique(sizes, return_counts=True)
     if (counts >= 5).sum() < 2 or different.max() < 2 * different.min():
         return None
-    slope = np.polyfit(sizes, np.minimum(ms, 10 * halfway(ms)), 1)[0]
+    slope = np.polyfit(sizes, np.minimum(ms, 10 * median_value(ms)), 1)[0]
     per_sample = max(float(slope), 0.0)
-    fixed = max(trace.step_ms - per_sample * float(halfway(sizes)), 0.0)
+    fixed = max(trace.step_ms - per_sample * float(median_value(sizes)), 0.0)
     return _Fit(fixed, per_sample, 0.0, f"steps of {different.min():.0f} to {different.max():.0f} samples")
 
 
@@ -291,7 +302,7 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     device = trace.mean(Category.DEVICE)
     following, matrix = device, 0.0
     if trace.kernels is not None and trace.kernels.by_name:
-        ops = work.ops(trace.kernels)
+        ops = op_work.window_ops(trace.kernels)
         total = sum(o.ms for o in ops) or 1.0
         floor = min(float(quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
         own = [o for o in ops if not o.update]
@@ -312,7 +323,7 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
             0.0,
             "the model's arithmetic is the rest",
         )
-    seen = batching.following_ms(trace)
+    seen = batch_curve.batch_dependent_ms(trace)
     following, matrix = (following + made, matrix) if seen is None else (seen, 0.0)
     fixed = max(trace.step_ms - following, 0.0)
     return _Fit(fixed, following / size, matrix, "ops that follow the batch were told apart")
@@ -320,13 +331,13 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
 
 def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     """Time of one sample's multiply-adds on the processor, forward and back; None where nothing told."""
-    weights = work.weights(trace)
-    told = [float(g.get("multiply_adds") or 0) for g in work.graphs(trace)]
+    weights = op_work.largest_model_weights(trace)
+    told = [float(g.get("multiply_adds") or 0) for g in op_work.training_graphs(trace)]
     if told and all(told) and not trace.on_accelerator and not weights:
-        return work.arithmetic_ms(trace, sum(told)) / size
+        return op_work.product_ms(trace, sum(told)) / size
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     shape = next((s for s in shapes if s), None)
-    convolved = max((float(g.get("convolved") or 0) for g in work.graphs(trace)), default=0.0)
+    convolved = max((float(g.get("convolved") or 0) for g in op_work.training_graphs(trace)), default=0.0)
     if trace.on_accelerator or not weights or not (shape or convolved):
         return None
     inner = [int(d) for d in (shape or ())[1:] if d]
@@ -345,7 +356,7 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
             # Where channels double, images are half as large on each side.
             seen = positions * min((first / int(kernel[-1])) ** 2, 1.0)
         count += prod(int(d) for d in kernel) * seen
-    return work.arithmetic_ms(trace, count)
+    return op_work.product_ms(trace, count)
 
 
 def _per_sample_input_ms(trace: Trace, size: float) -> float:
@@ -359,14 +370,14 @@ def _per_sample_input_ms(trace: Trace, size: float) -> float:
     python = trace.mean(Category.PYTHON) * turns / all_ms if all_ms else 0.0
     if trace.pipeline is not None and any(w.place for w in trace.pipeline.written):
         return trace.mean(Category.INPUT) + python
-    return max(python, own.ms if (own := by_hand(trace)) is not None else 0.0)
+    return max(python, own.ms if (own := handmade_input(trace)) is not None else 0.0)
 
 
 def _one_sequence(trace: Trace, size: float) -> Evidence | None:
     """One long sequence through a recurrent layer: as many turns, one after the other, each for a row or two."""
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     turns = max((int(s[1]) for s in shapes if s and len(s) == 3 and s[1]), default=0)
-    recurrent = any(w.get("class") in RECURRENT for w in work.weights(trace))
+    recurrent = any(w.get("class") in RECURRENT for w in op_work.largest_model_weights(trace))
     if turns < LONG or not recurrent:
         return None
     ms = trace.step_ms - trace.mean(Category.COMPILE)
@@ -374,7 +385,7 @@ def _one_sequence(trace: Trace, size: float) -> Evidence | None:
     later = ms * (1 / WINDOWS + 0.02)
     return Evidence(
         f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: "
-        f"{plain(1e3 * ms / turns)} µs a turn",
+        f"{format_number(1e3 * ms / turns)} µs a turn",
         {"batch": 1.0, "goal": 1.0, "goal_ms": later + trace.mean(Category.COMPILE), "turns": float(turns)},
         _where(trace),
     )
@@ -385,14 +396,17 @@ def _where(trace: Trace) -> tuple[Place, ...]:
     written = [w.place for p in trace.pipelines for w in p.written if w.family == "Batch" and w.place]
     found = [*written, *(e.place for e in fits), trace.steps.place]
     places = [p for p in found if p is not None]
-    return shown.together((p for place in places for p in shown.at(trace, place, shown.batch)), places)[:3]
+    return source_locations.merge_places(
+        (p for place in places for p in source_locations.file_places(trace, place, source_locations.batch_size_line)),
+        places,
+    )[:3]
 
 
 def _raised(trace: Trace, evidence: Evidence) -> tuple[Edit, ...]:
     """The batch raised at the first of the places that says how large it is."""
     size, goal = int(evidence.numbers["batch"]), int(evidence.numbers["goal"])
     for file in dict.fromkeys(p.file for p in evidence.where):
-        text = text_of(trace, file)
+        text = recorded_source(trace, file)
         lines = [p.line for p in evidence.where if p.file == file]
         done = batches.larger(text, lines, size, goal) if text is not None else ()
         if done:

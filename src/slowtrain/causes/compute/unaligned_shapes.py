@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.profile.op_shapes import MULTIPLE, Operand
-from slowtrain.trace import Device, Trace, names, tensor_cores, work
-from slowtrain.trace.tensor_cores import SIXTEEN_BIT
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.profile.op_shapes import ALIGNED_ELEMENTS, Operand
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import op_work, tensor_cores
+from slowtrain.trace.signals.device.tensor_cores import SIXTEEN_BIT_FORMATS
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -61,10 +64,10 @@ class UnalignedShapes(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
-        wanted = tensor_cores.without_products(trace)
+        wanted = tensor_cores.signals_without_products(trace)
         if device is None or wanted is not None:
             return super().wants(trace) | (wanted or frozenset())
-        known = device.kind == "GPU" and tensor_cores.told(device) and _alignment_known(trace, device)
+        known = device.kind == "GPU" and tensor_cores.is_format_known(device) and _alignment_known(trace, device)
         return super().wants(trace) | (set() if known else {Signal.MODEL})
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -76,10 +79,10 @@ class UnalignedShapes(Cause):
         said = ", ".join(map(_said, found[:2]))
         more = f" and {len(found) - 2} more" if len(found) > 2 else ""
         return Evidence(
-            f"{said}{more} take {plain(ms)} of each step's {plain(trace.step_ms)} ms on the device",
+            f"{said}{more} take {format_number(ms)} of each step's {format_number(trace.step_ms)} ms on the device",
             {"unaligned_ms": ms, "unaligned_share": ms / trace.step_ms if trace.step_ms else 0.0,
              "odd_ms": sum(m.ms for m in found if m.size % 2), "ops": float(len(found))},
-            tensor_cores.lines(device, lambda op: any(op.startswith(m.name) for m in found)),
+            tensor_cores.op_lines(device, lambda op: any(op.startswith(m.name) for m in found)),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -154,28 +157,28 @@ def _said(misfit: Misfit) -> str:
 
 def _in_use(device: Device) -> int | None:
     """The multiple that counts for the number format that most tensor-core work has; None where it has none such."""
-    formats = {f: device.matrix_ms.get(f, 0.0) for f in MULTIPLE}
+    formats = {f: device.matrix_ms.get(f, 0.0) for f in ALIGNED_ELEMENTS}
     most = max(formats, key=lambda f: formats[f])
-    return MULTIPLE[most] if formats[most] > 0 else None
+    return ALIGNED_ELEMENTS[most] if formats[most] > 0 else None
 
 
 def _misfits(trace: Trace, device: Device) -> list[Misfit]:
     """Costliest first: by the shapes of ops, by the model's weights, else by what kernels are called."""
-    card = tensor_cores.card(trace)
+    card = tensor_cores.find_card(trace)
     multiple = _in_use(device)
     if card is None or card.peaks is None or multiple is None:
         return []
     scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
     found: dict[str, Misfit] = {}
     layers = _layers(trace)
-    for op, inputs in tensor_cores.ops(device):
+    for op, inputs in tensor_cores.profiled_ops(device):
         if not (op.matmul or op.conv):
             continue
         by_layer = (sizes for layer, sizes in layers.items() if f"/{layer}/" in f"/{op.name}")
-        needed = 8 if any(i.dtype in SIXTEEN_BIT for i in inputs) else multiple
+        needed = 8 if any(i.dtype in SIXTEEN_BIT_FORMATS for i in inputs) else multiple
         odd = [s for s in _sizes(op, inputs) or next(by_layer, []) if s >= LEAST_CHANNELS and s % needed]
         if odd:
-            name = (names.PRODUCT_SCOPE.sub("", op.scope) or op.name)[-LETTERS:]
+            name = (framework_names.PRODUCT_SCOPE.sub("", op.scope) or op.name)[-LETTERS:]
             ms = scale * op.ms + (found[name].ms if name in found else 0.0)
             found[name] = Misfit(name, max(odd), needed, ms)
     if not found and not layers:
@@ -183,7 +186,7 @@ def _misfits(trace: Trace, device: Device) -> list[Misfit]:
     return sorted(found.values(), key=lambda m: -m.ms)
 
 
-def _sizes(op: work.Op, inputs: tuple[Operand, ...]) -> list[int]:
+def _sizes(op: op_work.WindowOp, inputs: tuple[Operand, ...]) -> list[int]:
     """Dimensions that lie side by side in memory in the op's operands; of a convolution its filter's channels.
 
     Rows of a matrix (the batch) may have any number.
@@ -198,7 +201,7 @@ def _sizes(op: work.Op, inputs: tuple[Operand, ...]) -> list[int]:
 def _layers(trace: Trace) -> dict[str, list[int]]:
     """The last two dimensions of each layer's kernel, where the model told."""
     found: dict[str, list[int]] = {}
-    for weight in work.weights(trace):
+    for weight in op_work.largest_model_weights(trace):
         shape = [int(d) for d in weight.get("shape") or ()]
         if len(shape) >= 2 and prod(shape) > 1 and weight.get("layer") and weight.get("class") != "Embedding":
             found.setdefault(str(weight["layer"]), shape[-2:])
@@ -208,18 +211,25 @@ def _layers(trace: Trace) -> dict[str, list[int]]:
 def _by_kernels(device: Device, scale: float) -> Iterable[Misfit]:
     """Kernels that read fewer elements at once than make 16 bytes."""
     for name, (ms, _) in device.by_kernel.items():
-        read, format_ = names.ALIGNMENT.search(name), names.kernel_precision(name)
-        needed = MULTIPLE.get(format_ or "")
-        if read and needed and len(read[1]) < 4 and int(read[1]) < needed and names.MATRIX_KERNEL.search(name):
+        read, format_ = framework_names.KERNEL_ALIGNMENT.search(name), framework_names.kernel_precision(name)
+        needed = ALIGNED_ELEMENTS.get(format_ or "")
+        if (
+            read
+            and needed
+            and len(read[1]) < 4
+            and int(read[1]) < needed
+            and framework_names.MATRIX_KERNEL.search(name)
+        ):
             yield Misfit(name[:LETTERS], 0, needed, scale * ms)
 
 
 def _alignment_known(trace: Trace, device: Device) -> bool:
     """Whether shapes or kernels' names tell of most of the tensor-core work; of none there is nothing to know."""
-    total = sum(device.matrix_ms.get(f, 0.0) for f in MULTIPLE)
+    total = sum(device.matrix_ms.get(f, 0.0) for f in ALIGNED_ELEMENTS)
     if total <= 0 or _layers(trace):
         return True
-    shaped = sum(op.ms for op, inputs in tensor_cores.ops(device) if (op.matmul or op.conv) and inputs)
+    shaped = sum(op.ms for op, inputs in tensor_cores.profiled_ops(device) if (op.matmul or op.conv) and inputs)
     named = sum(ms for name, (ms, _) in device.by_kernel.items()
-                if names.ALIGNMENT.search(name) and names.kernel_precision(name) in MULTIPLE)  # fmt: skip
+                if framework_names.KERNEL_ALIGNMENT.search(name)
+                and framework_names.kernel_precision(name) in ALIGNED_ELEMENTS)  # fmt: skip
     return max(shaped, named) >= MOSTLY * total or bool(_misfits(trace, device))

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, launched
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.source.cures.compute import xla
-from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Device, Trace, host, launching, names, tensor_cores, work
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import kernel_launches, op_work, tensor_cores
+from slowtrain.trace.signals.host import host_work
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -89,15 +93,16 @@ class UnfusedElementwise(Cause):
             return None
         share = found.ms / total
         where = f", mostly in {found.mostly}" if found.mostly else ""
-        place = launching.step_function(trace)
+        place = kernel_launches.user_step_function(trace)
         starts_ms = _launching_ms(trace, trace.device, found)
-        host = f", and the host {plain(starts_ms)} ms to launch those that fusing spares" if starts_ms else ""
+        host = f", and the host {format_number(starts_ms)} ms to launch those that fusing spares" if starts_ms else ""
         return Evidence(
-            f"{found.kernels:,.0f} elementwise kernels take {plain(found.ms)} ms of each step, {share:.0%} of the "
+            f"{found.kernels:,.0f} elementwise kernels take {format_number(found.ms)} ms of each step, {share:.0%} "
+            "of the "
             f"device's time{where}{host}; fused, about {found.left:,.0f} would be left",
             {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left,
              "launching_ms": starts_ms},
-            tensor_cores.lines(trace.device, _elementwise) or ((place,) if place else ()),
+            tensor_cores.op_lines(trace.device, _elementwise) or ((place,) if place else ()),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -120,7 +125,7 @@ class UnfusedElementwise(Cause):
             whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
             yield Prescription("edit", Effect.EQUIVALENT, whole)
             return
-        fused = everywhere(trace, xla.fused_steps)
+        fused = edit_project(trace, xla.fused_steps)
         where = "compile(..., jit_compile=True)" if launched.in_fit(trace) else "@tf.function(jit_compile=True)"
         says = f"{where}, so that XLA fuses the chains"
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused, treatment="xla")
@@ -210,19 +215,19 @@ def _on_host(trace: Trace) -> Evidence | None:
         return None
     long = [
         op
-        for op in work.ops(deep)
-        if op.kind in names.ELEMENTWISE_OPS and not op.update and op.count and op.ms / op.count >= LONG_MS
+        for op in op_work.window_ops(deep)
+        if op.kind in framework_names.ELEMENTWISE_OPS and not op.update and op.count and op.ms / op.count >= LONG_MS
     ]
-    drawn = sum(op.ms for op in work.ops(deep) if names.RANDOM_OP.search(op.kind))
+    drawn = sum(op.ms for op in op_work.window_ops(deep) if framework_names.RANDOM_OP.search(op.kind))
     count = sum(op.count for op in long)
     ms = trace.mean(Category.DEVICE) * sum(op.ms for op in long) / deep.ms
     if count < MANY or ms < MOSTLY * trace.step_ms or drawn > RANDOM * sum(op.ms for op in long):
         return None
     return Evidence(
-        f"{count:,.0f} elementwise ops of {plain(ms / count)} ms each, one pass over memory and more, take "
-        f"{plain(ms)} of a step's {plain(trace.step_ms)} ms",
+        f"{count:,.0f} elementwise ops of {format_number(ms / count)} ms each, one pass over memory and more, take "
+        f"{format_number(ms)} of a step's {format_number(trace.step_ms)} ms",
         {"elementwise_ms": ms, "elementwise_share": ms / trace.step_ms, "kernels": count},
-        host.step_places(trace),
+        host_work.step_places(trace),
     )
 
 
@@ -230,36 +235,40 @@ def _many_launches(trace: Trace, found: Chains) -> bool:
     """Whether most kernels are elementwise, and the step waits for the host to launch them."""
     device = trace.device
     mostly = device is not None and found.kernels >= MOSTLY * device.kernels
-    return mostly and launching.host_ms(trace) >= MOSTLY * trace.step_ms
+    return mostly and kernel_launches.host_dispatch_ms(trace) >= MOSTLY * trace.step_ms
 
 
 def _launching_ms(trace: Trace, device: Device, found: Chains) -> float:
     """What the host spares of launches where it is the slower side; 0 where the device computes meanwhile."""
-    if trace.on_jax or launching.host_ms(trace) <= trace.mean(Category.DEVICE) or launching.by_xla(trace):
+    if (
+        trace.on_jax
+        or kernel_launches.host_dispatch_ms(trace) <= trace.mean(Category.DEVICE)
+        or kernel_launches.are_steps_xla_compiled(trace)
+    ):
         return 0.0
-    return max(found.kernels - found.left, 0.0) * launching.launch_ms(trace, device)
+    return max(found.kernels - found.left, 0.0) * kernel_launches.kernel_launch_ms(trace, device)
 
 
 def _chains(device: Device) -> Chains | None:
     """By the framework's ops where most of the time has one, else by kernels."""
-    named = [op for op, _ in tensor_cores.ops(device)]
+    named = [op for op, _ in tensor_cores.profiled_ops(device)]
     if named and sum(op.ms for op in named) >= 0.5 * device.kernel_ms:
-        return _by_scope([op for op in named if op.kind in names.ELEMENTWISE_OPS])
-    mine = [row for name, row in device.by_kernel.items() if names.ELEMENTWISE_KERNEL.search(name)]
+        return _by_scope([op for op in named if op.kind in framework_names.ELEMENTWISE_OPS])
+    mine = [row for name, row in device.by_kernel.items() if framework_names.ELEMENTWISE_KERNEL.search(name)]
     ms, kernels = sum(r[0] for r in mine), sum(r[1] for r in mine)
     return Chains(ms, kernels, ms / SHORTEST, kernels / SHORTEST, "") if ms > 0 else None
 
 
 def _elementwise(text: str) -> bool:
-    parsed = names.graph_op(text.partition("#")[0])
-    return parsed is not None and parsed[1] in names.ELEMENTWISE_OPS
+    parsed = framework_names.graph_op(text.partition("#")[0])
+    return parsed is not None and parsed[1] in framework_names.ELEMENTWISE_OPS
 
 
-def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
+def _by_scope(ops: Sequence[op_work.WindowOp]) -> Chains | None:
     """Ops of one scope are as many chains as its rarest type of op (of any weight) runs in it."""
-    scopes: dict[str, list[work.Op]] = {}
+    scopes: dict[str, list[op_work.WindowOp]] = {}
     for op in ops:
-        scopes.setdefault(names.RANDOM_SCOPE.sub("", op.name.rpartition("/")[0]), []).append(op)
+        scopes.setdefault(framework_names.RANDOM_SCOPE.sub("", op.name.rpartition("/")[0]), []).append(op)
     left_ms = left = 0.0
     saved: dict[str, float] = {}
     for scope, mine in scopes.items():
@@ -269,7 +278,7 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
         largest = max(o.ms / max(o.count, 1.0) for o in mine) if chains <= 1 else 0.0
         kept = min(max(ms * chains / count, largest), ms) if count else ms
         left_ms, left = left_ms + kept, left + chains
-        layer = names.NUMBERED.sub("", scope.rpartition("/")[2][:LETTERS])
+        layer = framework_names.NAME_NUMBER.sub("", scope.rpartition("/")[2][:LETTERS])
         saved[layer] = saved.get(layer, 0.0) + ms - kept
     total = sum(o.ms for o in ops)
     worst = max(saved, key=lambda s: saved[s], default="")
@@ -277,9 +286,9 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
     return Chains(total, sum(o.count for o in ops), left_ms, left, mostly) if total > 0 else None
 
 
-def _rarest(ops: Sequence[work.Op], ms: float) -> float:
+def _rarest(ops: Sequence[op_work.WindowOp], ms: float) -> float:
     """How often ops of the rarest type run, of the types that take a part of the scope's time."""
-    kinds: dict[str, list[work.Op]] = {}
+    kinds: dict[str, list[op_work.WindowOp]] = {}
     for op in ops:
         kinds.setdefault(op.kind, []).append(op)
     often = (sum(o.count for o in k) for k in kinds.values() if sum(o.ms for o in k) >= LEAST_PART * ms)

@@ -6,14 +6,20 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading import finding, index, values, visible
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import layered
-from slowtrain.trace import Device, Trace, host, lines, names, tensor_cores
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import tensor_cores
+from slowtrain.trace.signals.host import host_work, source_lines
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -78,7 +84,8 @@ class UnfusedRnn(Cause):
         why = f" ({settings[0][1]})" if settings else ""
         return Evidence(
             f"{', '.join(found.layers[:3])} run{'s' * (len(found.layers) == 1)} as a loop{why}: {found.kernels:,.0f} "
-            f"kernels of {plain(found.ms)} ms in each step, {found.products:,.0f} of them small matrix products",
+            f"kernels of {format_number(found.ms)} ms in each step, {found.products:,.0f} of them small matrix "
+            "products",
             {"loop_ms": found.ms, "kernels": found.kernels, "products": found.products},
             tuple(dict.fromkeys(place for place, _ in settings))[:3],
         )
@@ -97,7 +104,7 @@ class UnfusedRnn(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         for place, setting in list(_settings(trace))[:1]:
-            text = text_of(trace, place.file)
+            text = recorded_source(trace, place.file)
             changed, same = models.fused_rnn(text, place.line) if text is not None else ((), False)
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
             yield Prescription("edit", effect, f"remove {setting}, which cuDNN does not know", edits=changed)
@@ -106,27 +113,27 @@ class UnfusedRnn(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A layer of a file that trains, with a setting that cuDNN does not know."""
-        if not visible.trains(source):
+        if not literal_sizes.takes_training_steps(source):
             return
         seen: set[ast.Call] = set()
-        for call in index.of(source).called("LSTM", "GRU"):
-            if not values.qualified(source, call.func).startswith("keras.layers."):
+        for call in call_index.index_of(source).called("LSTM", "GRU"):
+            if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
                 continue
             setting = models.unfused(call)
             if setting is not None:
                 seen.add(call)
             if setting is not None and not (setting.arg == "unroll" and _short(source)):
-                changed, same = models.fused_rnn(source, edits.end(call.func)[0])
+                changed, same = models.fused_rnn(source, edits.node_end(call.func)[0])
                 text = f"{setting.arg}={ast.unparse(setting.value)}"
                 effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
                 cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not know", edits=changed)
                 says = f"with {text} a GPU runs this layer as a loop of small ops"
-                yield Spot(edits.start(setting.value), edits.end(setting.value), says, cure)
+                yield Spot(edits.node_start(setting.value), edits.node_end(setting.value), says, cure)
         for call, says in dict.fromkeys(layered.unfused(source)):
             if call not in seen:
                 usual = "leave out what cuDNN does not know, and take the layer in place of its cell"
                 cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
-                yield Spot(edits.start(call), edits.end(call.func), says, cure)
+                yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
 
     fixes = (
         (
@@ -192,21 +199,25 @@ class UnfusedRnn(Cause):
 
 def _short(source: Source) -> bool:
     """Whether all sequences of the file are visibly short: written out, they are what ``unroll`` is for."""
-    shapes = [finding.keyword(call, "shape", 0) for call in index.of(source).called("Input")]
-    turns = [visible.number(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
+    shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).called("Input")]
+    turns = [
+        literal_sizes.literal_int(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2
+    ]
     return bool(turns) and all(n is not None and n <= SHORT for n in turns)
 
 
 def _named(device: Device) -> bool:
     """Whether the profile names TensorFlow's ops, or cuDNN's recurrent kernels."""
-    return bool(tensor_cores.ops(device)) or any(names.FUSED_RNN_KERNEL.search(name) for name in device.by_kernel)
+    return bool(tensor_cores.profiled_ops(device)) or any(
+        framework_names.FUSED_RNN_KERNEL.search(name) for name in device.by_kernel
+    )
 
 
 def _loops(device: Device) -> Loops | None:
     layers: dict[str, float] = {}
     ms = kernels = products = 0.0
-    for op, _ in tensor_cores.ops(device):
-        cell = names.CELL_SCOPE.search(op.name)
+    for op, _ in tensor_cores.profiled_ops(device):
+        cell = framework_names.CELL_SCOPE.search(op.name)
         if cell is not None:
             layers[cell[1][:LETTERS]] = layers.get(cell[1][:LETTERS], 0.0) + op.ms
             ms, kernels = ms + op.ms, kernels + op.count
@@ -220,8 +231,8 @@ def _settings(trace: Trace) -> Iterator[tuple[Place, str]]:
     """Settings in the user's script that keep a recurrent layer off cuDNN, each with its line."""
     files = dict.fromkeys(e.place.file for e in trace.events_of("loop") if e.place is not None)
     for file in files:
-        tree = host.parsed(trace, file)
-        for call in lines.calls_of(tree, ["LSTM", "GRU"]) if tree is not None else ():
+        tree = host_work.source_tree(trace, file)
+        for call in source_lines.calls_of_names(tree, ["LSTM", "GRU"]) if tree is not None else ():
             for given in call.keywords:
                 value = given.value.value if isinstance(given.value, ast.Constant) else None
                 usual = SETTINGS.get(given.arg or "", value)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, slowed
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import growth_lines, planned_steps, source_locations
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest, rowsfirst
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.cures.memory import kept
-from slowtrain.source.reading import gathering, planning, shown
 from slowtrain.source.spots.drift import collected, growing
-from slowtrain.trace import Trace, held, lengthening, moving, slowing, trend
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.sides import Moved
-from slowtrain.trace.trend import Growth
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.drift import slowdown_reason, step_growth
+from slowtrain.trace.signals.input import growing_pipelines
+from slowtrain.trace.signals.memory import growth_suspects
+from slowtrain.trace.signals.series import step_trend
+from slowtrain.trace.signals.series.early_and_late import SlowdownReason
+from slowtrain.trace.signals.series.step_trend import StepGrowth
 from slowtrain.whatif import Drop, Remedy, Skip
 
 CURES = {
@@ -85,11 +90,12 @@ class GrowingStep(Cause):
         grows, why = found
         thousand = 100 * grows.per_thousand_share
         low, high = (1e5 * s / grows.first_ms for s in (grows.low_ms, grows.high_ms))
-        early, late = slowing.quarters(trace)
+        early, late = step_growth.first_and_last_quarter(trace)
         says = (
-            f"a step took {plain(grows.first_ms)} ms at first and {plain(grows.last_ms)} ms at the end: "
-            f"{plain(thousand, 2)} % slower every 1000 steps "
-            + (f"({plain(low, 2)} to {plain(high, 2)})" if low > 0 else "(not along a line)")
+            f"a step took {format_number(grows.first_ms)} ms at first and {format_number(grows.last_ms)} ms at the "
+            "end: "
+            f"{format_number(thousand, 2)} % slower every 1000 steps "
+            + (f"({format_number(low, 2)} to {format_number(high, 2)})" if low > 0 else "(not along a line)")
         )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         to_come, left = _left_ms(trace, grows)
@@ -102,7 +108,7 @@ class GrowingStep(Cause):
         }
         says += f"; at this rate {to_come} {_clock(left[0])}, without the growth {_clock(left[1])}"
         numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
-        says += moving.grown(trace, early, late)
+        says += slowdown_reason.growth_text(trace, early, late)
         return Evidence(says, numbers, _where(trace, why))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -111,11 +117,11 @@ class GrowingStep(Cause):
             return []
         grows, why = found
         more = max(trace.step_ms - grows.first_ms, 0.0)
-        between = _between(trace) if lengthening.stages(trace) is not None else 0.0
+        between = _between(trace) if growing_pipelines.find_added_stages(trace) is not None else 0.0
         outside: list[Remedy] = [Skip(between, spread=(0.6, 1.1))] if between > 0 else []
         own = next((c for c in why.ms if str(c) == why.kind), None)
         if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
-            return [Drop({own: slowing.since_first_ms(trace, why, own)}, spread=(0.6, 1.1)), *outside]
+            return [Drop({own: step_growth.ms_since_first_steps(trace, why, own)}, spread=(0.6, 1.1)), *outside]
         whole = sum(why.ms.values())
         dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
         return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
@@ -151,11 +157,11 @@ class GrowingStep(Cause):
         for one, grown, says in growing.longer(source):
             kept = "keep the newest part of a fixed length; build a data set once, before the loop"
             cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
-            yield Spot(edits.start(one), edits.end(grown), says, cure)
+            yield Spot(edits.node_start(one), edits.node_end(grown), says, cure)
         for whole, says in collected.gone_through(source):
             kept = "work on what a step takes: draw the rows first, or keep them in an array of a fixed size"
             cure = Prescription("advice", Effect.EXACT, kept)
-            yield Spot(edits.start(whole), edits.end(whole), says, cure)
+            yield Spot(edits.node_start(whole), edits.node_end(whole), says, cure)
 
     fixes = (
         (
@@ -245,37 +251,47 @@ def _rebased(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription("edit", effect, says, edits=made)
 
 
-def _found(trace: Trace) -> tuple[Growth, Moved] | None:
-    return slowing.in_steps(trace) or _at_begins(trace)
+def _found(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
+    return step_growth.find_step_growth(trace) or _at_begins(trace)
 
 
-def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
+def _at_begins(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
     """Data sets that get longer and are waited for where epochs begin, while a buffer is filled."""
-    longer, steps = lengthening.stages(trace), trace.steps
-    grows = trend.by_epoch(steps) if longer is not None else None
+    longer, steps = growing_pipelines.find_added_stages(trace), trace.steps
+    grows = step_trend.epoch_growth(steps) if longer is not None else None
     waits = trace.categories.get(Category.INPUT)
-    if longer is None or grows is None or waits is None or not grows.sure or grows.grown_share < trend.LEAST_GROWTH:
+    if (
+        longer is None
+        or grows is None
+        or waits is None
+        or not grows.sure
+        or grows.grown_share < step_trend.MIN_GROWTH_SHARE
+    ):
         return None
-    late = steps.block > halfway(steps.block)
+    late = steps.block > median_value(steps.block)
     told = steps.steady & ~steps.windowed
     if not (told & late).any() or not (told & ~late).any():
         return None
     more = float(waits[told & late].mean() - waits[told & ~late].mean())
-    return (grows, Moved(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
+    return (
+        (grows, SlowdownReason(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
+    )
 
 
-def _where(trace: Trace, why: Moved) -> tuple[Place, ...]:
+def _where(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
     """The lines that ran longer, and those that make an array longer: first, where it is what a call works on."""
-    arrays = gathering.adding(trace, held.arrays(trace))
+    arrays = growth_lines.adding_places(trace, growth_suspects.growing_arrays(trace))
     worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.CONVERT))
-    return shown.together(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
+    return source_locations.merge_places(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
 
 
-def _longer(trace: Trace, why: Moved) -> tuple[Place, ...]:
+def _longer(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
     """What the text makes longer in each step, where the step's own call has the growth: no line beside it ran long."""
     if why.kind not in ("", "call", str(Category.COMPILE)):
         return ()
-    return shown.lines(trace, lambda source: [one.lineno for one, _, _ in growing.longer(source)])[:2]
+    return source_locations.project_places(trace, lambda source: [one.lineno for one, _, _ in growing.longer(source)])[
+        :2
+    ]
 
 
 def _between(trace: Trace) -> float:
@@ -287,10 +303,10 @@ def _between(trace: Trace) -> float:
     return sum(max(ms - least, 0.0) for ms in outside)
 
 
-def _left_ms(trace: Trace, grows: Growth) -> tuple[str, tuple[float, float]]:
+def _left_ms(trace: Trace, grows: StepGrowth) -> tuple[str, tuple[float, float]]:
     """What the steps to come will take, with the growth and without: those that are planned, or as many again."""
-    left = done = float(trend.numbers(trace.steps)[-1]) + 1
-    what, plan = "as many steps again take", planning.planned(trace)
+    left = done = float(step_trend.step_numbers(trace.steps)[-1]) + 1
+    what, plan = "as many steps again take", planned_steps.find_planned_steps(trace)
     if plan is not None:
         left = plan.steps - done
         what = "the rest takes" if plan.place is None else f"the rest of {plan} takes"
@@ -304,4 +320,4 @@ def _clock(ms: float) -> str:
     value, unit = (
         (seconds / 3600, "h") if seconds >= 5400 else (seconds / 60, "min") if seconds >= 90 else (seconds, "s")
     )
-    return f"{plain(value, 2)} {unit}"
+    return f"{format_number(value, 2)} {unit}"

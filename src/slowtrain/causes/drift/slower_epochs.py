@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, slowed
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import tiles
-from slowtrain.trace import Trace, changepoints, moving, slowing, trend
-from slowtrain.trace.changepoints import Change
-from slowtrain.trace.sides import Moved
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.drift import slowdown_reason, step_growth
+from slowtrain.trace.signals.series import step_jumps, step_trend
+from slowtrain.trace.signals.series.early_and_late import SlowdownReason
+from slowtrain.trace.signals.series.step_jumps import StepJump
 from slowtrain.whatif import Drop, Remedy
 
 
@@ -47,9 +49,14 @@ class SlowerEpochs(Cause):
         if found is None:
             return None
         jump, why = found
-        says = f"a step takes {plain(jump.after_ms)} ms from {_since(jump)} on, {plain(jump.before_ms)} ms before"
+        says = (
+            f"a step takes {format_number(jump.after_ms)} ms from {_since(jump)} on, "
+            f"{format_number(jump.before_ms)} ms before"
+        )
         for one in jump.also:
-            says += f"; {plain(one.after_ms)} ms from {_since(one)} on, {plain(one.before_ms)} ms before"
+            says += (
+                f"; {format_number(one.after_ms)} ms from {_since(one)} on, {format_number(one.before_ms)} ms before"
+            )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         numbers = {"before_ms": jump.before_ms, "after_ms": jump.after_ms, "step": jump.number}
         return Evidence(says, numbers | ({"epoch": float(jump.epoch)} if jump.epoch else {}), why.where)
@@ -117,24 +124,27 @@ class SlowerEpochs(Cause):
     )
 
 
-def _since(jump: Change) -> str:
+def _since(jump: StepJump) -> str:
     return f"epoch {jump.epoch}" if jump.epoch else f"step {jump.number:.0f}"
 
 
-def _found(trace: Trace) -> tuple[Change, Moved] | None:
-    series = trend.comparable(trace)
-    jump = changepoints.change(series) or _of_a_part(trace)
+def _found(trace: Trace) -> tuple[StepJump, SlowdownReason] | None:
+    series = step_trend.comparable_steps(trace)
+    jump = step_jumps.largest_jump(series) or _of_a_part(trace)
     if jump is None:
         return None
-    why = moving.moved(trace, jump.before, jump.after)
+    why = slowdown_reason.find_slowdown_reason(trace, jump.before, jump.after)
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     grown = jump.after_ms / jump.before_ms - 1
-    return (jump, why) if moving.tells(why, lasted, grown) else None
+    return (jump, why) if slowdown_reason.exceeds_machine_noise(why, lasted, grown) else None
 
 
-def _of_a_part(trace: Trace) -> Change | None:
+def _of_a_part(trace: Trace) -> StepJump | None:
     """What the machine does to a step hides its jump; the part of the step that grew has less of that."""
-    if len(trend.comparable(trace).ms) < trend.LEAST_STEPS or slowing.in_steps(trace) is not None:
+    if (
+        len(step_trend.comparable_steps(trace).ms) < step_trend.MIN_TREND_STEPS
+        or step_growth.find_step_growth(trace) is not None
+    ):
         return None
-    kind = moving.moved(trace, *slowing.quarters(trace)).kind
-    return changepoints.part_change(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None
+    kind = slowdown_reason.find_slowdown_reason(trace, *step_growth.first_and_last_quarter(trace)).kind
+    return step_jumps.part_jump(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None

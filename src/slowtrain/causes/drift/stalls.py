@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 
 from slowtrain.causes import Cause
-from slowtrain.figures import counted, plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_count, format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
-from slowtrain.trace import Trace, saving, stalled
-from slowtrain.trace.stalled import Stalls as Found
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import checkpoint_time, stalls
+from slowtrain.trace.signals.host.stalls import Stalls as Found
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
@@ -67,7 +68,8 @@ class Stalls(Cause):
         often = f"every {most.period:.0f} steps" if most.period else "irregularly"
         each = most.total_ms / count
         says = (
-            f"{count} stalls of {plain(each)} ms, {often}, where a step takes {plain(most.usual_ms)} ms: "
+            f"{count} stalls of {format_number(each)} ms, {often}, where a step takes "
+            f"{format_number(most.usual_ms)} ms: "
             f"{total / trace.run_ms:.0%} of the run"
         )
         says += f"; {most.says or _untold(trace)}"
@@ -157,18 +159,18 @@ def _hideable_ms(trace: Trace) -> float:
 
 
 def _untold(trace: Trace) -> str:
-    crowd = stalled.crowd(trace)
+    crowd = stalls.crowding_cores(trace)
     if crowd >= CROWDED:
-        took = f"other processes took {counted(crowd, 'processor', 2)} and left none idle"
+        took = f"other processes took {format_count(crowd, 'processor', 2)} and left none idle"
         return f"nothing of the script's ran in them: {took}"
     return "nothing that was measured tells what ran in them"
 
 
 def _beside(trace: Trace, most: Found) -> str:
     """The other kinds of long steps with their share of the run, those that have a cause of their own too."""
-    others = [s for s in stalled.find(trace) if s is not most and s.total_ms >= LITTLE * trace.run_ms]
+    others = [s for s in stalls.find_stalls(trace) if s is not most and s.total_ms >= LITTLE * trace.run_ms]
     said = [
-        f"{len(s.each)} of {stalled.WORDS.get(s.kind, 'another kind')} ({s.total_ms / trace.run_ms:.0%})"
+        f"{len(s.each)} of {stalls.KIND_WORDS.get(s.kind, 'another kind')} ({s.total_ms / trace.run_ms:.0%})"
         for s in others
     ]
     return f"; beside them {', '.join(said[:MOST_SAID])}" if said else ""
@@ -190,15 +192,15 @@ def _found(trace: Trace) -> list[Found]:
     """Stalls that no other cause tells of and that something explains."""
     long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
     # Where others want all processors, the script's own thread is not woken up in time, wherever it is.
-    crowded = stalled.crowd(trace) >= CROWDED
+    crowded = stalls.crowding_cores(trace) >= CROWDED
     told = ("checkpoint", "feed") if crowded else ("checkpoint", "feed", "python")
-    found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
+    found = [s for s in stalls.find_stalls(trace) if s.kind not in stalls.CLAIMED_KINDS]
     if crowded:  # the script's own first, however much the others take
         found.sort(key=lambda s: not (s.says or s.period))
     found = [s for s in found if s.period or long or s.kind in told]
     found = [s for s in found if not _of_loops(trace, s)]
-    saved = saving.checkpoints(trace)
-    much = saved is not None and saved.much  # host/frequent-validation tells of it
+    saved = checkpoint_time.find_checkpoints(trace)
+    much = saved is not None and saved.is_much  # host/frequent-validation tells of it
     return [s for s in found if s.kind != "checkpoint" or not much]
 
 

@@ -6,19 +6,28 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import source_locations
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing, reweighted
 from slowtrain.source.cures.host.restarting import restarted
-from slowtrain.source.reading import finding, index, shown
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import builds as spotted
-from slowtrain.trace import Event, Spans, Trace
-from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
-from slowtrain.trace.ordered import halfway, unique
-from slowtrain.trace.retraces import Traced, by_definition
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import (
+    is_outermost,
+    ms_of_samples,
+    sampled_places,
+    spread_over_categories,
+    starts_in_windows,
+)
+from slowtrain.trace.signals.host.retraces import TracedFunction, first_traces_by_definition
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 3  # builds of one line: training in two stages (frozen, then unfrozen) compiles twice and must
@@ -56,12 +65,12 @@ class CompileInLoop(Cause):
         if not found:
             return None
         worst = found[0]
-        each = float(halfway([worst.extra_ms(e) for e in worst.events[1:]]))
+        each = float(median_value([worst.extra_ms(e) for e in worst.events[1:]]))
         total = _total_ms(trace, found)
         made = _made(trace, worst)
         return Evidence(
             f"{_subject(worst)} was made and traced {len(worst.events)} times, "
-            f"{plain(each)} ms each, {plain(total / 1e3, 2)} s of the run",
+            f"{format_number(each)} ms each, {format_number(total / 1e3, 2)} s of the run",
             {"builds": float(len(worst.events)), "trace_ms": each, "total_ms": total},
             made,
         )
@@ -71,7 +80,7 @@ class CompileInLoop(Cause):
         ms = _total_ms(trace, found)
         if self.scope_in(trace, evidence) == "step":
             steady = max(int(trace.steps.steady.sum()), 1)
-            taken = anywhere(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC))
+            taken = spread_over_categories(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC))
             return [Drop(taken, spread=(0.95, 1.02))]
         return [Skip(ms, spread=(0.85, 1.15))]
 
@@ -114,8 +123,12 @@ class CompileInLoop(Cause):
                 seen = True
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
         for node, says in () if seen else reached.built(source):
-            start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
-            if isinstance(node, ast.Call) and finding.called(node) == "compile":
+            start, end = (
+                call_index.operation_range(node)
+                if isinstance(node, ast.Call)
+                else (edits.node_start(node), edits.node_end(node))
+            )
+            if isinstance(node, ast.Call) and node_lookup.called_name(node) == "compile":
                 changed = tuple(restarted(source, node.lineno) or reweighted.reweighted(source, node.lineno))
             else:
                 changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
@@ -198,10 +211,10 @@ class CompileInLoop(Cause):
     )
 
 
-def _rebuilt(trace: Trace) -> list[Traced]:
+def _rebuilt(trace: Trace) -> list[TracedFunction]:
     """Definitions made again with the same arguments, costliest first."""
     models = _weights_of_fits(trace)
-    found = [d for d in by_definition(trace) if len(d.events) >= LEAST and _alike(trace, d, models)]
+    found = [d for d in first_traces_by_definition(trace) if len(d.events) >= LEAST and _alike(trace, d, models)]
     return sorted(found, key=lambda d: -sum(d.extra_ms(e) for e in d.events[1:]))
 
 
@@ -213,7 +226,7 @@ def _shapes(fit: Event) -> str:
     return str(sorted((str(w.get("class")), w.get("shape")) for w in fit.data["weights"]))
 
 
-def _alike(trace: Trace, one: Traced, fits: list[tuple[Event, str]]) -> bool:
+def _alike(trace: Trace, one: TracedFunction, fits: list[tuple[Event, str]]) -> bool:
     """Whether at least two builds were of a model with the weights of an earlier one.
 
     Where no model is known, whether their arguments had the shapes of an earlier one's.
@@ -232,14 +245,14 @@ def _plain(signature: dict[str, dict[str, object]]) -> list[tuple[str, object, o
     return [(n, leaf.get("kind"), (leaf.get("shape") or [None])[1:]) for n, leaf in signature.items()]  # type: ignore[index]
 
 
-def _total_ms(trace: Trace, found: list[Traced]) -> float:
+def _total_ms(trace: Trace, found: list[TracedFunction]) -> float:
     """Tracing after the first of each, and the lines that build layers and compile after the first trace of all."""
     ms = sum(one.extra_ms(e) for one in found for e in one.events[1:])
     first = min(one.events[0].end_ms for one in found)
     last = max(one.events[-1].end_ms for one in found)
     build = trace.lane("build")
     build = build.where((build.start_ms > first) & (build.start_ms < last))
-    return ms + max(float(build.ms[outermost(build)].sum()), _building_ms(trace, build, first, last))
+    return ms + max(float(build.ms[is_outermost(build)].sum()), _building_ms(trace, build, first, last))
 
 
 def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float:
@@ -247,15 +260,15 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
 
     Counted by samples of the main thread, in lines that take no steps and call no loop of Keras'.
     """
-    taken = [trace.steps.place, *(trace.names[int(n)].place for n in unique(trace.lane("function").name))]
+    taken = [trace.steps.place, *(trace.names[int(n)].place for n in unique_values(trace.lane("function").name))]
     trained = [*taken, *(e.place for e in trace.events_of("loop"))]
     places = set(sampled_places(trace, build)) - set(trained)
     samples = trace.lane("stack").between(first, last)
     mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)
-    return float(stands_for(trace, samples.where(mine & ~in_windows(trace, samples))).sum())
+    return float(ms_of_samples(trace, samples.where(mine & ~starts_in_windows(trace, samples))).sum())
 
 
-def _in_steps_ms(trace: Trace, found: list[Traced]) -> float:
+def _in_steps_ms(trace: Trace, found: list[TracedFunction]) -> float:
     start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
     inside = 0.0
     for one in found:
@@ -263,17 +276,17 @@ def _in_steps_ms(trace: Trace, found: list[Traced]) -> float:
             at = int(np.searchsorted(start, event.end_ms)) - 1
             inside += one.extra_ms(event) if at >= 0 and event.start_ms < end[at] else 0.0
     build = trace.lane("build")
-    build = build.where(~in_windows(trace, build) & (np.searchsorted(start, build.start_ms) > 0))
-    return inside + float(build.ms[outermost(build)].sum())
+    build = build.where(~starts_in_windows(trace, build) & (np.searchsorted(start, build.start_ms) > 0))
+    return inside + float(build.ms[is_outermost(build)].sum())
 
 
-def _subject(one: Traced) -> str:
+def _subject(one: TracedFunction) -> str:
     if one.events[0].data.get("keras"):
         return "the model's train function" if one.events[0].data.get("training") else "the model's function"
     return f"the tf.function {one.name}"
 
 
-def _made(trace: Trace, one: Traced) -> tuple[Place, ...]:
+def _made(trace: Trace, one: TracedFunction) -> tuple[Place, ...]:
     """Where it is made: repeated `compile()` calls, the line of the `tf.function`, the call."""
     places: list[Place] = []
     if one.events[0].data.get("keras"):
@@ -282,7 +295,13 @@ def _made(trace: Trace, one: Traced) -> tuple[Place, ...]:
             if event.place is not None:
                 counts[event.place] = counts.get(event.place, 0) + 1
         compiled = sorted((p for p, n in counts.items() if n >= LEAST), key=lambda p: -counts[p])
-        places += [q for p in compiled for q in shown.at(trace, p, lambda s, line: shown.receiver(s, line, "compile"))]
+        places += [
+            q
+            for p in compiled
+            for q in source_locations.file_places(
+                trace, p, lambda s, line: source_locations.receiver_line(s, line, "compile")
+            )
+        ]
         places += compiled
     else:
         numbers = {e.data.get("number") for e in one.events}

@@ -5,16 +5,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import few, plain
+from slowtrain.columns.kernels import Kernels
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import first_names, format_number
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.locations import recorded_sources, source_locations
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
-from slowtrain.source.reading import finding, index, recorded, settings, shown
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import eager, outside
-from slowtrain.trace import Kernels, Trace
-from slowtrain.trace.host import graph_ms, per_step
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import graph_step_ms, ms_per_step
 from slowtrain.whatif import Drop, Remedy
 
 # What the same ops take in a graph, of what they take eagerly: the executor runs independent ops on several
@@ -63,8 +67,8 @@ class EagerStep(Cause):
             return None
         why, places = _why(trace)
         return Evidence(
-            f"Python starts {kernels.eager_ops:.0f} operations in each step of {plain(trace.step_ms)} ms, "
-            f"which compute for {plain(_work_ms(kernels), 2)} ms ({why})",
+            f"Python starts {kernels.eager_ops:.0f} operations in each step of {format_number(trace.step_ms)} ms, "
+            f"which compute for {format_number(_work_ms(kernels), 2)} ms ({why})",
             {
                 "eager_ops": kernels.eager_ops,
                 "work_ms": _work_ms(kernels),
@@ -100,7 +104,7 @@ class EagerStep(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         elif trace.fact("functions_eager"):
             edits = measured.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
-            edits = edits or recorded.everywhere(trace, functions.without_eager_switch)
+            edits = edits or recorded_sources.edit_project(trace, functions.without_eager_switch)
             says = "remove tf.config.run_functions_eagerly(True)"
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         else:
@@ -117,27 +121,31 @@ class EagerStep(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """Switches that make everything eager; a step of one's own in a loop that is no graph."""
         asked = False
-        for call in index.of(source).called("compile"):
-            given = finding.keyword(call, "run_eagerly")
+        for call in call_index.index_of(source).called("compile"):
+            given = node_lookup.argument_value(call, "run_eagerly")
             if eager.on(source, given) and given is not None:
                 asked = True
                 made = tuple(functions.without_eager_compile(source, call.lineno))
                 cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
-                yield Spot(edits.start(given), edits.end(given), "run_eagerly=True runs every step op by op", cure)
+                yield Spot(
+                    edits.node_start(given), edits.node_end(given), "run_eagerly=True runs every step op by op", cure
+                )
         for given in eager.handed(source):
             asked = True
             made = tuple(functions.without_eager_option(source, given))
             cure = Prescription("edit", Effect.EQUIVALENT, "say False here, or nothing", edits=made)
             says = "compile() gets run_eagerly=True from here, which runs every step op by op"
-            yield Spot(edits.start(given), edits.end(given), says, cure)
-        for call in index.of(source).called(*functions.SWITCHES):
-            if eager.on(source, finding.keyword(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        for call in call_index.index_of(source).called(*functions.SWITCHES):
+            if eager.on(source, node_lookup.argument_value(call, "run_eagerly", 0)) and not eager.asked_for(
+                source, call
+            ):
                 made = tuple(functions.without_eager_switch(source))
                 says = "this makes every tf.function run op by op"
                 cure = Prescription(
                     "edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=made
                 )
-                yield Spot(edits.start(call), edits.end(call), says, cure)
+                yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
         called = tuple(eager.by_hand(source))
         for taped in () if called or asked else reached.eager(source):
             made = tuple(functions.compiled_step(source, taped.lineno))
@@ -150,15 +158,19 @@ class EagerStep(Cause):
             says = "train_step called by hand runs op by op: only fit() makes a graph of it"
             made = tuple(functions.compiled_step(source, tape.lineno))
             cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=made)
-            yield Spot(edits.start(named), edits.end(named), says, cure)
+            yield Spot(edits.node_start(named), edits.node_end(named), says, cure)
         for call in outside.augmented(source):
             says = "each batch is augmented op by op from Python, in front of the compiled step"
             put = "augment in a map of the data set, or inside the step's tf.function"
-            yield Spot(edits.start(call), edits.end(call), says, Prescription("advice", Effect.EQUIVALENT, put))
+            yield Spot(
+                edits.node_start(call), edits.node_end(call), says, Prescription("advice", Effect.EQUIVALENT, put)
+            )
         for over in outside.over_weights(source):
             says = "after each compiled step this goes through all weights op by op, from Python"
             put = "do it at the end of the step's tf.function, or in one of its own (numbers that change as tensors)"
-            yield Spot(edits.start(over), edits.end(over), says, Prescription("advice", Effect.EQUIVALENT, put))
+            yield Spot(
+                edits.node_start(over), edits.node_end(over), says, Prescription("advice", Effect.EQUIVALENT, put)
+            )
 
     fixes = (
         (
@@ -229,13 +241,13 @@ def _work_ms(kernels: Kernels) -> float:
 def _after_ms(trace: Trace, kernels: Kernels, share: float) -> float:
     computing = share * (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
     around = sum(map(trace.mean, (Category.PYTHON, Category.CALLBACK, Category.READBACK)))
-    return graph_ms(trace, OPS_LEFT * kernels.eager_ops, computing, around)
+    return graph_step_ms(trace, OPS_LEFT * kernels.eager_ops, computing, around)
 
 
 def _constants_ms(trace: Trace) -> float:
     """Python numbers that become tensors inside the step's own operations: in a graph they are constants."""
     feeds = trace.lane("feed")
-    return per_step(trace, feeds.where(feeds.value <= SCALAR_BYTES)) if len(feeds) else 0.0
+    return ms_per_step(trace, feeds.where(feeds.value <= SCALAR_BYTES)) if len(feeds) else 0.0
 
 
 def _set_by_compile(trace: Trace) -> bool:
@@ -248,22 +260,26 @@ def _why(trace: Trace) -> tuple[str, tuple[Place, ...]]:
         return "without jax.jit", _gradients(trace)
     if trace.fact("functions_eager"):
         ran = _gradients(trace) or tuple(fits[:1])
-        return "tf.config.run_functions_eagerly(True)", shown.together(shown.lines(trace, _switches), ran)
+        return "tf.config.run_functions_eagerly(True)", source_locations.merge_places(
+            source_locations.project_places(trace, _switches), ran
+        )
     if _set_by_compile(trace):
         places = [e.place for e in trace.events_of("compile") if e.data.get("run_eagerly") and e.place is not None]
         return "run_eagerly=True", tuple(dict.fromkeys((*places, *fits)))[:3]
-    return "the gradient is taken outside any tf.function", shown.together(_steps(trace), _gradients(trace))
+    return "the gradient is taken outside any tf.function", source_locations.merge_places(
+        _steps(trace), _gradients(trace)
+    )
 
 
 def _switches(source: Source) -> Iterable[int]:
     """Where all functions are made eager, and before that the True itself where it stands elsewhere."""
-    for call in index.of(source).called(*functions.SWITCHES):
-        given = finding.keyword(call, "run_eagerly", 0)
+    for call in call_index.index_of(source).called(*functions.SWITCHES):
+        given = node_lookup.argument_value(call, "run_eagerly", 0)
         if isinstance(given, ast.Constant) and not given.value:
             continue
-        literal = settings.literal(source, given) if given is not None else None
+        literal = setting_origins.literal_origin(source, given) if given is not None else None
         if given is not None and literal is not None and literal.value:  # else the command line switched it on
-            yield from shown.number(source, given)
+            yield from source_locations.literal_line(source, given)
         yield call.lineno
 
 
@@ -274,11 +290,11 @@ def _steps(trace: Trace) -> tuple[Place, ...]:
     def named(source: Source) -> Iterable[int]:
         within = [source.function_at(place.line) for place in taken if place.file == source.file]
         for tape in reached.eager(source):
-            function = finding.function(source, tape)
+            function = node_lookup.enclosing_function(source, tape)
             if function is not None and function in within:
                 yield eager.named(source, tape)[0][0]
 
-    return shown.lines(trace, named)
+    return source_locations.project_places(trace, named)
 
 
 def _compiled(trace: Trace) -> tuple[tuple[Edit, ...], list[str], list[str]]:
@@ -290,7 +306,7 @@ def _compiled(trace: Trace) -> tuple[tuple[Edit, ...], list[str], list[str]]:
     for place in _taken(trace):
         lines.setdefault(place.file, []).append(place.line)
     for file, several in lines.items():
-        source = recorded.text_of(trace, file)
+        source = recorded_sources.recorded_source(trace, file)
         made = functions.compiled_steps(source, several) if source is not None else {}
         if source is None or not measured.parses(source, (e for one in made.values() for e in one)):
             continue
@@ -313,7 +329,7 @@ def _taken(trace: Trace) -> Iterator[Place]:
 
 
 def _named(several: Sequence[str]) -> str:
-    return ", ".join(few(several, MOST_NAMED))
+    return ", ".join(first_names(several, MOST_NAMED))
 
 
 def _gradients(trace: Trace) -> tuple[Place, ...]:

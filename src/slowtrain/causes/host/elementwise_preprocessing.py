@@ -8,19 +8,31 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.spans import Spans
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, trees
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import call_roles, line_run_counts
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
-from slowtrain.source.reading import belonging, index, turning
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, insteps, loops
 from slowtrain.source.spots.input import images
-from slowtrain.trace import Floats, Spans, Trace
-from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
-from slowtrain.trace.lines import called, calls_at, function_around, loops_around
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import (
+    is_in_keras,
+    main_thread,
+    ms_of_samples,
+    sampling_interval_ms,
+    source_tree,
+    training_start_ms,
+    unsampled_ms,
+)
+from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
@@ -96,7 +108,7 @@ class ElementwisePreprocessing(Cause):
         if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
             return None
         return Evidence(
-            f"Python loops over elements for {plain(hot.ms / 1e3, 2)} s{_when(trace)}, "
+            f"Python loops over elements for {format_number(hot.ms / 1e3, 2)} s{_when(trace)}, "
             f"{hot.ms / trace.run_ms:.0%} of the run ({hot.samples} samples of the main thread)",
             {"loop_ms": hot.ms, "samples": float(hot.samples)},
             hot.places,
@@ -109,7 +121,7 @@ class ElementwisePreprocessing(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "write the loop over whole NumPy arrays, or save its result and load it"
         for place in evidence.where:
-            source = text_of(trace, place.file)
+            source = recorded_source(trace, place.file)
             found = vectorising.vectorised(source, place.line) if source is not None else None
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
@@ -134,19 +146,23 @@ class ElementwisePreprocessing(Cause):
             yield Spot(*loops.head(loop), says, cure)
         for call, says in loops.singly(source):
             cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
-            yield Spot(edits.start(call), edits.end(call), says, cure)
+            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
         for each, says in loops.vectorized(source):
             whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
-            yield Spot(edits.start(each), edits.end(each), says, Prescription("edit", Effect.EQUIVALENT, whole))
+            yield Spot(
+                edits.node_start(each), edits.node_end(each), says, Prescription("edit", Effect.EQUIVALENT, whole)
+            )
         for place, says in frames.by_rows(source):
             columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
-            yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))
+            yield Spot(
+                edits.node_start(place), edits.node_end(place), says, Prescription("edit", Effect.EXACT, columns)
+            )
         for call in dict.fromkeys(images.one_by_one(source)):
-            yield Spot(*index.operation(call), images.SAYS, images.CURE)
+            yield Spot(*call_index.operation_range(call), images.SAYS, images.CURE)
         for grown in reached.grown(source):
             says = "each turn of a long loop copies all rows of this array to add some"
             once = "collect the rows in a list or an array of the whole size, and join them once"
-            yield Spot(edits.start(grown), edits.end(grown), says, Prescription("edit", Effect.EXACT, once))
+            yield Spot(edits.node_start(grown), edits.node_end(grown), says, Prescription("edit", Effect.EXACT, once))
 
     fixes = (
         (
@@ -286,7 +302,7 @@ def _hot(trace: Trace) -> Hot | None:
         place = trace.names[int(number)].place
         if place is not None:
             by_line.setdefault(place, []).append(i)
-    each = stands_for(trace, samples)
+    each = ms_of_samples(trace, samples)
     looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
     # Samples come where the interpreter lets go of its lock: some of a loop over elements, at the lines around it.
     arrays = {p: rows for p, rows in looped.items() if _of_arrays(trace, p, each[rows])}
@@ -296,19 +312,21 @@ def _hot(trace: Trace) -> Hot | None:
     if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
-    tree = parsed(trace, ordered[0].file)
+    tree = source_tree(trace, ordered[0].file)
     outer = (
-        [Place(ordered[0].file, line) for line in turning.callers(tree, ordered[0].line)] if tree is not None else []
+        [Place(ordered[0].file, line) for line in line_run_counts.calling_lines(tree, ordered[0].line)]
+        if tree is not None
+        else []
     )
     places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
-    ms = float(each[rows].sum()) + unseen_ms(trace, samples, {*looped, *outer})
+    ms = float(each[rows].sum()) + unsampled_ms(trace, samples, {*looped, *outer})
     return Hot(places, ms, len(rows))
 
 
 def _samples(trace: Trace) -> Spans:
     """Samples of the main thread before the first step, outside imports, building, tracing and fit."""
     stack = trace.lane("stack")
-    keep = stack.start_ms < training_begins(trace)
+    keep = stack.start_ms < training_start_ms(trace)
     main = main_thread(trace)
     for lane in ("import", "build", "trace", "loop", "function", "iterator", "on_batch"):
         spans = trace.lane(lane)
@@ -317,7 +335,7 @@ def _samples(trace: Trace) -> Spans:
         reach = np.maximum.accumulate(spans.end_ms) if len(spans) else np.zeros(1)
         keep &= ~((at >= 0) & (stack.start_ms < reach[np.maximum(at, 0)]))
     stack = stack.where(keep)
-    building = np.array([in_keras(n) for n in trace.names], dtype=bool)[stack.name]
+    building = np.array([is_in_keras(n) for n in trace.names], dtype=bool)[stack.name]
     # A layer that is called on data runs ops; one that a model is built of makes shapes and graphs.
     runs = np.array([bool(_EAGER_OP.search(str(n.detail.get("leaf_file")))) for n in trace.names], dtype=bool)[
         stack.name
@@ -339,34 +357,41 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     if instruction < 0 or count < ONE_CALL * len(rows):
         return False
     place = trace.names[name].place
-    tree = parsed(trace, place.file) if place is not None else None
+    tree = source_tree(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
-    if _late(trace, stands_for(trace, samples)[rows]) and len(turning.beside(tree, place.line)) > 1:
+    if (
+        _late(trace, ms_of_samples(trace, samples)[rows])
+        and len(line_run_counts.line_and_inner_loops(tree, place.line)) > 1
+    ):
         return False
-    return not (set(map(called, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
+    return not (set(map(called_name, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
 
 
 def _copies_all(tree: ast.Module, line: int) -> bool:
     """Whether an array is joined with one more element and takes its own place: each turn copies all that there is."""
-    for one in (n for n in trees.walk(tree) if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or 0)):
-        if isinstance(one.value, ast.Call) and called(one.value) in JOINING:
+    for one in (
+        n for n in syntax_tree.walk(tree) if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or 0)
+    ):
+        if isinstance(one.value, ast.Call) and called_name(one.value) in JOINING:
             own = {ast.unparse(target) for target in one.targets}
-            if own & {ast.unparse(n) for given in one.value.args for n in trees.walk(given) if isinstance(n, ast.expr)}:
+            if own & {
+                ast.unparse(n) for given in one.value.args for n in syntax_tree.walk(given) if isinstance(n, ast.expr)
+            }:
                 return True
     return False
 
 
 def _loops(trace: Trace, place: Place) -> bool:
     """Whether the line runs once an element: in a loop, or in a function that a loop calls; work on files apart."""
-    tree = parsed(trace, place.file)
-    if tree is None or FILES & set(map(called, calls_at(tree, place.line))):
+    tree = source_tree(trace, place.file)
+    if tree is None or FILES & set(map(called_name, calls_at(tree, place.line))):
         return False
-    callers = turning.callers(tree, place.line)
+    callers = line_run_counts.calling_lines(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
-    if belonging.of_model(tree, place.line):
+    if call_roles.is_model_code(tree, place.line):
         return False
-    if not len(trace.steps) and belonging.compiled(tree, (function_around(tree, place.line), *loops)):
+    if not len(trace.steps) and call_roles.calls_compiled_code(tree, (function_around(tree, place.line), *loops)):
         return False  # it may be the training itself
     return bool(loops or callers)
 
@@ -377,17 +402,17 @@ def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
     Samples that come late were kept waiting by many short calls, and were let in wherever a longer one came: then
     the time may lie in any line of the same function, and counts for the one that runs most often.
     """
-    source = text_of(trace, place.file)
+    source = recorded_source(trace, place.file)
     if source is None:
         return False
-    lines = turning.beside(source.tree, place.line) if _late(trace, ms) else (place.line,)
-    every = [turning.turns(source, line) for line in lines]
+    lines = line_run_counts.line_and_inner_loops(source.tree, place.line) if _late(trace, ms) else (place.line,)
+    every = [line_run_counts.line_runs(source, line) for line in lines]
     turns = None if None in every else max(n for n in every if n is not None)
     return turns is not None and float(ms.sum()) >= LONG_TURN_MS * turns
 
 
 def _late(trace: Trace, ms: Floats) -> bool:
-    return float(ms.mean()) >= LATE * sample_ms(trace)
+    return float(ms.mean()) >= LATE * sampling_interval_ms(trace)
 
 
 def _at_once() -> tuple[tuple[Effect, str, Callable[[Source, int], list[Edit]]], ...]:

@@ -6,19 +6,22 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import reinitialised_loops, source_locations
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.host.rarer import guarded
-from slowtrain.source.reading import begun, shown
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
 from slowtrain.source.spots.host import fits as spotted
-from slowtrain.trace import Event, Trace, saving
-from slowtrain.trace.host import in_callback, in_windows, main_thread, within
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import checkpoint_time
+from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, starts_in_windows, starts_within
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
@@ -76,15 +79,16 @@ class FrequentValidation(Cause):
         if found is None:
             return None
         return Evidence(
-            f"{found.passes} {found.what} of {plain(found.each_ms)} ms take {plain(found.ms / 1e3, 2)} s, "
-            f"the training between them {plain(found.training_ms / 1e3, 2)} s",
+            f"{found.passes} {found.what} of {format_number(found.each_ms)} ms take "
+            f"{format_number(found.ms / 1e3, 2)} s, "
+            f"the training between them {format_number(found.training_ms / 1e3, 2)} s",
             {
                 "passes": float(found.passes),
                 "pass_ms": found.each_ms,
                 "validation_ms": found.ms,
                 "training_ms": found.training_ms,
             },
-            shown.together(_decided(trace, found), found.places),
+            source_locations.merge_places(_decided(trace, found), found.places),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -119,7 +123,7 @@ class FrequentValidation(Cause):
         for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
             rarer = "validate less often (validation_freq), or on a part of the data"
             cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
-            yield Spot(edits.start(given), edits.end(given), says, cure)
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
 
     fixes = (
         (
@@ -216,9 +220,10 @@ def _validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
     ways = [
-        (way(trace), LEAST if way is _nested else saving.LEAST, saving.SHARE) for way in (_nested, _called, _by_hand)
+        (way(trace), LEAST if way is _nested else checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.MIN_CHECKPOINT_SHARE)
+        for way in (_nested, _called, _by_hand)
     ]
-    ways.append((_saved(trace), saving.LEAST, saving.share(trace)))
+    ways.append((_saved(trace), checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.checkpoint_share_limit(trace)))
     candidates = [v for v, least, share in ways if v is not None and v.passes >= least and v.ms > share * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
@@ -230,16 +235,16 @@ def _decided(trace: Trace, found: Validation) -> tuple[Place, ...]:
         around = kerascalls.guard(source, line)
         turns = kerascalls.divided_by(around) if around is not None else None
         if around is not None and turns is not None:
-            yield from shown.number(source, turns)
+            yield from source_locations.literal_line(source, turns)
             yield around.lineno
 
-    return tuple(p for place in found.places for p in shown.at(trace, place, often))
+    return tuple(p for place in found.places for p in source_locations.file_places(trace, place, often))
 
 
 def _nested(trace: Trace) -> Validation | None:
     """Validation that `fit` runs, outside callbacks (those answer for what they call)."""
     passes = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
-    passes = _plain(trace, [e for e in passes if not in_callback(trace, e)])
+    passes = _plain(trace, [e for e in passes if not is_in_callback(trace, e)])
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [f for f in fits if any(f.start_ms <= p.start_ms <= f.end_ms for p in passes)]
     if not passes:
@@ -263,7 +268,7 @@ def _called(trace: Trace) -> Validation | None:
         if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
             continue  # a few rows at a time: the call itself is what costs
         between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in pairwise(passes)]
-        if len(passes) < LEAST or halfway(between) < 1:
+        if len(passes) < LEAST or median_value(between) < 1:
             continue
         training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
         place = passes[0].place
@@ -278,20 +283,20 @@ def _by_hand(trace: Trace) -> Validation | None:
     A policy that acts between steps is called once at a time, or for one sample: no burst over a data set.
     """
     calls = trace.lane("function")
-    calls = calls.where((calls.thread == main_thread(trace)) & ~in_windows(trace, calls))
+    calls = calls.where((calls.thread == main_thread(trace)) & ~starts_in_windows(trace, calls))
     own = [e for e in trace.events_of("trace") if not e.data.get("keras")]
     training = {e.data.get("number") for e in own if e.data.get("training")}
     numbers = np.array([n.detail.get("number") if n.lane == "function" else None for n in trace.names], dtype=object)
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
     best: Validation | None = None
-    for number in unique(calls.name[~trains]) if len(steps) > LEAST else ():
+    for number in unique_values(calls.name[~trains]) if len(steps) > LEAST else ():
         name, mine = trace.names[int(number)], calls.where(calls.name == number)
-        if name.place is None or halfway(mine.value) < 2:
+        if name.place is None or median_value(mine.value) < 2:
             continue
         after = np.searchsorted(steps.start_ms, mine.start_ms)
         bursts, first, count = np.unique(after, return_index=True, return_counts=True)
-        if len(bursts) < LEAST or halfway(count) < 3 or len(bursts) > 0.7 * len(steps):
+        if len(bursts) < LEAST or median_value(count) < 3 or len(bursts) > 0.7 * len(steps):
             continue
         # Before the first step there is nothing to validate: it makes what is trained on. And each of several models
         # is scored for itself.
@@ -299,20 +304,25 @@ def _by_hand(trace: Trace) -> Validation | None:
             continue
         spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
         gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
-        training_ms = float(halfway(gaps)) * len(steps) if len(gaps) else 0.0
+        training_ms = float(median_value(gaps)) * len(steps) if len(gaps) else 0.0
         found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
         best = found if best is None or found.ms > best.ms else best
     return best
 
 
 def _of_another_model(trace: Trace, place: Place) -> bool:
-    step, text = trace.steps.place, text_of(trace, place.file)
-    return step is not None and text is not None and step.file == place.file and begun.anew(text, step.line, place.line)
+    step, text = trace.steps.place, recorded_source(trace, place.file)
+    return (
+        step is not None
+        and text is not None
+        and step.file == place.file
+        and reinitialised_loops.resets_weights(text, step.line, place.line)
+    )
 
 
 def _saved(trace: Trace) -> Validation | None:
     """Checkpoints that the script itself writes between steps."""
-    found = saving.checkpoints(trace)
+    found = checkpoint_time.find_checkpoints(trace)
     if found is None or found.passes < LEAST:
         return None
     return Validation(found.passes, found.ms, found.training_ms, found.places, "checkpoints")
@@ -326,7 +336,7 @@ def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
 
 def _usual(passes: list[Event]) -> float:
     """All passes as long as the median one: a profiler window in one of them is not the user's."""
-    return float(halfway([p.ms for p in passes])) * len(passes)
+    return float(median_value([p.ms for p in passes])) * len(passes)
 
 
 def _apart_ms(trace: Trace, fits: list[Event]) -> float:
@@ -340,7 +350,7 @@ def _apart_ms(trace: Trace, fits: list[Event]) -> float:
 
 def _work_share(trace: Trace, passes: list[Event]) -> float:
     calls = trace.lane("function")
-    return float(calls.ms[within(calls, passes)].sum()) / max(sum(p.ms for p in passes), 1e-9)
+    return float(calls.ms[starts_within(calls, passes)].sum()) / max(sum(p.ms for p in passes), 1e-9)
 
 
 def _steps_between(trace: Trace, start_ms: float, end_ms: float) -> int:

@@ -5,14 +5,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.spans import Spans
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting
 from slowtrain.source.spots.host import collecting, every
-from slowtrain.trace import Spans, Trace
-from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import main_thread, sampled_places, starts_in_steady, starts_in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
 
 FULL = "generation 2"
@@ -60,7 +62,7 @@ class GarbageCollection(Cause):
         who = "asked for by the script" if asked else "started by Python itself"
         return Evidence(
             f"{len(full)} full collections, {who}, {each:.0f} ms each: "
-            f"{plain(ms)} ms of each step of {plain(trace.step_ms)} ms",
+            f"{format_number(ms)} ms of each step of {format_number(trace.step_ms)} ms",
             {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": each, "asked": float(asked)},
             _places(trace, full) if asked else (),
         )
@@ -94,7 +96,7 @@ class GarbageCollection(Cause):
             after = "collect after the loop, or not at all"
             cure = Prescription("edit", Effect.EXACT, after, edits=tuple(hoisting.collected_after(source, call.lineno)))
             says = "the collector goes through all objects after each step, and little of a step needs it"
-            yield Spot(edits.start(call), edits.end(call), says, cure)
+            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
 
     fixes = (
         (
@@ -171,7 +173,7 @@ def _full(trace: Trace) -> Spans:
     steady = trace.steps.steady
     first, last = float(trace.steps.start_ms[steady][0]), float(trace.steps.end_ms[-1])
     keep = text & (spans.thread == main) & (spans.start_ms >= first) & (spans.start_ms <= last)
-    return spans.where(keep & ~in_windows(trace, spans))
+    return spans.where(keep & ~starts_in_windows(trace, spans))
 
 
 def _asked(trace: Trace, full: Spans) -> bool:
@@ -183,7 +185,7 @@ def _asked(trace: Trace, full: Spans) -> bool:
 
 
 def _between_ms(trace: Trace, full: Spans) -> float:
-    return float(full.ms[~in_steady(trace, full)].sum())
+    return float(full.ms[~starts_in_steady(trace, full)].sum())
 
 
 def _traced_share(trace: Trace) -> float:

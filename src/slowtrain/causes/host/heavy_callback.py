@@ -5,18 +5,30 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns import intervals
+from slowtrain.columns.array_statistics import unique_values
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import index, shown
-from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.source.spots.host import every
-from slowtrain.trace import Event, Floats, Name, Spans, Trace, intervals, stalled
-from slowtrain.trace.host import anywhere, in_steady, in_windows, logs, outermost, training_begins
-from slowtrain.trace.ordered import unique
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import stalls
+from slowtrain.trace.signals.host.host_work import (
+    is_outermost,
+    spread_over_categories,
+    starts_in_steady,
+    starts_in_windows,
+    training_start_ms,
+    writes_log,
+)
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -81,11 +93,11 @@ class HeavyCallback(Cause):
         worst = hooks[0]
         total = sum(h.ms for h in hooks)
         each = worst.ms / worst.calls
-        share = f", {plain(worst.step_ms)} ms of each step of {plain(trace.step_ms)} ms"
+        share = f", {format_number(worst.step_ms)} ms of each step of {format_number(trace.step_ms)} ms"
         share = share if worst.step_ms > 0.02 * trace.step_ms else ""
         return Evidence(
-            f"{worst.name.text} takes {plain(each)} ms a call, {worst.calls} calls, "
-            f"{plain(total / 1e3, 2)} s of the run{share}",
+            f"{worst.name.text} takes {format_number(each)} ms a call, {worst.calls} calls, "
+            f"{format_number(total / 1e3, 2)} s of the run{share}",
             {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
             _places(trace, worst.name),
         )
@@ -93,7 +105,9 @@ class HeavyCallback(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hooks = trace.once(_heavy)
         if not hooks and evidence.numbers["step_ms"]:
-            taken = anywhere(trace, (1 - RARELY) * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK))
+            taken = spread_over_categories(
+                trace, (1 - RARELY) * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK)
+            )
             return [Drop(taken, spread=(0.7, 1.1))]
         if not hooks:
             return [Skip((1 - RARELY) * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
@@ -101,7 +115,7 @@ class HeavyCallback(Cause):
         spread = (0.7, 1.1)
         remedies: list[Remedy] = []
         if in_steps > 0:
-            taken = anywhere(trace, (1 - RARELY) * in_steps, (Category.CALLBACK, Category.READBACK))
+            taken = spread_over_categories(trace, (1 - RARELY) * in_steps, (Category.CALLBACK, Category.READBACK))
             remedies.append(Drop(taken, spread=spread))
         if between > 0:
             remedies.append(Skip((1 - SELDOM) * between, spread=spread))
@@ -228,13 +242,13 @@ def _heavy(trace: Trace) -> list[Hook]:
     spans = trace.lane("callback")
     if not len(spans) or not len(trace.steps):
         return []
-    steady, windowed = in_steady(trace, spans), in_windows(trace, spans)
-    outer = outermost(spans)
-    late = spans.end_ms > training_begins(trace)
+    steady, windowed = starts_in_steady(trace, spans), starts_in_windows(trace, spans)
+    outer = is_outermost(spans)
+    late = spans.end_ms > training_start_ms(trace)
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
     elsewhere = _elsewhere(trace, spans)
-    for number in unique(spans.name[outer]):
+    for number in unique_values(spans.name[outer]):
         mine = (spans.name == number) & outer
         if float(elsewhere[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
             continue  # host/predict-in-loop, host/garbage-collection
@@ -251,7 +265,7 @@ def _heavy(trace: Trace) -> list[Hook]:
 
 def _logged_each_step(trace: Trace) -> Evidence | None:
     """Summaries and pictures that the lines of a loop of the user's own write in every step."""
-    lines = [line for line in trace.loop_lines if logs(trace, line.place)]
+    lines = [line for line in trace.loop_lines if writes_log(trace, line.place)]
     spent = sum(line.ms for line in trace.loop_lines)
     if not lines or not spent:
         return None
@@ -262,7 +276,8 @@ def _logged_each_step(trace: Trace) -> Evidence | None:
     calls = sum(line.visits for line in lines)
     lines.sort(key=lambda line: -line.ms)
     return Evidence(
-        f"each step writes {plain(calls)} summaries, which take {plain(ms)} of its {plain(trace.step_ms)} ms",
+        f"each step writes {format_number(calls)} summaries, which take {format_number(ms)} of its "
+        f"{format_number(trace.step_ms)} ms",
         {"call_ms": ms / max(calls, 1.0), "calls": calls * trace.steps.count, "total_ms": ms * trace.steps.count,
          "step_ms": ms},
         tuple(line.place for line in lines[:3]),
@@ -271,15 +286,15 @@ def _logged_each_step(trace: Trace) -> Evidence | None:
 
 def _logged(trace: Trace) -> Evidence | None:
     """Summaries and pictures that a loop of the user's own writes between its steps, by samples of their lines."""
-    found = [s for s in stalled.find(trace) if s.kind == "logging"]
+    found = [s for s in stalls.find_stalls(trace) if s.kind == "logging"]
     total = sum(s.total_ms for s in found)
     if not found or total < LOGGED * trace.steps.total_ms:
         return None
     count, most = sum(len(s.each) for s in found), found[0]
     often = f" every {most.period:.0f} steps" if most.period else ""
     return Evidence(
-        f"the loop writes summaries {count} times{often}, {plain(total / count)} ms each, where a step takes "
-        f"{plain(most.usual_ms)} ms: {plain(total / 1e3, 2)} s of the run",
+        f"the loop writes summaries {count} times{often}, {format_number(total / count)} ms each, where a step takes "
+        f"{format_number(most.usual_ms)} ms: {format_number(total / 1e3, 2)} s of the run",
         {"call_ms": total / count, "calls": float(count), "total_ms": total, "step_ms": 0.0},
         most.where,
     )
@@ -298,7 +313,7 @@ def _elsewhere(trace: Trace, spans: Spans) -> Floats:
     pauses = trace.lane("gc")
     predicted = intervals.union(*(np.array([getattr(e, side) for e in again]) for side in ("start_ms", "end_ms")))
     collected = intervals.union(pauses.start_ms, pauses.end_ms)
-    return np.maximum(*(intervals.covered(one, spans.start_ms, spans.end_ms) for one in (predicted, collected)))
+    return np.maximum(*(intervals.covered_length(one, spans.start_ms, spans.end_ms) for one in (predicted, collected)))
 
 
 def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
@@ -307,19 +322,21 @@ def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
     if name.place is not None:
-        return shown.together(_handed(trace, name), (name.place, *fits[:1]))
+        return source_locations.merge_places(_handed(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
-        return shown.together(_made(trace, name), fits[-1:])
+        return source_locations.merge_places(_made(trace, name), fits[-1:])
     own = Place(str(file), int(line))
     within = _called(trace, own, name)
     hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, within)]
-    return shown.together(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
+    return source_locations.merge_places(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
 
 
 def _made(trace: Trace, name: Name) -> tuple[Place, ...]:
     """Where the script makes a callback of Keras's own, if in one place."""
     kind = name.text.partition(".")[0]
-    calls = [Place(text.file, c.lineno) for text in texts_of(trace) for c in index.of(text).called(kind)]
+    calls = [
+        Place(text.file, c.lineno) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
+    ]
     return tuple(calls) if len(calls) == 1 else ()
 
 
@@ -328,14 +345,14 @@ def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
     kind, _, hook = name.text.partition(".")
     if kind != "LambdaCallback":
         return ()
-    given = [(text, k.value) for text in texts_of(trace) for c in index.of(text).called(kind)
+    given = [(text, k.value) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
              for k in c.keywords if k.arg == hook]  # fmt: skip
     return tuple(Place(text.file, value.lineno) for text, value in given) if len(given) == 1 else ()
 
 
 def _called(trace: Trace, own: Place, name: Name) -> set[str]:
     """The names of the hook and of the functions of its file that it calls."""
-    text = text_of(trace, own.file)
+    text = recorded_source(trace, own.file)
     hook = text.function_at(own.line) if text is not None else None
     called = text.called(hook) if text is not None and hook is not None else []
     return {name.text.rpartition(".")[2], *(str(getattr(one, "name", "")) for one in called)}

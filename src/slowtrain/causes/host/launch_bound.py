@@ -3,12 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, launched
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.trace import Trace, launching, loop
-from slowtrain.trace.host import computing_ms, step_places
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import kernel_launches
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host.host_work import kernel_ms, step_places
 from slowtrain.whatif import Drop, Remedy
 
 DOMINATES = 0.5  # of the step is starting and running operations beyond what they compute, waiting aside
@@ -83,8 +85,8 @@ class LaunchBound(Cause):
             return None
         ops = kernels.count
         return Evidence(
-            f"a step takes {plain(trace.step_ms)} ms, of which its operations compute for "
-            f"{plain(_busy_ms(trace), 2)} ms; "
+            f"a step takes {format_number(trace.step_ms)} ms, of which its operations compute for "
+            f"{format_number(_busy_ms(trace), 2)} ms; "
             f"the rest is starting them",
             {"step_ms": trace.step_ms, "busy_ms": _busy_ms(trace), "overhead_ms": overhead, "ops": ops},
             step_places(trace),
@@ -109,7 +111,7 @@ class LaunchBound(Cause):
         if "host_ms" in evidence.numbers:
             yield from launched.prescribe(trace, evidence)
         elif "gaps_ms" in evidence.numbers:
-            if not launching.by_xla(trace):
+            if not kernel_launches.are_steps_xla_compiled(trace):
                 fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
                 yield Prescription("edit", Effect.EQUIVALENT, fuse)
             if not trace.on_jax:
@@ -282,7 +284,7 @@ def _on_device(trace: Trace) -> Evidence | None:
         return _between_kernels(trace)
     if not trace.fact("profile") and not _one_graph_a_step(trace):
         return None
-    host_ms = launching.host_ms(trace)
+    host_ms = kernel_launches.host_dispatch_ms(trace)
     return launched.evidence(trace, _between_calls(trace, host_ms) if trace.fact("profile") else host_ms)
 
 
@@ -306,11 +308,15 @@ def _between_kernels(trace: Trace) -> Evidence | None:
     if device.idle.get("eager", 0.0) > waiting:
         return None  # ops started one by one from Python: that is the eager step's
     numbers = {"gaps_ms": gaps, "kernels": device.kernels, "median_kernel_us": device.median_kernel_us}
-    delay = f", {plain(device.launch_delay_us)} µs after the host's call" if device.launch_delay_us is not None else ""
+    delay = (
+        f", {format_number(device.launch_delay_us)} µs after the host's call"
+        if device.launch_delay_us is not None
+        else ""
+    )
     return Evidence(
-        f"in {plain(gaps)} of each step's {plain(trace.step_ms)} ms the device "
+        f"in {format_number(gaps)} of each step's {format_number(trace.step_ms)} ms the device "
         "waits for the host to launch the next of "
-        f"{device.kernels:,.0f} kernels, whose median takes {plain(device.median_kernel_us)} µs{delay}",
+        f"{device.kernels:,.0f} kernels, whose median takes {format_number(device.median_kernel_us)} µs{delay}",
         numbers,
     )
 
@@ -328,8 +334,8 @@ def _called(trace: Trace) -> Evidence | None:
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None
     return Evidence(
-        f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
-        f"for {plain(starting)} ms it waits for the host to get from one call to the next",
+        f"the device computes for {format_number(busy, 2)} of each step's {format_number(trace.step_ms)} ms; "
+        f"for {format_number(starting)} ms it waits for the host to get from one call to the next",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": SCANNED * starting, "ops": device.kernels},
         () if trace.fact("profile") else step_places(trace),
     )
@@ -347,7 +353,8 @@ def _seen_on_host(trace: Trace) -> Evidence | None:
         return None
     busy = trace.mean(Category.DEVICE)
     return Evidence(
-        f"a step takes {plain(trace.step_ms)} ms, of which its operations compute for {plain(busy, 2)} ms; "
+        f"a step takes {format_number(trace.step_ms)} ms, of which its operations compute for "
+        f"{format_number(busy, 2)} ms; "
         f"the rest is starting them",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
     )
@@ -365,7 +372,7 @@ def _spared(trace: Trace, starting_ms: float) -> float:
 
 def _calls(trace: Trace) -> float:
     """Calls of functions in a step: a loop by hand may make hundreds, of an environment for one."""
-    return max(loop.per_step(trace, "function"), 1.0) if trace.steps.source.startswith("function") else 1.0
+    return max(user_loop.spans_per_step(trace, "function"), 1.0) if trace.steps.source.startswith("function") else 1.0
 
 
 def _one_graph_a_step(trace: Trace) -> bool:
@@ -378,9 +385,7 @@ def _one_graph_a_step(trace: Trace) -> bool:
 def _busy_ms(trace: Trace) -> float:
     """Computing in a step: what the window saw, or what was attributed where other processes stretched it."""
     kernels = trace.kernels
-    return (
-        min(computing_ms(kernels), trace.mean(Category.DEVICE) or computing_ms(kernels)) if kernels is not None else 0.0
-    )
+    return min(kernel_ms(kernels), trace.mean(Category.DEVICE) or kernel_ms(kernels)) if kernels is not None else 0.0
 
 
 def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:

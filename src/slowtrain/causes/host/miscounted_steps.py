@@ -5,19 +5,21 @@ from collections.abc import Iterable, Sequence
 from math import ceil, prod
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
+from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, trees
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
-from slowtrain.trace import Event, Trace
-from slowtrain.trace.caching import up_to
-from slowtrain.trace.host import parsed
-from slowtrain.trace.lines import called
-from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import source_tree
+from slowtrain.trace.signals.host.source_lines import called_name
+from slowtrain.trace.signals.input.dataset_caches import datasets_up_to
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
@@ -105,17 +107,17 @@ class MiscountedSteps(Cause):
                 "count batches: steps_per_epoch = samples // batch_size, and one pass over the data set in an epoch"
             )
             cure = Prescription("edit", Effect.CHANGES_TRAINING, batches)
-            yield Spot(edits.start(node), edits.end(node), says, cure)
+            yield Spot(edits.node_start(node), edits.node_end(node), says, cure)
         for call, given, says in counted:
             batches = "give steps_per_epoch in batches: samples // batch_size"
             made = tuple(kerascalls.counted_in_batches(source, call.lineno))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, batches, edits=made)
-            yield Spot(edits.start(given), edits.end(given), says, cure)
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
         for call, says in twice:
             once = "take .repeat(n) out of the data set, or run one epoch"
-            made = tuple(kerascalls.unrepeated(source, edits.end(call.func)[0]))
+            made = tuple(kerascalls.unrepeated(source, edits.node_end(call.func)[0]))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, once, edits=made)
-            yield Spot(*index.operation(call), says, cure)
+            yield Spot(*call_index.operation_range(call), says, cure)
 
     fixes = (
         (
@@ -246,14 +248,14 @@ def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
     if fit.data.get("steps_per_epoch"):
         why = (
             f"steps_per_epoch={steps} is the number of samples ({samples}): "
-            f"with {batch} a batch each epoch is {plain(passes)} passes over the data"
+            f"with {batch} a batch each epoch is {format_number(passes)} passes over the data"
         )
         return Miscount(fit, passes, why, "steps")
     place = (given.get("generator") or {}).get("file"), (given.get("generator") or {}).get("line")
     written = Place(str(place[0]), int(place[1])) if place[0] and place[1] else None
     why = (
         f"the Sequence gives its {steps} samples as its length: "
-        f"with {batch} a batch each epoch is {plain(passes)} passes over the data"
+        f"with {batch} a batch each epoch is {format_number(passes)} passes over the data"
     )
     return Miscount(fit, passes, why, "length", written)
 
@@ -268,7 +270,7 @@ def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
             passes = steps * batch / samples
             why = (
                 f"steps_per_epoch={steps} counts batches of {other}, and the data set makes them of {batch}: "
-                f"each epoch is {plain(passes)} passes over {samples} samples"
+                f"each epoch is {format_number(passes)} passes over {samples} samples"
             )
             return Miscount(fit, passes, why, "steps")
     return None
@@ -277,11 +279,13 @@ def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
 def _divides(trace: Trace, fit: Event) -> bool:
     """Whether the number of steps is written as a quotient: one that just stands there is as many as are wanted."""
     place = fit.place
-    text = text_of(trace, place.file) if place is not None else None
+    text = recorded_source(trace, place.file) if place is not None else None
     if place is None or text is None:
         return False
-    around = [c for c in index.of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)]
-    return any(counting.divided(text, finding.keyword(call, "steps_per_epoch")) for call in around)
+    around = [
+        c for c in call_index.index_of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)
+    ]
+    return any(counting.divided(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around)
 
 
 def _repeated(trace: Trace, fit: Event) -> Miscount | None:
@@ -302,7 +306,7 @@ def _repeated(trace: Trace, fit: Event) -> Miscount | None:
     return Miscount(fit, float(times), why, "repeat", repeats[-1].place)
 
 
-def _means_epochs(trace: Trace, repeat: Written, fit: Event) -> bool:
+def _means_epochs(trace: Trace, repeat: WrittenDataset, fit: Event) -> bool:
     """Whether the repeat count is the number of epochs: the same number, or made from the same name in the source."""
     if int(repeat.detail["count"]) == int(fit.data.get("epochs") or 1):
         return True
@@ -314,13 +318,13 @@ def _means_epochs(trace: Trace, repeat: Written, fit: Event) -> bool:
 
 def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
     """Names in one argument of the call of ``method`` at a line; the first positional one is taken for ``count``."""
-    tree = parsed(trace, place.file)
+    tree = source_tree(trace, place.file)
     found: set[str] = set()
-    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
-        if called(call) == method and call.lineno <= place.line <= (call.end_lineno or call.lineno):
+    for call in (n for n in syntax_tree.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
+        if called_name(call) == method and call.lineno <= place.line <= (call.end_lineno or call.lineno):
             values = [k.value for k in call.keywords if k.arg == argument]
             values += call.args[:1] if argument == "count" else []
-            found |= {n.id for v in values for n in trees.walk(v) if isinstance(n, ast.Name)}
+            found |= {n.id for v in values for n in syntax_tree.walk(v) if isinstance(n, ast.Name)}
     return found
 
 
@@ -339,7 +343,7 @@ def _batch(trace: Trace, pipe: Pipeline | None) -> int:
     return int(known.max()) if len(known) else 0
 
 
-def _row_bytes(node: Written) -> int:
+def _row_bytes(node: WrittenDataset) -> int:
     """Bytes of one sample of batches whose first dimension is open; 0 where a shape is not known."""
     total = 0
     for part in node.detail.get("element") or ():
@@ -365,9 +369,9 @@ def _cardinalities(pipe: Pipeline | None) -> list[int]:
     return [sum(found)] if any(w.family in ("Concatenate", CHOOSING) for w in written) else found
 
 
-def _of_data(pipe: Pipeline) -> list[Written]:
+def _of_data(pipe: Pipeline) -> list[WrittenDataset]:
     """What samples go through: not what chooses the data set that the next one comes from."""
-    aside = up_to(pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOOSING and w.inputs])
+    aside = datasets_up_to(pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOOSING and w.inputs])
     return [w for i, w in enumerate(pipe.written) if i not in aside]
 
 

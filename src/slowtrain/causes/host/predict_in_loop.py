@@ -5,18 +5,24 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.spans import Event, Spans, place_of
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import batched, kerascalls, singlesteps
-from slowtrain.source.reading import finding, index
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
-from slowtrain.trace import Event, Spans, Trace, place_of
-from slowtrain.trace.host import anywhere, graph_ms, in_steady, in_windows
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.work import BETWEEN_COLD, cold_ms
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms
+from slowtrain.trace.signals.host.host_work import (
+    graph_step_ms,
+    spread_over_categories,
+    starts_in_steady,
+    starts_in_windows,
+)
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -82,8 +88,9 @@ class PredictInLoop(Cause):
             return None
         worst = groups[0]
         return Evidence(
-            f"{worst.loop}() was called {len(worst.every)} times from one line, {plain(worst.call_ms)} ms each, "
-            f"of which the model's own work is {plain(worst.work_ms, 2)} ms",
+            f"{worst.loop}() was called {len(worst.every)} times from one line, {format_number(worst.call_ms)} ms "
+            "each, "
+            f"of which the model's own work is {format_number(worst.work_ms, 2)} ms",
             {
                 "calls": float(len(worst.every)),
                 "call_ms": worst.call_ms,
@@ -98,10 +105,10 @@ class PredictInLoop(Cause):
         count = max(int(trace.steps.steady.sum()), 1)
         in_steps = work = 0.0
         for group in _groups(trace):
-            inside = group.every.ms[in_steady(trace, group.every)]
+            inside = group.every.ms[starts_in_steady(trace, group.every)]
             in_steps += float(np.maximum(inside - group.work_ms, 0.0).sum()) / count
             work += group.work_ms * len(inside) / count
-            others = int((~in_steady(trace, group.calls)).sum()) if len(inside) else len(group.every)
+            others = int((~starts_in_steady(trace, group.calls)).sum()) if len(inside) else len(group.every)
             rest = group.fixed_ms * others
             if rest > 0:
                 remedies.append(Skip(rest, spread=(0.9, 1.02)))
@@ -110,14 +117,16 @@ class PredictInLoop(Cause):
         if in_steps > 0:
             # What is left beside the calls no longer follows all the Python of one. Their own work is counted as alone.
             stays = max(trace.step_ms - in_steps - work, 0.0)
-            in_steps += cold_ms(stays, BETWEEN_COLD) * in_steps / trace.step_ms if not trace.on_accelerator else 0.0
+            in_steps += (
+                cold_cache_ms(stays, PYTHON_COLD_SHARE) * in_steps / trace.step_ms if not trace.on_accelerator else 0.0
+            )
             first = (Category.INPUT, Category.COMPILE, Category.DISPATCH, Category.GC)
-            remedies.append(Drop(anywhere(trace, in_steps, first), spread=(0.97, 1.01)))
+            remedies.append(Drop(spread_over_categories(trace, in_steps, first), spread=(0.97, 1.01)))
         return remedies
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         found = _groups(trace)[:1]
-        return "step" if any(in_steady(trace, g.calls).sum() >= 0.5 * len(g.calls) for g in found) else "run"
+        return "step" if any(starts_in_steady(trace, g.calls).sum() >= 0.5 * len(g.calls) for g in found) else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         groups = _groups(trace)
@@ -144,14 +153,18 @@ class PredictInLoop(Cause):
             says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
             whole = tuple(batched.of_call(source, call))
             cure = AT_ONCE if whole else CALLED
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=whole))
+            yield Spot(
+                *call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=whole)
+            )
         for call, says, changed in known:
             cure = ON_BATCH if changed else CALLED
-            if finding.called(call) == "fit":
+            if node_lookup.called_name(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
             elif whole := tuple(batched.of_call(source, call)):
                 cure, changed = AT_ONCE, whole
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
+            yield Spot(
+                *call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed)
+            )
 
     fixes = (
         (
@@ -259,7 +272,7 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
     calls = Spans(np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events]), zero, zero, zero)
     traces = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
     traced = np.searchsorted(traces, calls.end_ms) > np.searchsorted(traces, calls.start_ms)
-    plain = calls.where(~traced & ~in_windows(trace, calls))
+    plain = calls.where(~traced & ~starts_in_windows(trace, calls))
     if len(plain) < LEAST // 2 or len(plain) < 0.25 * len(events):
         return None
     group = Group(loop, place_of(events[0].data.get("site")), calls, plain, _work_ms(trace, plain))
@@ -271,7 +284,7 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
 def _grows(calls: Spans) -> bool:
     """Whether each call takes longer than the one before: that is something that grows, not the price of a call."""
     third = len(calls) // 3
-    if not third or halfway(calls.ms[-third:]) < GROWN * halfway(calls.ms[:third]):
+    if not third or median_value(calls.ms[-third:]) < GROWN * median_value(calls.ms[:third]):
         return False
     ranks = calls.ms.argsort().argsort()
     return bool(np.corrcoef(ranks, np.arange(len(calls)))[0, 1] >= STEADILY)
@@ -287,9 +300,9 @@ def _work_ms(trace: Trace, calls: Spans) -> float:
     work = trace.lane("function")
     index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
     inside = (index >= 0) & (work.start_ms < calls.end_ms[np.maximum(index, 0)])
-    median = float(halfway(np.bincount(index[inside], work.ms[inside], minlength=len(calls))))
-    each = float(in_steady(trace, calls).sum()) / max(int(trace.steps.steady.sum()), 1)
+    median = float(median_value(np.bincount(index[inside], work.ms[inside], minlength=len(calls))))
+    each = float(starts_in_steady(trace, calls).sum()) / max(int(trace.steps.steady.sum()), 1)
     if trace.kernels is None or each < MOSTLY:
         return median
     each = max(each, 1.0)
-    return min(median, graph_ms(trace, trace.kernels.count / each, trace.kernels.busy_ms / each))
+    return min(median, graph_step_ms(trace, trace.kernels.count / each, trace.kernels.busy_ms / each))

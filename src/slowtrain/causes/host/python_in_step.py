@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.locations.own_python_lines import OwnPython, own_python
+from slowtrain.script.locations.recorded_sources import is_interpreted
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import vectorising
 from slowtrain.source.cures.input import quicker
-from slowtrain.source.reading.abstract import training
-from slowtrain.source.reading.ownpython import OwnPython, own_python
-from slowtrain.source.reading.recorded import is_interpreted
 from slowtrain.source.spots.host import insteps, loops
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
@@ -54,7 +54,7 @@ class PythonInStep(Cause):
     needs = frozenset({Signal.STEPS, Signal.LINES})
     recorded = frozenset({Signal.FEEDS, Signal.PYTHON})  # a profile does not tell whose Python it is
     symptoms = frozenset({Category.PYTHON})
-    words = training.WORDS
+    words = step_loops.STEP_WORDS
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = own_python(trace)
@@ -63,9 +63,13 @@ class PythonInStep(Cause):
         first = found.lines[0]
         turns = f", {first.visits:,.0f} times" if found.traced and first.visits >= 2 else ""
         waits = _waiting(trace, found)
-        idle = f"; for {plain(waits)} ms of it Python waits and computes nothing" if waits > WAITS * found.ms else ""
+        idle = (
+            f"; for {format_number(waits)} ms of it Python waits and computes nothing"
+            if waits > WAITS * found.ms
+            else ""
+        )
         return Evidence(
-            f"Python of the script takes {plain(found.ms)} of each step's {plain(trace.step_ms)} ms"
+            f"Python of the script takes {format_number(found.ms)} of each step's {format_number(trace.step_ms)} ms"
             f" ({found.ms / trace.step_ms:.0%}); line {first.place.line} takes {first.share:.0%} of that{turns}{idle}",
             {
                 "python_ms": found.ms,

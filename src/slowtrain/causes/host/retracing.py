@@ -7,18 +7,22 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import call_index, class_members, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import fielded, retraced
-from slowtrain.source.reading import finding, index, objects, shown
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import retraces
-from slowtrain.trace import Event, Floats, Trace
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.retraces import Traced, axes, by_function, changes
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.retraces import TracedFunction, common_axes, signature_changes, traces_by_function
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
@@ -64,13 +68,13 @@ class Retracing(Cause):
             return None
         worst = found[0]
         count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
-        each = float(halfway([worst.extra_ms(e) for e in worst.again]))
+        each = float(median_value([worst.extra_ms(e) for e in worst.again]))
         what = "a profile does not hold its arguments" if trace.fact("profile") else _what(trace.once(_changed))
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
-            f"{worst.name} was traced again {count} times in {calls} calls, {plain(each)} ms each: {what}",
+            f"{worst.name} was traced again {count} times in {calls} calls, {format_number(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
-            shown.together(_made(trace, worst), places),
+            source_locations.merge_places(_made(trace, worst), places),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -123,8 +127,11 @@ class Retracing(Cause):
             yield _spot(source, several)
         for call, kind in retraces.fresh(source):
             same = "make the object once before the loop: its tf.function is traced for each object anew"
-            says = f"{finding.called(call)} is a tf.function of {kind}, of which each turn makes a new one to trace"
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EXACT, same))
+            says = (
+                f"{node_lookup.called_name(call)} is a tf.function of {kind}, of which each turn makes a new "
+                "one to trace"
+            )
+            yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EXACT, same))
 
     fixes = (
         (
@@ -238,10 +245,10 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
         pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"
         left = f"let the graph leave the varying shape of {first.parameter} open: reduce_retracing=True"
         cure = Prescription("edit", Effect.EQUIVALENT, left if opened else pad, edits=opened)
-    return Spot(edits.start(first.given), edits.end(first.given), says, cure)
+    return Spot(edits.node_start(first.given), edits.node_end(first.given), says, cure)
 
 
-def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+def _as_tensors(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """Calls with every argument that changes as a Python number given as a tensor; none where others change too."""
     numbers: dict[str, str] = {}
     entries: dict[str, str] = {}
@@ -263,7 +270,7 @@ def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
 
 
-def _as_fields(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+def _as_fields(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """The numbers of the one argument that is a new object in each call, in its place."""
     name, _, text = rows[0]
     kind = NEW_OBJECT.fullmatch(text)
@@ -274,23 +281,23 @@ def _as_fields(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) ->
     )
 
 
-def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+def _opened(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """``reduce_retracing``, where nothing but shapes changes, each of one rank: of several, a graph would know none."""
     if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
         return ()
-    known = axes(worst.events)
+    known = common_axes(worst.events)
     if any(known.get(name, ()) is None for name, _, _ in rows):
         return ()
     return measured.first(trace, [worst.written], lambda source, line: retraced.reduced(source, line, known))
 
 
-def _both(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+def _both(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """Numbers as tensors and shapes left open, where a function is traced for either."""
     shapes = [row for row in rows if row[2].startswith("shape")]
     numbers = [row for row in rows if row not in shapes]
     opened = _opened(trace, worst, shapes) if shapes and numbers else ()
     given = _as_tensors(trace, worst, numbers) if opened else ()
-    text = text_of(trace, opened[0].file) if opened else None
+    text = recorded_source(trace, opened[0].file) if opened else None
     together = tuple(dict.fromkeys((*given, *opened)))
     return together if given and text is not None and measured.parses(text, together) else ()
 
@@ -304,17 +311,17 @@ def _on_jax(name: str, changed: str) -> str:
     return f"give the function {name} as the same object, or the same kind of array, each time"
 
 
-def _again(trace: Trace) -> list[Traced]:
+def _again(trace: Trace) -> list[TracedFunction]:
     """Functions that go on being traced, those that cost most first."""
     found = []
-    for one in by_function(trace):
+    for one in traces_by_function(trace):
         if len(one.again) < LEAST or not (_goes_on(one) or _dear(trace, one)):
             continue
         found.append(one)
     return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.again))
 
 
-def _dear(trace: Trace, one: Traced) -> bool:
+def _dear(trace: Trace, one: TracedFunction) -> bool:
     """Whether tracing again, though it may end, takes much of the steady steps: short runs never get to its end."""
     steady = trace.steps.steady
     if not steady.any():
@@ -324,14 +331,14 @@ def _dear(trace: Trace, one: Traced) -> bool:
     return len(late) >= LEAST and trace.share(Category.COMPILE) >= DEAR
 
 
-def _goes_on(one: Traced) -> bool:
+def _goes_on(one: TracedFunction) -> bool:
     """Whether at least two traces lie in the second half of the calls: what stops early was warm-up."""
     starts = one.calls.start_ms if len(one.calls) else np.array([e.start_ms for e in one.events])
-    middle = float(halfway(starts))
+    middle = float(median_value(starts))
     return sum(e.start_ms > middle for e in one.events) >= 2
 
 
-def _added(trace: Trace, events: list[tuple[Traced, Event]]) -> tuple[Floats, np.ndarray]:
+def _added(trace: Trace, events: list[tuple[TracedFunction, Event]]) -> tuple[Floats, np.ndarray]:
     """Ms that the traces added to each step, and which steps they were in."""
     column = np.zeros(len(trace.steps))
     for function, event in events:
@@ -341,25 +348,27 @@ def _added(trace: Trace, events: list[tuple[Traced, Event]]) -> tuple[Floats, np
     return column, column > 0
 
 
-def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
+def _made(trace: Trace, worst: TracedFunction) -> tuple[Place, ...]:
     """Where what changes is put into an argument that holds more, or the object is made that is new in each call."""
-    written = text_of(trace, worst.written.file) if worst.written is not None else None
+    written = recorded_source(trace, worst.written.file) if worst.written is not None else None
     function = (
-        shown.definition(written, worst.written.line) if written is not None and worst.written is not None else None
+        source_locations.function_defined_at(written, worst.written.line)
+        if written is not None and worst.written is not None
+        else None
     )
     if trace.fact("profile") or worst.place is None or written is None or function is None:
         return ()
-    given, found = objects.places(written, function), list[Place]()
+    given, found = class_members.positional_parameters(written, function), list[Place]()
     for name, _, text in trace.once(_changed):
         base = re.split(r"[.\[]", name, maxsplit=1)[0]
         inside = name[len(base) :]
         if base not in given or not (inside or NEW_OBJECT.fullmatch(text)):
             continue
         argument = (base, given.index(base))
-        found += shown.at(
+        found += source_locations.file_places(
             trace,
             worst.place,
-            lambda source, line, argument=argument, inside=inside: shown.part(  # type: ignore[misc]
+            lambda source, line, argument=argument, inside=inside: source_locations.argument_part_lines(  # type: ignore[misc]
                 source, line, worst.name, argument, inside
             ),
         )
@@ -369,7 +378,7 @@ def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
 def _changed(trace: Trace) -> list[tuple[str, int, str]]:
     """What differs between the traces of the worst of them."""
     found = trace.once(_again)
-    return changes(found[0].events) if found else []
+    return signature_changes(found[0].events) if found else []
 
 
 def _what(rows: Sequence[tuple[str, int, str]]) -> str:

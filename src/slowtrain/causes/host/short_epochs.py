@@ -6,16 +6,25 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import endless
-from slowtrain.source.reading import index
 from slowtrain.source.spots.host import short
-from slowtrain.trace import Floats, Ints, Trace
-from slowtrain.trace.host import distinct, in_callback, in_windows, main_thread, outermost, within
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import (
+    distinct_places,
+    is_in_callback,
+    is_outermost,
+    main_thread,
+    starts_in_windows,
+    starts_within,
+)
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
@@ -70,10 +79,10 @@ class ShortEpochs(Cause):
         if found is None:
             return None
         return Evidence(
-            f"after each epoch ({plain(found.epoch_steps)} step{'s' * (found.epoch_steps > 1)} in "
-            f"{plain(found.steps_ms)} ms) a new iterator is made "
-            f"in {plain(found.making_ms)} ms, {plain(found.count)} times: "
-            f"{plain(found.count * found.making_ms / 1e3)} s of the run",
+            f"after each epoch ({format_number(found.epoch_steps)} step{'s' * (found.epoch_steps > 1)} in "
+            f"{format_number(found.steps_ms)} ms) a new iterator is made "
+            f"in {format_number(found.making_ms)} ms, {format_number(found.count)} times: "
+            f"{format_number(found.count * found.making_ms / 1e3)} s of the run",
             {
                 "epochs": found.count + 1,
                 "epoch_steps": found.epoch_steps,
@@ -100,7 +109,11 @@ class ShortEpochs(Cause):
         """Hundreds of epochs of a few steps, of little data through dense layers."""
         for node, says in short.epochs(source):
             changed = tuple(endless.repeated(source, node.lineno))
-            place = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
+            place = (
+                call_index.operation_range(node)
+                if isinstance(node, ast.Call)
+                else (edits.node_start(node), edits.node_end(node))
+            )
             yield Spot(*place, says, Prescription("edit", Effect.EQUIVALENT, LASTING, edits=changed))
 
     fixes = (
@@ -181,14 +194,14 @@ def _turns(trace: Trace) -> Turns | None:
     steps, thread = trace.steps, main_thread(trace)
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     made = trace.lane("iterator")
-    made = made.where((made.thread == thread) & ~in_windows(trace, made))
-    made = made.where(~within(made, [e for e in trace.events_of("loop") if e.name != "fit"]))  # of validation
-    made = made.where(outermost(made))
+    made = made.where((made.thread == thread) & ~starts_in_windows(trace, made))
+    made = made.where(~starts_within(made, [e for e in trace.events_of("loop") if e.name != "fit"]))  # of validation
+    made = made.where(is_outermost(made))
     if len(made) < LEAST or len(steps) < LEAST:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    turns = unique(at[between])
+    turns = unique_values(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
     turns = turns[call[turns] == call[turns + 1]]
     if len(turns) < LEAST:
@@ -197,9 +210,9 @@ def _turns(trace: Trace) -> Turns | None:
     around = steps.start_ms[turns + 1] - steps.end_ms[turns] - making - _other_ms(trace, turns)
     # Of a thinned run only some stretches are here.
     times = steps.whole.count / max(int(steps.steady.sum()), 1) if steps.whole is not None else 1.0
-    epoch, making_ms = float(halfway(np.diff(turns))), float(halfway(making))
+    epoch, making_ms = float(median_value(np.diff(turns))), float(median_value(making))
     # In a loop of one's own the rest is the user's. Tearing down takes no longer than making: what does is not known.
-    around_ms = min(max(float(halfway(around)), 0.0), making_ms) if fits else 0.0
+    around_ms = min(max(float(median_value(around)), 0.0), making_ms) if fits else 0.0
     usual = steps.steady if steps.steady.any() else np.ones(len(steps), dtype=bool)
     places = [e.place for e in fits] if fits else [steps.place]
     return Turns(
@@ -207,8 +220,8 @@ def _turns(trace: Trace) -> Turns | None:
         making_ms=making_ms,
         around_ms=around_ms,
         epoch_steps=epoch,
-        steps_ms=epoch * float(halfway(steps.ms[usual])),
-        places=distinct(places),
+        steps_ms=epoch * float(median_value(steps.ms[usual])),
+        places=distinct_places(places),
     )
 
 
@@ -216,9 +229,9 @@ def _other_ms(trace: Trace, turns: Ints) -> Floats:
     """Of each turn the time of callbacks, and of validation outside them."""
     steps = trace.steps
     hooks = trace.lane("callback")
-    hooks = hooks.where((hooks.thread == main_thread(trace)) & outermost(hooks))
+    hooks = hooks.where((hooks.thread == main_thread(trace)) & is_outermost(hooks))
     nested = [e for e in trace.events_of("loop") if e.name != "fit" and e.data.get("nested")]
-    nested = [e for e in nested if not in_callback(trace, e)]
+    nested = [e for e in nested if not is_in_callback(trace, e)]
     start = np.concatenate((hooks.start_ms, [e.start_ms for e in nested]))
     ms = np.concatenate((hooks.ms, [e.ms for e in nested]))
     at = np.searchsorted(steps.start_ms, start, side="right") - 1

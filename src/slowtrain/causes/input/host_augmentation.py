@@ -6,17 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import index
 from slowtrain.source.spots.input import augmenting
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
-from slowtrain.trace.pipeline import Node
-from slowtrain.trace.steps import ELEMENTS
+from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
+from slowtrain.trace.signals.input.input_feed import (
+    BATCH_CALL_MS,
+    READY_ELEMENT_US,
+    calls_per_batch,
+    profiled_op_ms,
+    slow_user_maps,
+    user_lines,
+    waited_pipeline,
+)
 from slowtrain.whatif import Remedy, Supply
 
 # Ops of image augmentation, by the start of their names.
@@ -64,23 +73,23 @@ class HostAugmentation(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _augmenting(trace)
-        if node is None or trace.pipeline is None or trace.steps.source == ELEMENTS:
+        if node is None or trace.pipeline is None or trace.steps.source == ELEMENTS_SOURCE:
             return None  # nothing trains, so that there is no model to move the work to
-        count = calls(trace.pipeline, node)
+        count = calls_per_batch(trace.pipeline, node)
         ops = sum(node.written.ops.values()) if node.written else 0
         return Evidence(
-            f"random image work takes {plain(1e3 * node.ms / count)} µs an element on the host, "
-            f"{plain(node.ms)} ms a batch "
-            f"({ops} ops for each element), and the step waits {plain(trace.mean(Category.INPUT), 2)} ms",
+            f"random image work takes {format_number(1e3 * node.ms / count)} µs an element on the host, "
+            f"{format_number(node.ms)} ms a batch "
+            f"({ops} ops for each element), and the step waits {format_number(trace.mean(Category.INPUT), 2)} ms",
             {"map_ms": node.ms, "element_us": 1e3 * node.ms / count, "ops": float(ops)},
-            written_place(node),
+            user_lines(node),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         node, pipe = _augmenting(trace), trace.pipeline
         if node is None or pipe is None:
             return []
-        left = min(node.ms, CALL_MS + calls(pipe, node) * 2 * READ_US / 1e3)
+        left = min(node.ms, BATCH_CALL_MS + calls_per_batch(pipe, node) * 2 * READY_ELEMENT_US / 1e3)
         # What moves into the step makes it longer by that much.
         return [
             Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))
@@ -94,15 +103,19 @@ class HostAugmentation(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """Keras's random layers called picture by picture, and several of them on whole batches."""
         for one in augmenting.maps(source):
-            made = tuple(datasets.batched_first(source, edits.end(one.call.func)[0], None, one.ranks, one.ranks)[0])
+            made = tuple(
+                datasets.batched_first(source, edits.node_end(one.call.func)[0], None, one.ranks, one.ranks)[0]
+            )
             says = "or augment whole batches: .batch(n) before this map" if made else ""
             says = says.removeprefix("or ") or "move the augmentation layers to the front of the model"
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             says = f"{one.layer} runs dozens of small operations for each picture by itself"
-            yield Spot(*index.operation(one.call), says, cure)
+            yield Spot(*call_index.operation_range(one.call), says, cure)
         for call in augmenting.of_batches(source):
             cure = Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
-            yield Spot(*index.operation(call), "the host moves all pixels of each batch several times over", cure)
+            yield Spot(
+                *call_index.operation_range(call), "the host moves all pixels of each batch several times over", cure
+            )
 
     fixes = (
         (
@@ -181,12 +194,12 @@ class HostAugmentation(Cause):
 
 
 def _augmenting(trace: Trace) -> Node | None:
-    pipe = fed(trace)
+    pipe = waited_pipeline(trace)
     if pipe is None:
         return None
-    for node in maps(pipe):
+    for node in slow_user_maps(pipe):
         function = node.written
-        if function is None or function.python or not function.random or calls(pipe, node) < 2:
+        if function is None or function.python or not function.random or calls_per_batch(pipe, node) < 2:
             continue
         if sum(function.ops.values()) < LEAST_OPS or not any(op.startswith(IMAGE) for op in function.ops):
             continue
@@ -194,8 +207,8 @@ def _augmenting(trace: Trace) -> Node | None:
         if ranks and max(ranks) < 3:
             continue  # no pictures
         decodes = any(op.startswith(OTHER) for op in function.ops)
-        inside = op_ms(trace, node)
-        other = op_ms(trace, node, frozenset(op for op in function.ops if op.startswith(OTHER)))
+        inside = profiled_op_ms(trace, node)
+        other = profiled_op_ms(trace, node, frozenset(op for op in function.ops if op.startswith(OTHER)))
         if not trace.on_accelerator and (inside or 0.0) > MOST_WORK * node.ms:
             continue  # on a CPU the work stays where it goes
         if decodes and (not inside or (other or 0.0) > MOST_OTHER * inside):
@@ -206,6 +219,6 @@ def _augmenting(trace: Trace) -> Node | None:
 
 def _moved_ms(trace: Trace, node: Node) -> float:
     """What the augmentation of a batch adds to the step: the work inside its ops, without their starting one by one."""
-    inside = op_ms(trace, node)
+    inside = profiled_op_ms(trace, node)
     work = inside or 0.3 * node.ms
     return work / (DEVICE_FASTER if trace.on_accelerator else max(trace.cores, 1.0))

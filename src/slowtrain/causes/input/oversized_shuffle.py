@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import index
 from slowtrain.source.spots.input import shuffling, staged
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import free_bytes
-from slowtrain.trace.filling import fill
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.signals.input.input_feed import free_host_bytes
+from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_BYTES = 2**30  # visible in text: a quarter of the memory of a small machine, 4 GiB
@@ -47,18 +48,18 @@ class OversizedShuffle(Cause):
     words = (".shuffle",)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        node, free = _largest(trace), free_bytes(trace)
+        node, free = _largest(trace), free_host_bytes(trace)
         if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
             return None
         return Evidence(
-            f"the shuffle buffer held {plain(node.buffered_bytes / 2**20)} MiB, "
-            f"{plain(free / 2**20)} MiB were left free",
+            f"the shuffle buffer held {format_number(node.buffered_bytes / 2**20)} MiB, "
+            f"{format_number(free / 2**20)} MiB were left free",
             {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
             (node.written.place,) if node.written and node.written.place else (),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = fill(trace)
+        found = find_shuffle_fill(trace)
         if found is None:
             return []
         inside = max(found.step_ms - found.overlapped_ms, 0.0)
@@ -66,7 +67,7 @@ class OversizedShuffle(Cause):
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the run where the wait lies between the steps."""
-        found = fill(trace)
+        found = find_shuffle_fill(trace)
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
@@ -82,10 +83,10 @@ class OversizedShuffle(Cause):
         for call, size in known.items():
             if size < LEAST_BYTES:
                 continue
-            made = tuple(datasets.shuffled_first(source, edits.end(call.func)[0]))
+            made = tuple(datasets.shuffled_first(source, edits.node_end(call.func)[0]))
             cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-            says = f"this buffer holds {plain(size / 2**30, 2)} GiB of what a map in front of it makes"
-            yield Spot(*index.operation(call), says, cure)
+            says = f"this buffer holds {format_number(size / 2**30, 2)} GiB of what a map in front of it makes"
+            yield Spot(*call_index.operation_range(call), says, cure)
 
     fixes = (
         (

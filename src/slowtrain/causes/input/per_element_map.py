@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets, windowing
-from slowtrain.source.reading import index
 from slowtrain.source.spots.input import staged, tiny
-from slowtrain.trace import Trace, stalled
-from slowtrain.trace.feeding import (
-    CALL_MS,
-    READ_US,
-    batched,
-    calls,
-    deciding,
-    fed,
-    is_users,
-    nest,
-    op_ms,
-    ops_run,
-    takes_batches,
-    written_place,
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import stalls
+from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.trace.signals.input.input_feed import (
+    BATCH_CALL_MS,
+    READY_ELEMENT_US,
+    as_batched_map,
+    calls_per_batch,
+    can_take_batches,
+    find_nested_datasets,
+    is_user_node,
+    ops_per_call,
+    profiled_op_ms,
+    slowest_stage_nodes,
+    user_lines,
+    waited_pipeline,
 )
-from slowtrain.trace.host import distinct
-from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
 # A longer call does work: nearly empty ones took 8 to 19 µs in recordings on two shared cores, ones of 38 small ops 60.
@@ -71,35 +73,38 @@ class PerElementMap(Cause):
     words = (".map", "flat_map")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        many = nest(trace, of_files=False)
+        many = find_nested_datasets(trace, of_files=False)
         if many is not None:
             says = f"{many.count:.0f} data sets are made for each batch, one for each element"
             return Evidence(says, {"calls_per_step": many.count, "map_ms": many.node.ms}, (many.place,))
         found, pipe = _tiny(trace), trace.pipeline
         if not found or pipe is None:
             return None
-        count = sum(calls(pipe, node) for node, _ in found)
+        count = sum(calls_per_batch(pipe, node) for node, _ in found)
         ms, inside = sum(node.ms for node, _ in found), sum(ms for _, ms in found)
         says, its = ("the map is", "its") if len(found) == 1 else (f"{len(found)} maps are", "their")
         return Evidence(
-            f"{says} called {count:.0f} times a batch at {plain(1e3 * ms / count, 2)} µs each, "
-            f"of which {plain(1e3 * inside / count, 2)} µs are spent in {its} ops",
+            f"{says} called {count:.0f} times a batch at {format_number(1e3 * ms / count, 2)} µs each, "
+            f"of which {format_number(1e3 * inside / count, 2)} µs are spent in {its} ops",
             {"calls_per_step": count, "call_us": 1e3 * ms / count, "op_us": 1e3 * inside / count, "map_ms": ms},
-            distinct(place for node, _ in found for place in _places(pipe, node)),
+            distinct_places(place for node, _ in found for place in _places(pipe, node)),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        many = nest(trace, of_files=False)
+        many = find_nested_datasets(trace, of_files=False)
         if many is not None:
             return [Supply(pipeline=many.in_batches(), nested=True, spread=(0.6, 1.1))]
         found, pipe = _tiny(trace), trace.pipeline
         if not found or pipe is None:
             return []
-        whole = [batched(n, INSIDE_LEFT * ms + CALL_MS + calls(pipe, n) * READ_US / 1e3) for n, ms in found]
+        whole = [
+            as_batched_map(n, INSIDE_LEFT * ms + BATCH_CALL_MS + calls_per_batch(pipe, n) * READY_ELEMENT_US / 1e3)
+            for n, ms in found
+        ]
         return [Supply(pipeline=pipe.changed(*whole), spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if nest(trace, of_files=False) is not None:
+        if find_nested_datasets(trace, of_files=False) is not None:
             says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
             made = measured.first(trace, evidence.where, windowing.gathered)
             yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
@@ -112,22 +117,22 @@ class PerElementMap(Cause):
         """A map of cheap operations over elements that are visibly small, in front of ``batch``."""
         known = list(tiny.maps(source))
         for one in known:
-            line = edits.end(one.call.func)[0]
+            line = edits.node_end(one.call.func)[0]
             made = tuple(datasets.batched_first(source, line, None, one.ranks)[0])
             cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
             says = f"map is called for each {one.says}, and the call takes longer than its few operations"
-            yield Spot(*index.operation(one.call), says, cure)
+            yield Spot(*call_index.operation_range(one.call), says, cure)
         for more in staged.beside([one.call for one in known], staged.per_element(source)):
-            line = edits.end(more.call.func)[0]
+            line = edits.node_end(more.call.func)[0]
             made = tuple(datasets.batched_first(source, line, None, ())[0])
             cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
             says = f"map is called for each {more.says}, and the call takes longer than its few operations"
-            yield Spot(*index.operation(more.call), says, cure)
+            yield Spot(*call_index.operation_range(more.call), says, cure)
         for call in tiny.windows(source):
-            made = tuple(windowing.gathered(source, edits.end(call.func)[0]))
+            made = tuple(windowing.gathered(source, edits.node_end(call.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
             says = "for each window this makes a data set of its own, and an iterator"
-            yield Spot(*index.operation(call), says, cure)
+            yield Spot(*call_index.operation_range(call), says, cure)
 
     fixes = (
         (
@@ -222,10 +227,10 @@ class PerElementMap(Cause):
 
 def _places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
     """The map, what takes batches apart in front of it, and its function."""
-    line, *function = written_place(node) or (None,)
+    line, *function = user_lines(node) or (None,)
     ahead = pipe.nodes[: pipe.nodes.index(node)]
     apart = [n.written.place for n in ahead if n.family == "Unbatch" and n.written is not None]
-    return distinct((line, *apart, *function))
+    return distinct_places((line, *apart, *function))
 
 
 def _tiny(trace: Trace) -> list[tuple[Node, float]]:
@@ -234,10 +239,10 @@ def _tiny(trace: Trace) -> list[tuple[Node, float]]:
     Of several in a row each may cost less than half; one at least sets the pace. To batch in front of the first of them
     is to batch in front of all.
     """
-    pipe = fed(trace)
+    pipe = waited_pipeline(trace)
     if pipe is None:
         return []
-    nodes = deciding(pipe)
+    nodes = slowest_stage_nodes(pipe)
     found = [(node, inside) for node in pipe.nodes if (inside := _inside_ms(trace, pipe, node)) is not None]
     tiny = {node.id for node, _ in found}
     return found if any(n.id in tiny and n.ms >= 0.5 * nodes[0].ms for n in nodes) else []
@@ -245,13 +250,13 @@ def _tiny(trace: Trace) -> list[tuple[Node, float]]:
 
 def _inside_ms(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
     """Ms a batch inside the ops of a map that does next to nothing for each of very many elements; None: it is none."""
-    if node.family != "Map" or not is_users(node) or node.written is None or not takes_batches(node.written):
+    if node.family != "Map" or not is_user_node(node) or node.written is None or not can_take_batches(node.written):
         return None
-    count = calls(pipe, node)
-    inside = op_ms(trace, node) or 0.0
+    count = calls_per_batch(pipe, node)
+    inside = profiled_op_ms(trace, node) or 0.0
     size = node.written.element_bytes or 0
-    crowded = stalled.stretch(trace)
-    starting_us = crowded * EACH_OP_US * ops_run(trace, node)
+    crowded = stalls.crowding_ratio(trace)
+    starting_us = crowded * EACH_OP_US * ops_per_call(trace, node)
     most_us = crowded * MOST_US + starting_us
     if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
         return None

@@ -7,18 +7,29 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.waiting import bytes_to_tell, for_bytes, waiting
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import (
+    HandmadeInput,
+    handmade_input,
+    input_follows_model,
+    is_interpreted,
+    only_converts,
+    recorded_source,
+)
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import again, chunks, generators, quicker
-from slowtrain.source.reading import index, shown
-from slowtrain.source.reading.abstract import training
-from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, images, slowpython
-from slowtrain.trace import Trace, caching, feeding, host, stalled
-from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import host_work, stalls
+from slowtrain.trace.signals.input import dataset_caches, input_feed
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
@@ -44,7 +55,7 @@ class Work:
     where: tuple[Place, ...]
     left: float
     share: float = 1.0
-    hand: ByHand | None = None
+    hand: HandmadeInput | None = None
     held_ms: float = 0.0
 
 
@@ -98,11 +109,12 @@ class PythonInput(Cause):
         if work is None:
             return None
         hot = f", most of it in line {work.where[0].line}" if work.where else ""
-        meanwhile = f"; the step itself waits up to {plain(work.held_ms)} ms for it" if work.held_ms else ""
+        meanwhile = f"; the step itself waits up to {format_number(work.held_ms)} ms for it" if work.held_ms else ""
         if trace.fact("profile"):  # which tells functions, at best
             hot = f", in {trace.producers[0].qualname}" if trace.producers else ""
         return Evidence(
-            f"Python takes {plain(work.ms)} ms of a {plain(trace.step_ms)} ms step to make each batch{hot}; "
+            f"Python takes {format_number(work.ms)} ms of a {format_number(trace.step_ms)} ms step to make each "
+            f"batch{hot}; "
             f"its lines {SAYS[work.kind].format(calls=work.calls)}{meanwhile}",
             {"python_ms": work.ms, "calls_per_step": work.calls, "left_share": work.left, "held_ms": work.held_ms},
             work.where,
@@ -129,7 +141,7 @@ class PythonInput(Cause):
             fits = measured.fits(trace, node, COPIES)
             arrays = measured.first(trace, evidence.where, generators.as_arrays) if fits else ()
             made = arrays or measured.first(trace, evidence.where, chunks.handed_over)
-            exact = not (arrays and caching.asked_beyond(trace))
+            exact = not (arrays and dataset_caches.is_asked_beyond_end(trace))
             yield Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE, edits=made)
         if node is not None:
             yield from again.same_again(trace, evidence.where, node)
@@ -147,16 +159,16 @@ class PythonInput(Cause):
         """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
         for slow in reached.slow_parts(source):
             if slow.call is not None:
-                made = tuple(generators.as_arrays(source, edits.end(slow.call.func)[0]))
-                exact = not training.goes_on(source)  # see caching.asked_beyond
+                made = tuple(generators.as_arrays(source, edits.node_end(slow.call.func)[0]))
+                exact = not step_loops.fits_several_epochs(source)  # see caching.asked_beyond
                 cure = Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE, edits=made)
             else:
                 cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
         for call, says in images.unhelped(source):
-            yield Spot(*index.operation(call), says, images.READ)
+            yield Spot(*call_index.operation_range(call), says, images.READ)
         for one in eagerinput.calls(source):
-            yield Spot(edits.start(one.node), edits.end(one.node), one.says, eagerinput.CURE)
+            yield Spot(edits.node_start(one.node), edits.node_end(one.node), one.says, eagerinput.CURE)
 
     fixes = (
         (
@@ -307,8 +319,8 @@ def _waits(trace: Trace) -> Work | None:
     found = waiting(trace)
     if found is None or for_bytes(trace, found) is not False:
         return None
-    calls = sum(p.calls_per_step for p in feeding.producers(trace))
-    hand = by_hand(trace) if found.by_hand else None
+    calls = sum(p.calls_per_step for p in input_feed.user_producers(trace))
+    hand = handmade_input(trace) if found.by_hand else None
     return Work("waits", found.ms, calls, found.where, max(found.left, 1 / ASIDE), 1.0, hand)
 
 
@@ -316,15 +328,15 @@ def _waits(trace: Trace) -> Work | None:
 
 
 def _in_pipeline(trace: Trace) -> Work | None:
-    several = feeding.producers(trace)
+    several = input_feed.user_producers(trace)
     ms = sum(p.ms_per_step for p in several)
-    busy, wait = feeding.busy_cores(trace), trace.mean(Category.INPUT)
-    held = min(ms, held_up_ms(trace)) if not feeding.usually_waits(trace) else 0.0
-    if not several or wait + held < feeding.WAITED * trace.step_ms or ms < 0.5 * wait:
+    busy, wait = input_feed.busy_cores(trace), trace.mean(Category.INPUT)
+    held = min(ms, held_up_ms(trace)) if not input_feed.usual_step_waits(trace) else 0.0
+    if not several or wait + held < input_feed.MIN_WAIT_SHARE * trace.step_ms or ms < 0.5 * wait:
         return None
     # Python that waits for a core that others took does not wait for the world.
-    idle = trace.step_ms * max(1 - busy - stalled.crowd(trace), 0.0) if busy is not None else 0.0
-    lines = feeding.joined_lines(several)
+    idle = trace.step_ms * max(1 - busy - stalls.crowding_cores(trace), 0.0) if busy is not None else 0.0
+    lines = input_feed.merge_producer_lines(several)
     calls = sum(p.calls_per_step for p in several)
     interpreted = is_interpreted(lines, ms / max(calls, 1e-9))
     if idle > WAITING * min(ms, trace.step_ms) and not interpreted:
@@ -332,7 +344,7 @@ def _in_pipeline(trace: Trace) -> Work | None:
     pipe = trace.pipeline
     hot = [line.place for line in lines[:3]]
     others = [*(p.place for p in several[:2]), *(w.place for w in (pipe.python if pipe else ()))]
-    where = host.distinct((*hot, *shown.wrapping(trace, hot[:1]), *others))
+    where = host_work.distinct_places((*hot, *source_locations.wrapping_places(trace, hot[:1]), *others))
     kind, left, share = _kind(trace, calls, ms, interpreted, where)
     return Work(kind, ms, calls, where, left, share, held_ms=held)
 
@@ -342,11 +354,11 @@ def _kind(
 ) -> tuple[str, float, float]:
     """What the Python does, what a cure leaves of its time, and the part of the steps that gain."""
     pipe = trace.pipeline
-    epochs = caching.passes(trace, pipe) if pipe else 1
-    random = any((text := text_of(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
+    epochs = dataset_caches.expected_passes(trace, pipe) if pipe else 1
+    random = any((text := recorded_source(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
     generated = pipe is None or any(n.name == "Generator" for n in pipe.nodes)
     generated = generated or (pipe is not None and any("python" in w.detail for w in pipe.written))
-    ready = min(calls * feeding.READ_US / 1e3 / ms, 1.0)
+    ready = min(calls * input_feed.READY_ELEMENT_US / 1e3 / ms, 1.0)
     if calls >= quicker.SAMPLES and generated and not random:
         return "samples", ready, 1.0
     if interpreted:
@@ -358,7 +370,7 @@ def _kind(
         return "samples", 0.3, 1.0
     if not random and epochs > 1:
         return "once", ready, 1 - 1 / epochs
-    return "work", 1 / max(1 + feeding.idle_cores(trace), 1.0), 1.0
+    return "work", 1 / max(1 + input_feed.idle_cores(trace), 1.0), 1.0
 
 
 def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
@@ -369,9 +381,18 @@ def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
     for node in pipe.nodes:
         if node.name == "Generator" or (node.written is not None and node.family == "Map" and node.written.python):
             changed.append(replace(node, ms=node.ms * work.left))
-        elif work.kind == "samples" and node.family == "Map" and node.written and feeding.takes_batches(node.written):
+        elif (
+            work.kind == "samples"
+            and node.family == "Map"
+            and node.written
+            and input_feed.can_take_batches(node.written)
+        ):
             # Whole batches arrive: the maps behind are called once for each.
-            changed.append(replace(node, ms=min(node.ms, feeding.CALL_MS + work.calls * feeding.READ_US / 1e3)))
+            changed.append(
+                replace(
+                    node, ms=min(node.ms, input_feed.BATCH_CALL_MS + work.calls * input_feed.READY_ELEMENT_US / 1e3)
+                )
+            )
         elif work.kind == "samples" and node.family == "FlatMap":
             changed.append(replace(node, ms=0.0))
     return pipe.changed(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
@@ -381,10 +402,10 @@ def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
 
 
 def _in_loop(trace: Trace) -> Work | None:
-    hand = by_hand(trace)
-    if hand is None or hand.ms < feeding.WAITED * trace.step_ms or hand.waiting > WAITING:
+    hand = handmade_input(trace)
+    if hand is None or hand.ms < input_feed.MIN_WAIT_SHARE * trace.step_ms or hand.waiting > WAITING:
         return None
-    if not hand.interpreted and (follows_model(trace) or only_converts(trace, hand)):
+    if not hand.interpreted and (input_follows_model(trace) or only_converts(trace, hand)):
         return None
     found = hand.feeding
     rest = trace.step_ms - hand.ms
@@ -396,5 +417,5 @@ def _in_loop(trace: Trace) -> Work | None:
         kind, left = "once", VECTORISED
     else:
         # In a thread beside the step as much is hidden as the step is long and cores are idle.
-        kind, left = "beside", 1 - min(rest * min(feeding.idle_cores(trace), 1.0) / hand.ms, 1.0)
+        kind, left = "beside", 1 - min(rest * min(input_feed.idle_cores(trace), 1.0) / hand.ms, 1.0)
     return Work(kind, hand.ms, 1.0, hand.where, left, 1.0, hand)

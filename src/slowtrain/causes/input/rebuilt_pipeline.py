@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import single
-from slowtrain.trace import Trace, host, loop
-from slowtrain.trace.feeding import CALL_MS
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import host_work, user_loop
+from slowtrain.trace.signals.input.input_feed import BATCH_CALL_MS
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -72,10 +73,10 @@ class RebuiltPipeline(Cause):
             return None
         new = found.data_sets >= LEAST
         what = "a data set and an iterator over it are" if new else "an iterator over the same data set is"
-        often = "" if round(found.iterators) == 1 else f"{plain(found.iterators, 2)} times "
+        often = "" if round(found.iterators) == 1 else f"{format_number(found.iterators, 2)} times "
         return Evidence(
-            f"{what} made {often}in each step: {plain(found.ms)} of its "
-            f"{plain(trace.step_ms)} ms, {plain(found.making_ms)} of them for the iterator alone",
+            f"{what} made {often}in each step: {format_number(found.ms)} of its "
+            f"{format_number(trace.step_ms)} ms, {format_number(found.making_ms)} of them for the iterator alone",
             {
                 "iterators_per_step": found.iterators,
                 "data_sets_per_step": found.data_sets,
@@ -91,7 +92,7 @@ class RebuiltPipeline(Cause):
         if found is None:
             return []
         # The arrays still have to become tensors.
-        left = max(1 - CALL_MS * found.iterators / found.ms, 0.0)
+        left = max(1 - BATCH_CALL_MS * found.iterators / found.ms, 0.0)
         spared = found.making_ms + found.waiting_ms
         return [Drop({Category.INPUT: left * spared, Category.PYTHON: left * found.lines_ms})]
 
@@ -165,8 +166,10 @@ class RebuiltPipeline(Cause):
 def _made(trace: Trace) -> Made | None:
     """None where iterators last for several steps, or Keras makes them."""
     spans = trace.lane("iterator")
-    spans = spans.where(spans.thread == host.main_thread(trace))
-    spans = spans.where(~host.within(spans, trace.events_of("loop")) & host.in_steady(trace, spans))
+    spans = spans.where(spans.thread == host_work.main_thread(trace))
+    spans = spans.where(
+        ~host_work.starts_within(spans, trace.events_of("loop")) & host_work.starts_in_steady(trace, spans)
+    )
     count = int(trace.steps.steady.sum())
     if not count or len(spans) < LEAST * count:
         return None
@@ -175,9 +178,9 @@ def _made(trace: Trace) -> Made | None:
         e for e in trace.events_of("iterator") if begun <= e.start_ms < over and not e.data.get("keras") and e.place
     ]
     numbers = {e.data.get("pipeline") for e in events}
-    sites = host.distinct(e.place for e in events)
-    built = host.distinct(w.place for p in trace.pipelines for w in p.written)
-    making = host.per_step(trace, spans)
+    sites = host_work.distinct_places(e.place for e in events)
+    built = host_work.distinct_places(w.place for p in trace.pipelines for w in p.written)
+    making = host_work.ms_per_step(trace, spans)
     lines = _lines_ms(trace, {*sites, *built}) - making
     data_sets = len(numbers) / len(events) * len(spans) / count if events else 0.0
     handed = all(w.family in HANDING for p in trace.pipelines for w in p.written)
@@ -188,17 +191,17 @@ def _made(trace: Trace) -> Made | None:
         making_ms=min(making, input_ms),
         lines_ms=max(min(lines, trace.mean(Category.PYTHON)), 0.0),
         waiting_ms=max(input_ms - making, 0.0) if data_sets >= LEAST and built and handed else 0.0,
-        where=host.distinct((*sites, *built))[:4],
+        where=host_work.distinct_places((*sites, *built))[:4],
     )
 
 
 def _lines_ms(trace: Trace, wanted: set[Place]) -> float:
     """Ms a step of the lines that build data sets and go through them, without the wait for their elements."""
-    taken = {p for lane in ("function", "on_batch", "gradient") for p in loop.places(trace, lane)}
+    taken = {p for lane in ("function", "on_batch", "gradient") for p in user_loop.ms_by_line(trace, lane)}
     mine = [line for line in trace.loop_lines if line.place in wanted - taken]
     # Tracing lines makes steps longer: the lines' shares, not their times, are carried over.
     scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
-    asked = loop.places(trace, "next")
+    asked = user_loop.ms_by_line(trace, "next")
     return scale * sum(line.ms for line in mine) - sum(asked.get(line.place, 0.0) for line in mine)
 
 

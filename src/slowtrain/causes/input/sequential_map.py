@@ -7,17 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index, imported_functions, node_lookup
+from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import elsewhere, finding, index, repeatable
-from slowtrain.source.reading.input import chains, costly, elements, pipelines
 from slowtrain.source.spots.input import staged
-from slowtrain.trace import Trace, stalled
-from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import stalls
+from slowtrain.trace.signals.input.input_feed import (
+    calls_per_batch,
+    idle_cores,
+    is_user_node,
+    slow_user_maps,
+    user_lines,
+    waited_pipeline,
+)
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
@@ -59,13 +69,14 @@ class SequentialMap(Cause):
         node = _sequential(trace)
         if node is None or trace.pipeline is None:
             return _in_turn(trace)
-        count = calls(trace.pipeline, node)
+        count = calls_per_batch(trace.pipeline, node)
         us, idle = 1e3 * node.ms / max(count, 1e-9), idle_cores(trace)
         return Evidence(
-            f"the map makes one element at a time, {plain(us / 1e3, 2)} ms each, {plain(node.ms)} ms a batch, "
+            f"the map makes one element at a time, {format_number(us / 1e3, 2)} ms each, {format_number(node.ms)} "
+            "ms a batch, "
             f"while {_spare(trace)}",
             {"map_ms": node.ms, "element_us": us, "idle_cores": idle, "parallelism": node.parallelism or 1.0},
-            written_place(node),
+            user_lines(node),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -97,22 +108,29 @@ class SequentialMap(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
         seen: set[ast.Call] = set()
-        for call in index.of(source).called("map") if chains.may_make(source) or elsewhere.leads(source) else ():
-            given = finding.keyword(call, "num_parallel_calls", 1)
-            if not chains.operates(call) or not call.args or not datasets.in_turn(source, call):
+        for call in (
+            call_index.index_of(source).called("map")
+            if dataset_chains.may_make_dataset(source) or imported_functions.may_import_project_files(source)
+            else ()
+        ):
+            given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+            if not dataset_chains.is_operation(call) or not call.args or not datasets.in_turn(source, call):
                 continue
-            flow = chains.upstream(source, call)
-            if pipelines.BATCHING & set(flow.names) and "unbatch" not in flow.names:
+            flow = dataset_chains.upstream_chain(source, call)
+            if whole_pipelines.BATCHING_OPERATIONS & set(flow.names) and "unbatch" not in flow.names:
                 continue  # one whole batch is made while the step takes another
-            if not flow.known or (elements.most(source, flow) or FEW) < FEW:
+            if not flow.known or (element_sizes.max_elements(source, flow) or FEW) < FEW:
                 continue
-            work = costly.work(source, call.args[0], call)
+            work = map_work.function_work(source, call.args[0], call)
             if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
                 continue
-            if any("cache" in (*flow.begun, *flow.names) or not flow.known for flow in chains.flows(source, call)):
+            if any(
+                "cache" in (*flow.begun, *flow.names) or not flow.known
+                for flow in dataset_chains.chains_through(source, call)
+            ):
                 continue
-            line = edits.end(call.func)[0]
-            effect = Effect.EQUIVALENT if repeatable.drawing(source, call.args[0]) else Effect.EXACT
+            line = edits.node_end(call.func)[0]
+            effect = Effect.EQUIVALENT if repeatable_functions.may_vary_by_call(source, call.args[0]) else Effect.EXACT
             cure = Prescription(
                 "edit",
                 effect,
@@ -121,11 +139,15 @@ class SequentialMap(Cause):
             )
             asked = "" if given is None or isinstance(given, ast.Constant) else f": {ast.unparse(given)} allows no more"
             seen.add(call)
-            yield Spot(*index.operation(call), f"map does {work.says} for one element at a time{asked}", cure)
+            yield Spot(
+                *call_index.operation_range(call), f"map does {work.says} for one element at a time{asked}", cure
+            )
         for more in staged.beside(seen, staged.sequential(source)):
-            made = tuple(datasets.parallel(source, edits.end(more.call.func)[0]))
+            made = tuple(datasets.parallel(source, edits.node_end(more.call.func)[0]))
             says = "give map num_parallel_calls=tf.data.AUTOTUNE"
-            yield Spot(*index.operation(more.call), more.says, Prescription("edit", Effect.EXACT, says, edits=made))
+            yield Spot(
+                *call_index.operation_range(more.call), more.says, Prescription("edit", Effect.EXACT, says, edits=made)
+            )
 
     fixes = (
         (
@@ -229,13 +251,13 @@ class SequentialMap(Cause):
 
 def _sequential(trace: Trace) -> Node | None:
     """The user's map that sets the pace, runs one call at a time, and need not."""
-    pipe = fed(trace)
+    pipe = waited_pipeline(trace)
     if pipe is None or idle_cores(trace) < LEAST_IDLE:
         return None
-    for node in maps(pipe):
+    for node in slow_user_maps(pipe):
         alone = (node.parallelism or 1.0) <= 1.0 and not node.tunable
-        long = 1e3 * node.ms >= LEAST_US * calls(pipe, node)
-        if alone and long and calls(pipe, node) > 1 and node.written and not node.written.python:
+        long = 1e3 * node.ms >= LEAST_US * calls_per_batch(pipe, node)
+        if alone and long and calls_per_batch(pipe, node) > 1 and node.written and not node.written.python:
             return node
     return None
 
@@ -255,14 +277,16 @@ class Nested:
 
 def _interleaved(trace: Trace) -> Nested | None:
     """The user's interleave without parallel calls whose own maps set the pace."""
-    pipe = fed(trace)
+    pipe = waited_pipeline(trace)
     if pipe is None or idle_cores(trace) < LEAST_IDLE or trace.producers:
         return None
     for node in pipe.nodes:
-        if node.family != "Interleave" or node.asynchronous or not is_users(node) or node.written is None:
+        if node.family != "Interleave" or node.asynchronous or not is_user_node(node) or node.written is None:
             continue
         # What its function makes was written in a graph: nobody noted a line.
-        inner = [n for n in pipe.upstream(node) if n.family == "Map" and not is_users(n) and not n.asynchronous]
+        inner = [
+            n for n in pipe.upstream_nodes(node) if n.family == "Map" and not is_user_node(n) and not n.asynchronous
+        ]
         ms, count = sum(n.ms for n in inner), sum(n.elements for n in inner)
         if ms >= 0.5 * pipe.made_ms and 1e3 * ms >= LEAST_US * count:
             return Nested(node, ms, count, int(node.written.detail.get("cycle_length") or 0))
@@ -275,16 +299,16 @@ def _in_turn(trace: Trace) -> Evidence | None:
         return None
     us, idle = 1e3 * nested.ms / max(nested.elements, 1e-9), idle_cores(trace)
     return Evidence(
-        f"the maps inside this interleave make one element at a time, {plain(us / 1e3, 2)} ms each, "
-        f"{plain(nested.ms)} ms a batch, while {_spare(trace)}",
+        f"the maps inside this interleave make one element at a time, {format_number(us / 1e3, 2)} ms each, "
+        f"{format_number(nested.ms)} ms a batch, while {_spare(trace)}",
         {"map_ms": nested.ms, "element_us": us, "idle_cores": idle, "parallelism": 1.0},
-        written_place(nested.node),
+        user_lines(nested.node),
     )
 
 
 def _spare(trace: Trace) -> str:
     """What training leaves of the cores: idle, or to other processes that took the rest."""
     idle, of = idle_cores(trace), f"of {trace.cores:g} cores"
-    if stalled.crowd(trace) >= LEAST_IDLE:
-        return f"training takes {plain(max(trace.cores - idle, 0.0), 2)} {of}"
-    return f"{plain(idle, 2)} {of} are idle"
+    if stalls.crowding_cores(trace) >= LEAST_IDLE:
+        return f"training takes {format_number(max(trace.cores - idle, 0.0), 2)} {of}"
+    return f"{format_number(idle, 2)} {of} are idle"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import index
 from slowtrain.source.spots.input import shuffling, staged
 from slowtrain.trace import Trace
-from slowtrain.trace.filling import fill
+from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 
@@ -46,23 +47,23 @@ class ShuffleFill(Cause):
     words = (".shuffle",)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = fill(trace)
+        found = find_shuffle_fill(trace)
         if found is None:
             return None
         return Evidence(
-            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {plain(found.each_ms)} ms "
-            f"for the shuffle buffer, {plain(found.each_ms / max(trace.step_ms, 1e-9))} times a mean step",
+            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {format_number(found.each_ms)} ms "
+            f"for the shuffle buffer, {format_number(found.each_ms / max(trace.step_ms, 1e-9))} times a mean step",
             {"fill_ms": found.each_ms, "epochs": float(found.epochs), "overlapped_ms": found.overlapped_ms},
             found.place,
         )
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the run where the wait lies between the steps."""
-        found = fill(trace)
+        found = find_shuffle_fill(trace)
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = fill(trace)
+        found = find_shuffle_fill(trace)
         if found is None:
             return []
         spread = (0.7, 1.05)
@@ -80,19 +81,21 @@ class ShuffleFill(Cause):
         """A buffer of what a map takes long to make, filled anew in each epoch."""
         known = [one for one in shuffling.behind_maps(source) if one.does is not None]
         for one in known:
-            made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
+            made = tuple(datasets.shuffled_first(source, edits.node_end(one.call.func)[0]))
             says = "shuffle names or records before the expensive map"
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             says = f"each epoch begins with {one.does} for every element of this buffer, before its first step"
-            yield Spot(*index.operation(one.call), says, cure)
+            yield Spot(*call_index.operation_range(one.call), says, cure)
         for more in staged.beside([one.call for one in known], staged.filled(source)):
-            made = tuple(datasets.shuffled_first(source, edits.end(more.call.func)[0])) if more.early else ()
+            made = tuple(datasets.shuffled_first(source, edits.node_end(more.call.func)[0])) if more.early else ()
             says = "shuffle names or records before the expensive map"
             if not more.early:
                 says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), and "
                 says += "steps_per_epoch in place of take(), or iter() once"
             yield Spot(
-                *index.operation(more.call), more.says, Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+                *call_index.operation_range(more.call),
+                more.says,
+                Prescription("edit", Effect.EQUIVALENT, says, edits=made),
             )
 
     fixes = (

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.causes.waiting import bytes_to_tell, for_bytes, mean, read_mb_per_s, reads, waiting
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead
-from slowtrain.source.reading.recorded import by_hand
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import deciding
+from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
@@ -52,10 +52,12 @@ class SlowStorage(Cause):
         if found is None or not for_bytes(trace, found):
             return None
         iowait, rate = mean(trace, "iowait_share"), read_mb_per_s(trace)
-        beside = f"; {plain(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
+        beside = (
+            f"; {format_number(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
+        )
         return Evidence(
-            f"making a batch takes up to {plain(found.made_ms)} ms, "
-            f"{plain(found.ms)} ms of it with no core at work{beside}",
+            f"making a batch takes up to {format_number(found.made_ms)} ms, "
+            f"{format_number(found.ms)} ms of it with no core at work{beside}",
             {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
             found.where,
         )
@@ -70,9 +72,9 @@ class SlowStorage(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         pipe = trace.pipeline
-        readers = [n for n in deciding(pipe) if reads(trace, n)] if pipe is not None else []
+        readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
         node = measured.making(trace) or (readers[0] if readers else None)
-        if by_hand(trace) is not None:
+        if handmade_input(trace) is not None:
             beside = measured.first(trace, evidence.where, ahead.made_ahead)
             says = "fetch the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=beside)

@@ -6,17 +6,27 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.causes.waiting import waiting
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import index, repeatable
-from slowtrain.source.reading.input import chains
 from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.signals.input.input_feed import (
+    busy_cores,
+    calls_per_batch,
+    idle_cores,
+    is_user_node,
+    slowest_stage_nodes,
+    user_lines,
+    waited_pipeline,
+)
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
@@ -78,12 +88,14 @@ class StarvedHost(Cause):
             return None
         busy = busy_cores(trace) or 0.0
         if found.pool:
-            says = f"{found.width:g} calls at once are asked for and {plain(found.under_way, 2)} are under way, "
+            says = (
+                f"{found.width:g} calls at once are asked for and {format_number(found.under_way, 2)} are under way, "
+            )
         else:
             says = f"{found.width:g} calls at once make the input, "
         return Evidence(
-            f"{says}{plain(busy, 2)} of {trace.cores:g} cores are busy; "
-            f"a batch needs {plain(found.node.ms)} ms of work",
+            f"{says}{format_number(busy, 2)} of {trace.cores:g} cores are busy; "
+            f"a batch needs {format_number(found.node.ms)} ms of work",
             {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
             (*_limits(trace, found), *found.where),
         )
@@ -119,11 +131,11 @@ class StarvedHost(Cause):
         for limit in threads.limited(source):
             made = tuple(datasets.threads_freed(source, limit.lineno))
             says = "remove the limit on the data set's threads (private_threadpool_size)"
-            maps = [c for c in index.of(source).called("map") if c.args and chains.operates(c)]
-            drawn = any(repeatable.drawing(source, c.args[0]) for c in maps)
+            maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
+            drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
             cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=made)
             says = "several calls at once are asked for, and this leaves the data set one thread"
-            yield Spot(edits.start(limit), edits.end(limit), says, cure)
+            yield Spot(edits.node_start(limit), edits.node_end(limit), says, cure)
 
     fixes = (
         (
@@ -221,23 +233,23 @@ class StarvedHost(Cause):
 
 
 def _starved(trace: Trace) -> Starved | None:
-    pipe, busy = fed(trace), busy_cores(trace)
+    pipe, busy = waited_pipeline(trace), busy_cores(trace)
     if pipe is None or busy is None:
         return None
     few = _threads(trace)
     # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
     waits = few is not None and waiting(trace) is not None
-    for node in deciding(pipe)[:2]:
+    for node in slowest_stage_nodes(pipe)[:2]:
         width = node.parallelism or 1.0
         if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
             width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
-        if width < 2 or not is_users(node) or node.written is None or (node.written.python and not waits):
+        if width < 2 or not is_user_node(node) or node.written is None or (node.written.python and not waits):
             continue
         at_once = width if waits else min(width, trace.cores)
         under_way = node.ms / trace.step_ms
         limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
-        where = (*limits, *written_place(node))
-        long = 1e3 * node.ms >= LONG_US * calls(pipe, node)
+        where = (*limits, *user_lines(node))
+        long = 1e3 * node.ms >= LONG_US * calls_per_batch(pipe, node)
         if few is not None and few < at_once and idle_cores(trace) >= LEAST_IDLE:
             return Starved(node, width, min(under_way, few), True, where, at_once)
         if long and 1 / ALONE <= under_way <= ALONE and idle_cores(trace) >= LEAST_IDLE and width * 0.7 > under_way:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, unread_cache
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node, Pipeline, repeats_input
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.input import anew, repeating, staged
-from slowtrain.trace import Trace, caching
-from slowtrain.trace.feeding import calls, fed, ready, written_place
-from slowtrain.trace.filling import fill
-from slowtrain.trace.host import distinct
-from slowtrain.trace.pipeline import Node, Pipeline, repeats
-from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.trace.signals.input import dataset_caches
+from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, calls_per_batch, user_lines, waited_pipeline
+from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_cores
 
 DISK = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
 
@@ -59,20 +61,21 @@ class UncachedInput(Cause):
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
             return unread_cache.evidence(trace)
-        (node, size), epochs = found, caching.passes(trace, trace.pipeline)
+        (node, size), epochs = found, dataset_caches.expected_passes(trace, trace.pipeline)
         if (room := measured.room(trace, size)) is None:
             return None
-        caches = caching.in_vain(trace.pipeline, node)
-        does = caching.doing(trace.pipeline, node)
+        caches = dataset_caches.useless_cache_lines(trace.pipeline, node)
+        does = dataset_caches.cached_maps(trace.pipeline, node)
         ms = sum(n.ms for n in does)
-        crowds = f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
-        beside = crowds if fed(trace) is None and takes_cores(trace) else ""
+        crowds = f"; no step waits for it, but for {format_number(held_up_ms(trace))} ms for a core that it is made on"
+        beside = crowds if waited_pipeline(trace) is None and takes_step_cores(trace) else ""
         return Evidence(
-            f"the same {plain(ms)} ms of work for each batch is done in each of {epochs} epochs"
+            f"the same {format_number(ms)} ms of work for each batch is done in each of {epochs} epochs"
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
-            f"{plain(size / 2**20)} MiB, {plain(room.free_bytes / 2**20)} MiB are free{room.where}{beside}",
+            f"{format_number(size / 2**20)} MiB, {format_number(room.free_bytes / 2**20)} MiB are "
+            f"free{room.where}{beside}",
             {"work_ms": ms, "epochs": float(epochs), "result_bytes": size, **room.numbers},
-            (*distinct(place for one in does for place in written_place(one)), *caches),
+            (*distinct_places(place for one in does for place in user_lines(one)), *caches),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -82,23 +85,25 @@ class UncachedInput(Cause):
             return [supply, *_filled(trace, supply.share)]
         if found is None or pipe is None:
             return []
-        node, share = found[0], 1 - 1 / caching.passes(trace, pipe)
-        if fed(trace) is None and not takes_cores(trace):
+        node, share = found[0], 1 - 1 / dataset_caches.expected_passes(trace, pipe)
+        if waited_pipeline(trace) is None and not takes_step_cores(trace):
             return _filled(trace, share)
-        count = calls(pipe, node)
-        cached = [ready(n, 0.0) for n in pipe.upstream(node)]
+        count = calls_per_batch(pipe, node)
+        cached = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(node)]
         written = (node.written.element_bytes or 0) * count if node.written else 0.0
-        again = ready(node, count, written * (DISK if evidence.numbers.get("on_disk") else 1.0))
+        again = as_ready_in_memory(node, count, written * (DISK if evidence.numbers.get("on_disk") else 1.0))
         supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
-        return [supply, *_filled(trace, share, within=fed(trace) is None)]
+        return [supply, *_filled(trace, share, within=waited_pipeline(trace) is None)]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the run where the beginning of each epoch waits, between the steps, and these do not, or for less."""
-        filled = fill(trace) if _repeated(trace) is not None else None
+        filled = find_shuffle_fill(trace) if _repeated(trace) is not None else None
         if filled is None:
             return "step"
         waited = trace.mean(Category.INPUT) * int(trace.steps.steady.sum())
-        return "run" if filled.outside_ms > (waited if fed(trace) is not None else filled.step_ms) else "step"
+        return (
+            "run" if filled.outside_ms > (waited if waited_pipeline(trace) is not None else filled.step_ms) else "step"
+        )
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if (node := _repeated(trace)) is None:
@@ -113,10 +118,10 @@ class UncachedInput(Cause):
             return made
 
         made = measured.first(trace, evidence.where[:1], edit)
-        treated = None if on_disk else caching.treatment(trace.pipeline, node[0])
+        treated = None if on_disk else dataset_caches.cache_treatment(trace.pipeline, node[0])
         effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
         says = f"put .cache({'path' if on_disk else ''}) behind this map, in front of shuffle and random augmentation"
-        if trace.pipeline is not None and any(repeats(n.name) for n in trace.pipeline.upstream(node[0])):
+        if trace.pipeline is not None and any(repeats_input(n.name) for n in trace.pipeline.upstream_nodes(node[0])):
             says = "map in front of shuffle and repeat, with .cache() behind it: one behind repeat is never full"
         yield Prescription("edit", effect, says, edits=made, later=bool(made or treated), treatment=treated)
 
@@ -125,12 +130,20 @@ class UncachedInput(Cause):
         known = list(repeating.work(source))
         for one in known:
             effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
-            says = f"put .cache() behind this {finding.called(one.call)}"
+            says = f"put .cache() behind this {node_lookup.called_name(one.call)}"
             cure = Prescription("edit", effect, says, edits=one.edits)
             says = f"every epoch does {one.does} again for each element; "
-            says += f"all results take {plain(one.bytes / 2**20)} MiB"
-            generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
-            place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
+            says += f"all results take {format_number(one.bytes / 2**20)} MiB"
+            generator = (
+                node_lookup.argument_value(one.call, "generator", 0)
+                if "generator" in node_lookup.called_name(one.call)
+                else None
+            )
+            place = (
+                call_index.operation_range(one.call)
+                if generator is None
+                else (edits.node_start(generator), edits.node_end(generator))
+            )
             yield Spot(*place, f"{says} at most", cure)
         seen = {one.call for one in known}
         early_ones = list(repeating.too_early(source))
@@ -139,22 +152,22 @@ class UncachedInput(Cause):
                 continue
             seen.add(more.call)
             says = f"every epoch does {more.says} again for each element"
-            says += f"; all results take {plain(size / 2**20)} MiB at most" if size else "; its result is small"
+            says += f"; all results take {format_number(size / 2**20)} MiB at most" if size else "; its result is small"
             cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, where all results fit")
-            yield Spot(*index.operation(more.call), says, cure)
+            yield Spot(*call_index.operation_range(more.call), says, cure)
         for early in early_ones:
             says = "put .cache() behind the map that does it, where its results fit into memory"
             cure = Prescription("advice", Effect.EXACT, says)
             kept = "this keeps names only" if early.names else "this keeps what is not worked on yet"
             says = f"{kept}: every epoch does {early.does} again for each element behind it"
-            yield Spot(*index.operation(early.cache), says, cure)
+            yield Spot(*call_index.operation_range(early.cache), says, cure)
         for each in anew.caches(source):
             says = "build it once, before the loop; what differs from turn to turn goes behind its cache"
             cure = Prescription("advice", Effect.EQUIVALENT, says)
             says = (
                 f"each turn builds the data set anew, with a cache that nobody reads: {each.does} is done in every pass"
             )
-            yield Spot(edits.start(each.built), edits.end(each.built), says, cure)
+            yield Spot(edits.node_start(each.built), edits.node_end(each.built), says, cure)
 
     fixes = (
         (
@@ -355,7 +368,7 @@ class UncachedInput(Cause):
 
 def _filled(trace: Trace, share: float, within: bool = True) -> list[Remedy]:
     """What a run waits for a shuffle buffer between its passes, and ``within`` steps where nobody counts that yet."""
-    found, spread = fill(trace), (0.6, 1.05)
+    found, spread = find_shuffle_fill(trace), (0.6, 1.05)
     if found is None:
         return []
     inside = [Drop({Category.INPUT: share * found.step_ms}, spread=spread)] if within and found.step_ms > 0 else []
@@ -364,13 +377,15 @@ def _filled(trace: Trace, share: float, within: bool = True) -> list[Remedy]:
 
 def _waited_for(trace: Trace) -> Pipeline | None:
     """The pipeline that steps wait for, for a batch or a core, or epochs until it has filled a shuffle buffer."""
-    filled = fill(trace)
-    return fed(trace) or (trace.pipeline if takes_cores(trace) or (filled and filled.epochs > 1) else None)
+    filled = find_shuffle_fill(trace)
+    return waited_pipeline(trace) or (
+        trace.pipeline if takes_step_cores(trace) or (filled and filled.epochs > 1) else None
+    )
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
     """The last deterministic map that sets the pace, or a zip of several, and the bytes of its results in an epoch."""
     pipe = _waited_for(trace)
-    if pipe is None or caching.passes(trace, pipe) < 2:
+    if pipe is None or dataset_caches.expected_passes(trace, pipe) < 2:
         return None
-    return caching.worth(trace, pipe)
+    return dataset_caches.node_worth_caching(trace, pipe)

@@ -6,18 +6,19 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import handmade_input
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.pipelines import dataset_chains, element_sizes, training_pipelines
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, datasets
-from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.input import chains, consumed, elements
-from slowtrain.source.reading.recorded import by_hand
 from slowtrain.source.spots.input import handfed, staged
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import WAITED
-from slowtrain.trace.pipeline import Pipeline
+from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
 from slowtrain.whatif import Drop, Remedy, Supply
 
 FEW = 10  # batches, assumed: training of as few is a trial
@@ -66,14 +67,15 @@ class UnprefetchedInput(Cause):
             return None
         exposed, where = found
         return Evidence(
-            f"each step of {plain(trace.step_ms)} ms first makes its batch in its own thread, {plain(exposed, 2)} ms, "
+            f"each step of {format_number(trace.step_ms)} ms first makes its batch in its own thread, "
+            f"{format_number(exposed, 2)} ms, "
             "before anything else can begin",
             {"exposed_ms": exposed, "rest_ms": trace.step_ms - exposed},
             where,
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        hand = by_hand(trace)
+        hand = handmade_input(trace)
         if hand is None:
             return [Supply(beside=True, spread=(0.7, 1.1))]
         # What waits needs no core beside the step: as much is hidden as the rest of the step is long.
@@ -82,7 +84,7 @@ class UnprefetchedInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         # The first of these lines is the pipeline's last operation; further up, prefetch would hide less.
-        if by_hand(trace) is not None:
+        if handmade_input(trace) is not None:
             made = measured.first(trace, evidence.where, ahead.made_ahead)
             says = "make the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
@@ -99,13 +101,13 @@ class UnprefetchedInput(Cause):
         for fed in handfed.read(source):
             says = "make the next batch in a background thread while the step runs"
             cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
-            yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
+            yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
         seen: set[ast.Call] = set()
-        for flow in dict.fromkeys(consumed.trained_on(source)):
+        for flow in dict.fromkeys(training_pipelines.training_chains(source)):
             names = (*flow.begun, *flow.names)
-            working = [n for n, name in enumerate(names) if name in consumed.WORKING]
+            working = [n for n, name in enumerate(names) if name in training_pipelines.WORKING_OPERATIONS]
             behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
-            if (elements.most(source, flow) or FEW) < FEW:
+            if (element_sizes.max_elements(source, flow) or FEW) < FEW:
                 continue
             if not working or behind:  # what a cache holds is only cut into batches
                 continue
@@ -113,15 +115,18 @@ class UnprefetchedInput(Cause):
                 yield from _made_elsewhere(source, flow)
                 continue
             last = flow.calls[-1]
-            made = tuple(datasets.prefetched(source, edits.end(last.func)[0]))
+            made = tuple(datasets.prefetched(source, edits.node_end(last.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
-            says = f"the pipeline ends in {finding.called(last)}: nothing makes the next batch while the step runs"
+            says = (
+                f"the pipeline ends in {node_lookup.called_name(last)}: nothing makes the next batch while the "
+                "step runs"
+            )
             seen.add(last)
-            yield Spot(*index.operation(last), says, cure)
+            yield Spot(*call_index.operation_range(last), says, cure)
         for more in staged.beside(seen, staged.unprefetched(source)):
-            made = tuple(datasets.prefetched(source, edits.end(more.call.func)[0]))
+            made = tuple(datasets.prefetched(source, edits.node_end(more.call.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
-            yield Spot(*index.operation(more.call), more.says, cure)
+            yield Spot(*call_index.operation_range(more.call), more.says, cure)
 
     fixes = (
         (
@@ -219,29 +224,29 @@ class UnprefetchedInput(Cause):
     )
 
 
-def _made_elsewhere(source: Source, flow: chains.Flow) -> Iterable[Spot]:
+def _made_elsewhere(source: Source, flow: dataset_chains.DatasetChain) -> Iterable[Spot]:
     """All of a pipeline is in a function of another file: what that gives can be fetched ahead here."""
     if flow.entry is None:
         return
     text, also = datasets.autotune(source, flow.entry)
-    made = (*also, *edits.chained(source, flow.entry, f".prefetch({text})"))
+    made = (*also, *edits.append_to_chain(source, flow.entry, f".prefetch({text})"))
     cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
     says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"
-    yield Spot(edits.start(flow.entry), edits.end(flow.entry), says, cure)
+    yield Spot(edits.node_start(flow.entry), edits.node_end(flow.entry), says, cure)
 
 
 def _exposed(trace: Trace) -> tuple[float, tuple[Place, ...]] | None:
     """Ms a step of making batches that nothing runs beside, and the user's lines."""
     pipe, wait = trace.pipeline, trace.mean(Category.INPUT)
     if pipe is None or not any(w.place or "profiled" in w.detail for w in pipe.written):
-        hand = by_hand(trace)
-        fits = hand is not None and WAITED * trace.step_ms <= hand.ms <= trace.step_ms - hand.ms
+        hand = handmade_input(trace)
+        fits = hand is not None and MIN_WAIT_SHARE * trace.step_ms <= hand.ms <= trace.step_ms - hand.ms
         return (hand.ms, hand.where) if hand is not None and fits and hand.waiting > 0.5 else None
-    if wait < WAITED * trace.step_ms:
+    if wait < MIN_WAIT_SHARE * trace.step_ms:
         return None
     # Without counters the pipeline as written has to do: then nothing was measured of what TensorFlow adds.
     exposed = pipe.exposed_ms if pipe.nodes and pipe.counted else 0.0 if _works_ahead(pipe) else wait
-    if exposed < 0.3 * wait or exposed < WAITED * trace.step_ms:
+    if exposed < 0.3 * wait or exposed < MIN_WAIT_SHARE * trace.step_ms:
         return None
     return min(exposed, wait), _last(pipe)
 

@@ -6,16 +6,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import index
 from slowtrain.source.spots.input import smallfiles
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, nest, op_ms, written_place
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.signals.input.input_feed import (
+    BATCH_CALL_MS,
+    READING_OPS,
+    READY_ELEMENT_US,
+    calls_per_batch,
+    find_nested_datasets,
+    profiled_op_ms,
+    slowest_stage_nodes,
+    user_lines,
+    waited_pipeline,
+)
 from slowtrain.whatif import Remedy, Supply
 
 LEAST_FILES = 8.0  # a batch
@@ -53,7 +64,7 @@ class UnshardedFiles(Cause):
     words = ("read_file", smallfiles.WRITER)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        many = nest(trace, of_files=True)
+        many = find_nested_datasets(trace, of_files=True)
         if many is not None:
             says = f"{many.count:.0f} files are opened for each batch, each as a data set of its own"
             return Evidence(says, {"files_per_step": many.count, "read_ms": many.node.ms}, (many.place,))
@@ -63,34 +74,34 @@ class UnshardedFiles(Cause):
         node, count, kept = found
         rate = count / trace.step_ms * 1e3
         if node.family == "Map":
-            each_us = plain(1e3 * node.ms / count, 2)
+            each_us = format_number(1e3 * node.ms / count, 2)
             says = f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {each_us} µs each"
         else:
-            ms = plain(node.ms, 2)
+            ms = format_number(node.ms, 2)
             says = f"one reader reads {count:.0f} records for each batch, {ms} ms, and nothing is read beside it"
         return Evidence(
             says,
             {"files_per_step": count, "read_ms": node.ms - kept, "other_ms": kept},
-            written_place(node) or _source(trace),
+            user_lines(node) or _source(trace),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        many = nest(trace, of_files=True)
+        many = find_nested_datasets(trace, of_files=True)
         if many is not None:
-            return [Supply(pipeline=many.undone(), nested=True, spread=(0.6, 1.1))]
+            return [Supply(pipeline=many.without_nesting(), nested=True, spread=(0.6, 1.1))]
         found = _reading(trace)
         if found is None or trace.pipeline is None:
             return []
         node, count, kept = found
         if node.family == "Map":
             # Records from one file come about as fast as elements from memory, and batches can be decoded whole.
-            ms = min(kept + CALL_MS + count * 2 * READ_US / 1e3, node.ms)
+            ms = min(kept + BATCH_CALL_MS + count * 2 * READY_ELEMENT_US / 1e3, node.ms)
             return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms)))]
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=node.ms / trace.cores)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _reading(trace)
-        if nest(trace, of_files=True) is not None:
+        if find_nested_datasets(trace, of_files=True) is not None:
             made = measured.first(trace, evidence.where, datasets.opened_alongside)
             if made:
                 says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
@@ -110,13 +121,13 @@ class UnshardedFiles(Cause):
             says = "pack the files into a few TFRecord shards and read those with interleave"
             cure = Prescription("advice", Effect.EXACT, says)
             says = f"a file of {one.bytes:,} bytes is opened for each element: opening takes longer than reading"
-            yield Spot(*index.operation(one.call), says, cure)
+            yield Spot(*call_index.operation_range(one.call), says, cure)
         for few in smallfiles.written(source):
             says = "write some hundred records and more into each file"
             cure = Prescription("advice", Effect.EQUIVALENT, says)
             count = "one record" if few.records == 1 else f"{few.records} records"
             says = f"this writes {few.files:,} files of {count} each: every epoch opens them all"
-            yield Spot(edits.start(few.call), edits.end(few.call), says, cure)
+            yield Spot(edits.node_start(few.call), edits.node_end(few.call), says, cure)
 
     fixes = (
         (
@@ -247,14 +258,14 @@ def _source(trace: Trace) -> tuple[Place, ...]:
 
 def _reading(trace: Trace) -> tuple[Node, float, float] | None:
     """The node that reads, its files or records a batch, and the ms of it that are no reading."""
-    pipe = fed(trace)
+    pipe = waited_pipeline(trace)
     if pipe is None:
         return None
-    slow = deciding(pipe)
+    slow = slowest_stage_nodes(pipe)
     for node in slow:
         if node.family == "Map" and node.written and "ReadFile" in node.written.ops and not node.written.python:
-            count = calls(pipe, node)
-            inside, read = op_ms(trace, node) or 0.0, op_ms(trace, node, READING) or 0.0
+            count = calls_per_batch(pipe, node)
+            inside, read = profiled_op_ms(trace, node) or 0.0, profiled_op_ms(trace, node, READING_OPS) or 0.0
             kept = max(inside - read, 0.0)
             heavy = any(op.startswith("Decode") and op != "DecodeRaw" for op in node.written.ops) and not inside
             if count >= LEAST_FILES and 1e3 * node.ms <= MOST_US * count and kept < 0.5 * node.ms and not heavy:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.causes.judged import Judged, facts_of, given, passing
-from slowtrain.figures import plain
-from slowtrain.machine.reading import at
+from slowtrain.machine.tables.fact_access import nested_fact
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
+from slowtrain.profile.waits.idle_reasons import OTHER_PROCESS_REASON
 from slowtrain.trace import Trace
-from slowtrain.trace.idle import OTHER_PROCESS
 from slowtrain.whatif import Drop, Remedy
 
 ALONE = "give the training a card of its own: end what is not needed (nvidia-smi lists it), or use CUDA_VISIBLE_DEVICES"
@@ -65,7 +65,7 @@ class BusyGpu(Judged, Cause):
             return frozenset({Signal.STEPS, Signal.DEVICE})
         # The driver's numbers of processes are the host's: where ours are others, the only one may be this very run.
         found = super().examine(trace)
-        unsure = at(facts_of(trace), "devices", "own_pid_namespace") is not False
+        unsure = nested_fact(facts_of(trace), "devices", "own_pid_namespace") is not False
         alone = found is not None and found.numbers.get("processes", 0) < SURE
         # Facts beside a profile were perhaps gathered while it was made.
         if alone and (unsure or given(trace)) and not trace.fact("doctor"):
@@ -112,12 +112,13 @@ def _seen_in_profile(trace: Trace) -> Evidence | None:
     """Kernels that waited, launched, while another process had the device."""
     if trace.device is None or trace.device.kind != "GPU":
         return None
-    waited_ms, step_ms = trace.device.profiled_idle(OTHER_PROCESS)
+    waited_ms, step_ms = trace.device.profiled_idle(OTHER_PROCESS_REASON)
     if waited_ms <= 0 or waited_ms < LITTLE * step_ms:
         return None
     of = "profiled step" if trace.device.profiled is not None else "step"
     return Evidence(
-        f"for {plain(waited_ms)} of each {of}'s {plain(step_ms)} ms kernels that were launched already waited while "
+        f"for {format_number(waited_ms)} of each {of}'s {format_number(step_ms)} ms kernels that were launched "
+        "already waited while "
         "another process computed on the device",
         {"other_process_ms": waited_ms, "profiled_step_ms": step_ms},
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.source import Source, edits
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.machine import strategies
 
 
@@ -43,7 +44,7 @@ class LibraryMismatch(Judged, Cause):
         """A strategy of several workers in a script that trains by ``fit``."""
         for call in strategies.failing(source):
             cure = Prescription("advice", Effect.EQUIVALENT, strategies.CURE)
-            yield Spot(edits.start(call), edits.end(call), strategies.SAYS, cure)
+            yield Spot(edits.node_start(call), edits.node_end(call), strategies.SAYS, cure)
 
     fixes = (
         (

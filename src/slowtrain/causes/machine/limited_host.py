@@ -6,15 +6,19 @@ import os
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, judged
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.model.sheet import State
-from slowtrain.source import Source, edits
+from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.number_text import format_number
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.machine import settings
-from slowtrain.source.reading import finding, shown, visible
-from slowtrain.source.reading.recorded import everywhere, text_of
 from slowtrain.source.spots.input import threads
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import op_work
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -85,7 +89,7 @@ class LimitedHost(Cause):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not _by_facts(trace):
             return super().wants(trace)
-        limits = [c for c in judged.checks(trace, self.id) if c.name in LIMITS and c.state is State.NOTED]
+        limits = [c for c in judged.checks(trace, self.id) if c.name in LIMITS and c.state is CheckState.NOTED]
         # Whether the steps come up against it, beside a profile nobody measured.
         binds = judged.given(trace) and limits and judged.evidence(trace, self.id) is None
         return frozenset({Signal.FACTS, *({Signal.MACHINE} if binds else ())}) | judged.missing(trace, self.id)
@@ -103,7 +107,7 @@ class LimitedHost(Cause):
         busy = cpu / trace.step_ms if trace.step_ms else 0.0
         return Evidence(
             f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; "
-            f"the steps keep {plain(busy, 2)} cores busy",
+            f"the steps keep {format_number(busy, 2)} cores busy",
             {"cores_allowed": limit.given, "cores": limit.board, "busy_cores": busy},
             _where(trace, limit),
         )
@@ -114,7 +118,7 @@ class LimitedHost(Cause):
             return []
         missing = 1 - limit.given / limit.board
         # Ops are divided over the cores; what starts them, and what makes input, partly runs beside them then.
-        saved = {Category.DEVICE: work.split_ms(trace) * missing * SPLIT}
+        saved = {Category.DEVICE: op_work.splittable_op_ms(trace) * missing * SPLIT}
         for category in (Category.DISPATCH, Category.INPUT):
             saved[category] = trace.mean(category) * missing * BESIDE
         return [Drop(saved, 0.0, (0.0, 1.8))]
@@ -125,7 +129,7 @@ class LimitedHost(Cause):
             return
         limit = _limit(trace)
         cure = {"threads": settings.more_threads, "affinity": settings.more_cores}.get(limit.kind if limit else "")
-        changed = everywhere(trace, cure) if cure else ()
+        changed = edit_project(trace, cure) if cure else ()
         says = "give the process all cores: lift the affinity, quota or thread setting"
         # What TensorFlow says of its threads, the script has set: from outside they cannot be.
         treatment = "all-threads" if limit is not None and limit.kind == "threads" else None
@@ -134,14 +138,14 @@ class LimitedHost(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A file that trains, and keeps TensorFlow or its data sets to one thread, or itself to one core."""
-        if not visible.trains(source):
+        if not literal_sizes.takes_training_steps(source):
             return
         single = "the parallel maps of this file's data sets share one thread, whatever the machine has"
         both = [(call, single, settings.more_threads) for call in threads.shared(source)]
         for node, says, cure in (*settings.limits(source), *both):
             lift = "give the process all cores: lift the affinity, quota or thread setting"
             cured = Prescription("edit", Effect.EQUIVALENT, lift, edits=cure(source))
-            yield Spot(edits.start(node), edits.end(node), says, cured)
+            yield Spot(edits.node_start(node), edits.node_end(node), says, cured)
 
     fixes = (
         (
@@ -238,7 +242,7 @@ def _limit(trace: Trace) -> Limit | None:
     busy = float(cpu) / trace.step_ms if cpu else None
     # Other processes on the core make its processor time look short: ops that fill the step say the same.
     binds = computing >= FILLED or (computing >= COMPUTING and busy is not None and busy >= SATURATED * found.given)
-    return found if binds and work.split_ms(trace) > 0 else None
+    return found if binds and op_work.splittable_op_ms(trace) > 0 else None
 
 
 def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
@@ -247,7 +251,7 @@ def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
     scripts = [str(a) for a in argv if str(a).endswith(".py")][:1]
     found = []
     for script in scripts:
-        text = text_of(trace, script) or text_of(trace, os.path.join(trace.root, script))
+        text = recorded_source(trace, script) or recorded_source(trace, os.path.join(trace.root, script))
         for number, line in enumerate(text.text.splitlines() if text else (), 1):
             if (
                 any(setter in line for setter in SETTERS[limit.kind])
@@ -256,10 +260,10 @@ def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
             ):
                 decided = [] if text is None else _decided(text, number, limit.kind)
                 found += [Place(script, line) for line in (*decided, number)]
-    return shown.together(found)
+    return source_locations.merge_places(found)
 
 
 def _decided(source: Source, line: int, kind: str) -> list[int]:
     """Where what a setter at ``line`` is given is decided on: in a call of its function, among settings."""
-    calls = finding.calls(source, line, *SETTERS[kind])
-    return [found for call in calls for found in shown.limiting(source, call)]
+    calls = node_lookup.calls_at_line(source, line, *SETTERS[kind])
+    return [found for call in calls for found in source_locations.argument_origins(source, call)]

@@ -9,11 +9,11 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged, facts_of, given, missing, passing
-from slowtrain.machine.gpu import throttle_reasons
-from slowtrain.machine.reading import card, cards, figure
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.machine.host.nvml import describe_throttle_bits
+from slowtrain.machine.tables.fact_access import driver_gpus, gpu_label, number_or_none
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
-from slowtrain.trace.ordered import halfway
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -80,7 +80,7 @@ class ThrottledClock(Judged, Cause):
             return None
         return Evidence(
             f"in {held.share:.0%} of the readings during the steps the clock of {held.name} was held down "
-            f"({', '.join(throttle_reasons(held.bits) or ())}): {held.mhz:.0f} of {held.most_mhz:.0f} MHz",
+            f"({', '.join(describe_throttle_bits(held.bits) or ())}): {held.mhz:.0f} of {held.most_mhz:.0f} MHz",
             {"clock_share": held.mhz / held.most_mhz, "held_share": held.share},
         )
 
@@ -156,8 +156,8 @@ def _held(trace: Trace) -> Held | None:
         return None
     inside = (at >= trace.steps.start_ms[steady][0]) & (at <= trace.steps.end_ms[steady][-1])
     found: list[tuple[float, Held]] = []
-    for i, gpu in enumerate(cards(facts_of(trace))[:MOST_GPUS]):
-        most = figure(gpu.get("sm_mhz_max"))
+    for i, gpu in enumerate(driver_gpus(facts_of(trace))[:MOST_GPUS]):
+        most = number_or_none(gpu.get("sm_mhz_max"))
         columns = [trace.samples.get(f"gpu_{what}_{i}") for what in ("sm_mhz", "throttle_bits", "util_share")]
         mhz, bits, use = columns
         if most is None or mhz is None or bits is None:
@@ -169,12 +169,12 @@ def _held(trace: Trace) -> Held | None:
         if not held.any() or held.sum() < MOSTLY * seen.sum():
             continue
         busy = float(np.nanmean(use[seen])) if use is not None and np.isfinite(use[seen]).any() else 0.0
-        clock, why = float(halfway(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & ill
-        found.append((busy, Held(card(gpu), clock, most, float(held.sum() / seen.sum()), why)))
+        clock, why = float(median_value(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & ill
+        found.append((busy, Held(gpu_label(gpu), clock, most, float(held.sum() / seen.sum()), why)))
     return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def _at_its_default(gpu: Mapping[str, Any]) -> bool:
     """Whether the card may draw all that its maker lets it: at full load such a card always clocks down a little."""
-    limit, usual = figure(gpu.get("power_limit_watts")), figure(gpu.get("power_limit_default_watts"))
+    limit, usual = number_or_none(gpu.get("power_limit_watts")), number_or_none(gpu.get("power_limit_default_watts"))
     return limit is not None and usual is not None and limit >= usual

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import gathering
+from slowtrain.script.locations import growth_lines
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.memory import models
-from slowtrain.trace import Trace, growth, held, slowing
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.drift import step_growth
+from slowtrain.trace.signals.memory import growth_suspects, memory_growth
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: cuDNN's workspaces and the allocator's rounding come and go by less
@@ -45,23 +48,25 @@ class DeviceLeak(Cause):
     words = ("fit(",)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        known = growth.devices(trace)
-        slopes = {name: growth.slope(trace, *series) for name, series in known.items()}
+        known = memory_growth.device_memory(trace)
+        slopes = {name: memory_growth.memory_slope(trace, *series) for name, series in known.items()}
         grown = {n: s for n, s in slopes.items() if s is not None and s.grows and s.total_bytes >= LEAST_BYTES}
         if not grown:
             return None
         name, found = max(grown.items(), key=lambda item: item[1].total_bytes)
-        why = held.reasons(held.holders(trace), found.per_step)
+        why = growth_suspects.main_suspects(growth_suspects.growing_containers(trace), found.per_step)
         left = _left_bytes(trace, name, float(known[name][1][-1]))
-        hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
+        hours = found.hours(left, trace.step_ms, step_growth.slower_ms_per_step(trace))
         if hours is not None and hours > LONGEST_H:
             return None
         numbers = found.numbers(hours)
-        unit = growth.unit(trace)
+        unit = memory_growth.growth_unit(trace)
         what = "; ".join(one.said(unit) for one in why[:2]) or "what keeps it is behind none of the script's own names"
         said = [f"{name}: {found.said(unit)}", what, found.until(left, hours)]
-        retraced = growth.functions_made(trace) > 0
-        return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=retraced))
+        retraced = memory_growth.traces_per_step(trace) > 0
+        return Evidence(
+            "; ".join(filter(None, said)), numbers, growth_lines.growth_places(trace, why, retraced=retraced)
+        )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # memory that is kept costs no time until it is full
@@ -71,7 +76,9 @@ class DeviceLeak(Cause):
         return evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
+        why = growth_suspects.main_suspects(
+            growth_suspects.growing_containers(trace), evidence.numbers["per_step_bytes"]
+        )
         kept = ", ".join(f"`{one.path}`" for one in why[:3]) or "what is kept"
         yield Prescription("advice", Effect.EXACT, f"put numbers or arrays into {kept}: float(loss), value.numpy()")
         yield Prescription("advice", Effect.EXACT, "give it a limit, or write it out and clear it")
@@ -82,7 +89,7 @@ class DeviceLeak(Cause):
             often = f"each of {turns}" if turns is not None else "each"
             says = f"a History holds its model: the weights of {often} that this loop trains stay in memory"
             cure = "keep history.history; let go of the model, and call keras.backend.clear_session() in each turn"
-            yield Spot(edits.start(kept), edits.end(kept), says, Prescription("advice", Effect.EXACT, cure))
+            yield Spot(edits.node_start(kept), edits.node_end(kept), says, Prescription("advice", Effect.EXACT, cure))
 
     fixes = (
         (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -48,8 +48,9 @@ class Fragmentation(Cause):
             largest = free if share is None else (1 - share) * free
             if share is not None and largest < asked <= free:
                 return Evidence(
-                    f"{name}: of {plain(free / 2**20)} MiB free the largest piece is {plain(largest / 2**20)} MiB, "
-                    f"and one request of the step is {plain(asked / 2**20)} MiB",
+                    f"{name}: of {format_number(free / 2**20)} MiB free the largest piece is "
+                    f"{format_number(largest / 2**20)} MiB, "
+                    f"and one request of the step is {format_number(asked / 2**20)} MiB",
                     {"free_bytes": free, "fragmentation_share": share, "largest_request_bytes": asked},
                 )
         return None

@@ -9,10 +9,11 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import facts_of
-from slowtrain.figures import plain
-from slowtrain.machine.reading import cards, present
+from slowtrain.machine.tables.fact_access import driver_gpus, has_nvidia_gpu
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace, growth
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.memory import memory_growth
 from slowtrain.whatif import Remedy
 
 NEARLY_ALL = (
@@ -51,7 +52,10 @@ class GrabbedDevice(Cause):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # The driver's part stands among the facts, or it was not to be had. Where there is no card, none is shared.
         facts = facts_of(trace)
-        told = any(isinstance(card.get("compute_processes"), list) for card in cards(facts)) or present(facts) is False
+        told = (
+            any(isinstance(card.get("compute_processes"), list) for card in driver_gpus(facts))
+            or has_nvidia_gpu(facts) is False
+        )
         if told or trace.fact("launch", "exhausted", "outcome") is not None:
             return self.needs
         return self.needs | {Signal.CARD}
@@ -60,7 +64,7 @@ class GrabbedDevice(Cause):
         told = trace.fact("launch", "exhausted", default=None) or {}
         if told.get("outcome") == "taken by others" and told.get("pool") == "device":
             return Evidence(str(told.get("says")), {"growth_bytes": float(told.get("growth_bytes") or 0)})
-        used = growth.devices(trace)
+        used = memory_growth.device_memory(trace)
         for number, card in enumerate(trace.fact("machine", "gpu", "devices", default=None) or ()):
             found = self._grabbed(trace, number, card, used)
             if found is not None:
@@ -80,8 +84,9 @@ class GrabbedDevice(Cause):
         if taken < nearly_all * total or need > (taken - theirs) / 2:
             return None
         return Evidence(
-            f"{plain(taken / 2**30)} of {plain(total / 2**30)} GiB of card {number} are taken; this script used "
-            f"{plain(need / 2**30)} GiB at most; other processes there: {len(others)}",
+            f"{format_number(taken / 2**30)} of {format_number(total / 2**30)} GiB of card {number} are taken; "
+            "this script used "
+            f"{format_number(need / 2**30)} GiB at most; other processes there: {len(others)}",
             {"taken_bytes": taken, "used_bytes": need, "others_bytes": theirs},
         )
 

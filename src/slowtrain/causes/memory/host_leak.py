@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import growth_lines
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.memory import kept
-from slowtrain.source.reading import gathering
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.memory import growing
 from slowtrain.source.spots.memory import kept as spotted
-from slowtrain.trace import Trace, growth, held, objects, slowing
-from slowtrain.trace.feeding import free_bytes
-from slowtrain.trace.growth import Slope, Unit
-from slowtrain.trace.held import Holder
-from slowtrain.trace.objects import Kept
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.drift import step_growth
+from slowtrain.trace.signals.input.input_feed import free_host_bytes
+from slowtrain.trace.signals.memory import growth_suspects, kept_objects, memory_growth
+from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
+from slowtrain.trace.signals.memory.kept_objects import KeptObjects
+from slowtrain.trace.signals.memory.memory_growth import GrowthUnit, MemorySlope
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
@@ -69,32 +72,32 @@ class HostLeak(Cause):
     words = ("gradient", "Session")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = growth.slope(trace, *growth.anonymous(trace))
+        found = memory_growth.memory_slope(trace, *memory_growth.process_memory(trace))
         if found is None:
             return None
-        keeping = held.holders(trace)
-        own = held.contents(found, keeping)
+        keeping = growth_suspects.growing_containers(trace)
+        own = growth_suspects.content_slope(found, keeping)
         if not found.grows or found.total_bytes < LEAST_BYTES:
             if own is None:
                 return None
             found = own
-        why = held.reasons(keeping, found.per_step)
+        why = growth_suspects.main_suspects(keeping, found.per_step)
         if not why and own is not None:  # work on what is kept may take as much again, and more, until it is freed
-            found, why = own, held.reasons(keeping, own.per_step)
-        traced = growth.functions_made(trace)
+            found, why = own, growth_suspects.main_suspects(keeping, own.per_step)
+        traced = memory_growth.traces_per_step(trace)
         retraced = traced * found.steps >= LEAST_TRACES
-        behind = None if why or retraced else objects.kept(trace, found.per_step)
+        behind = None if why or retraced else kept_objects.find_kept_objects(trace, found.per_step)
         if not why and not _believed(trace, found, retraced, behind):
             return None
-        left = free_bytes(trace)
+        left = free_host_bytes(trace)
         hours = found.hours(left, trace.step_ms)
         if hours is not None and hours > LONGEST_H:
             return None
-        hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
+        hours = found.hours(left, trace.step_ms, step_growth.slower_ms_per_step(trace))
         numbers = found.numbers(hours) | {"traces_per_step": traced} | (behind.numbers() if behind is not None else {})
-        unit = growth.unit(trace)
+        unit = memory_growth.growth_unit(trace)
         said = [found.said(unit), _what(why, traced, unit, behind), found.until(left, hours)]
-        places = gathering.places(trace, why, retraced=traced > 0)
+        places = growth_lines.growth_places(trace, why, retraced=traced > 0)
         if behind is not None and behind.places:
             places = behind.places
         return Evidence("; ".join(filter(None, said)), numbers, places)
@@ -105,13 +108,15 @@ class HostLeak(Cause):
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will be killed today, by what the script itself keeps, and not slowed down to nothing before."""
         per_step, hours = evidence.numbers["per_step_bytes"], evidence.numbers.get("full_in_h", LONGEST_H)
-        if hours >= SOON_H or not held.reasons(held.holders(trace), per_step):
+        if hours >= SOON_H or not growth_suspects.main_suspects(growth_suspects.growing_containers(trace), per_step):
             return False
-        even_ms = (free_bytes(trace) or 0.0) / per_step * trace.step_ms  # the same steps, did they not get slower
+        even_ms = (free_host_bytes(trace) or 0.0) / per_step * trace.step_ms  # the same steps, did they not get slower
         return 3.6e6 * hours < SLOWED * even_ms
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
+        why = growth_suspects.main_suspects(
+            growth_suspects.growing_containers(trace), evidence.numbers["per_step_bytes"]
+        )
         tensors = [one for one in why if "Tensor" in one.element]
         if tensors:
             made = _edited(trace, tensors[0], kept.reduced)
@@ -132,11 +137,11 @@ class HostLeak(Cause):
             yield from _models(why[0])
         elif why:
             yield _limit(trace, why)
-        elif evidence.numbers["traces_per_step"] and not objects.NUMBERS & evidence.numbers.keys():
+        elif evidence.numbers["traces_per_step"] and not kept_objects.EVIDENCE_KEYS & evidence.numbers.keys():
             yield Prescription("advice", Effect.EXACT, "make functions and models once, outside the loop")
             yield Prescription("advice", Effect.EXACT, "call keras.backend.clear_session() between models")
         else:
-            yield _sought(objects.kept(trace, evidence.numbers["per_step_bytes"]))
+            yield _sought(kept_objects.find_kept_objects(trace, evidence.numbers["per_step_bytes"]))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Gradients or other tensors of each step kept in a list; arrays that grow; ops made in a session's loop."""
@@ -144,7 +149,7 @@ class HostLeak(Cause):
         seen = {found.node for found in known}
         for found in (*known, *(one for one in growing.reached(source) if one.node not in seen)):
             cure = Prescription("advice", Effect.EXACT, found.cure)
-            yield Spot(edits.start(found.node), edits.end(found.node), found.says, cure)
+            yield Spot(edits.node_start(found.node), edits.node_end(found.node), found.says, cure)
 
     fixes = (
         (
@@ -297,16 +302,16 @@ class HostLeak(Cause):
     )
 
 
-def _models(one: Holder) -> Iterable[Prescription]:
+def _models(one: GrowingContainer) -> Iterable[Prescription]:
     says = f"keep in `{one.path}` what is read of each model later: its score, history.history, its weights in a file"
     yield Prescription("advice", Effect.EXACT, says)
     says = "call keras.backend.clear_session() in each turn, once nothing holds the model"
     yield Prescription("advice", Effect.EXACT, says)
 
 
-def _limit(trace: Trace, why: Sequence[Holder]) -> Prescription:
+def _limit(trace: Trace, why: Sequence[GrowingContainer]) -> Prescription:
     """A limit to what grows: as many as a quarter of the memory that was free throughout has room for."""
-    one, free = why[0], free_bytes(trace)
+    one, free = why[0], free_host_bytes(trace)
     most = _round(ROOM * free / one.element_bytes) if free and one.element_bytes else 0
     made = _edited(trace, one, lambda text, found: kept.limited(text, found, most)) if most else ()
     names = ", ".join(f"`{one.path}`" for one in why[:3])
@@ -314,7 +319,7 @@ def _limit(trace: Trace, why: Sequence[Holder]) -> Prescription:
         says = f"give {names} a limit (collections.deque(maxlen=…)), or write it out and clear it"
         return Prescription("advice", Effect.EXACT, says)
     steers = any(kept.trains_with(text, found) for text, found in _named(trace, one))
-    room = growth.size(most * one.element_bytes)
+    room = memory_growth.format_bytes(most * one.element_bytes)
     says = f"keep the last {most:,} of `{one.path}`, at most {room}, and forget older ones"
     return Prescription("edit", Effect.CHANGES_TRAINING if steers else Effect.EXACT, says, edits=made)
 
@@ -325,14 +330,14 @@ def _round(number: float) -> int:
     return int(number) // 10**digits * 10**digits if number >= 1 else 0
 
 
-def _named(trace: Trace, one: Holder) -> list[tuple[Source, kept.Kept]]:
-    text = text_of(trace, one.file) if one.file else None
+def _named(trace: Trace, one: GrowingContainer) -> list[tuple[Source, kept.Kept]]:
+    text = recorded_source(trace, one.file) if one.file else None
     attribute = "." in one.path
     found = kept.every(text, one.named, one.kind) if text is not None else ()
     return [(text, k) for k in found if text is not None and k.attribute is attribute]
 
 
-def _edited(trace: Trace, one: Holder, cure: Callable[[Source, kept.Kept], list[Edit]]) -> tuple[Edit, ...]:
+def _edited(trace: Trace, one: GrowingContainer, cure: Callable[[Source, kept.Kept], list[Edit]]) -> tuple[Edit, ...]:
     for text, found in _named(trace, one):
         made = cure(text, found)
         if made and measured.parses(text, made):
@@ -340,17 +345,17 @@ def _edited(trace: Trace, one: Holder, cure: Callable[[Source, kept.Kept], list[
     return ()
 
 
-def _believed(trace: Trace, found: Slope, retraced: bool, behind: Kept | None) -> bool:
+def _believed(trace: Trace, found: MemorySlope, retraced: bool, behind: KeptObjects | None) -> bool:
     """Whether memory that no name of the script's leads to is kept for good; less will do where a line makes it."""
-    if found.total_bytes <= FILLED * growth.filled_bytes(trace):
+    if found.total_bytes <= FILLED * memory_growth.pipeline_buffer_bytes(trace):
         return False
     # What only circles of references keep is freed when Python's collector goes through all objects.
-    stays = growth.collected(trace) or (behind is not None and not behind.collects)
+    stays = memory_growth.was_collected(trace) or (behind is not None and not behind.collects)
     least = LEAST_BYTES if behind is not None and behind.lines else LEAST_UNEXPLAINED_BYTES
     return retraced or (stays and found.total_bytes >= least)
 
 
-def _sought(behind: Kept | None) -> Prescription:
+def _sought(behind: KeptObjects | None) -> Prescription:
     """Of what no name leads to: how it is found."""
     if behind is not None and not behind.collects:
         says = "leave Python's collector on, or call gc.collect() now and then: nothing else frees circles"
@@ -363,7 +368,7 @@ def _sought(behind: Kept | None) -> Prescription:
     return Prescription("advice", Effect.EXACT, says)
 
 
-def _what(why: Sequence[Holder], traced: float, unit: Unit, behind: Kept | None) -> str:
+def _what(why: Sequence[GrowingContainer], traced: float, unit: GrowthUnit, behind: KeptObjects | None) -> str:
     if why:
         return "; ".join(one.said(unit) for one in why[:2])
     if behind is None and traced and (traced * unit.steps >= RETRACED or unit.steps == 1000.0):
@@ -373,4 +378,4 @@ def _what(why: Sequence[Holder], traced: float, unit: Unit, behind: Kept | None)
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{plain(value, 2)}"
+    return f"{value:,.0f}" if value >= 10 else f"{format_number(value, 2)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.figures import counted, plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_count, format_number
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -42,7 +42,7 @@ class NearCapacity(Cause):
         if retries:
             name, times = max(retries.items(), key=lambda item: item[1])
             return Evidence(
-                f"{name} could not give what was asked {counted(times, 'time')}, and the op went on with less",
+                f"{name} could not give what was asked {format_count(times, 'time')}, and the op went on with less",
                 {"retries": float(sum(retries.values()))},
             )
         if heard.get("dumps") and trace.fact("launch", "exit_code") == 0:
@@ -55,9 +55,9 @@ class NearCapacity(Cause):
             left = pool["limit_bytes"] - pool["peak_bytes"]
             if left < pool["largest_request_bytes"]:
                 return Evidence(
-                    f"{name} had {plain(left / 2**20)} MiB of {plain(pool['limit_bytes'] / 2**30)} "
+                    f"{name} had {format_number(left / 2**20)} MiB of {format_number(pool['limit_bytes'] / 2**30)} "
                     "GiB left at its peak; one "
-                    f"request of the step is {plain(pool['largest_request_bytes'] / 2**20)} MiB",
+                    f"request of the step is {format_number(pool['largest_request_bytes'] / 2**20)} MiB",
                     {"left_bytes": left, "limit_bytes": pool["limit_bytes"], "peak_bytes": pool["peak_bytes"]},
                 )
         return None

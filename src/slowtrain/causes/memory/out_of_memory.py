@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
+from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Event, Trace
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 # In an advice that changes what is trained.
@@ -73,7 +74,7 @@ class OutOfMemory(Cause):
         told = _told(trace, failure) or {}
         yield from _record(trace, failure)
         for says, gain in told.get("advice") or []:
-            worth = f" ({plain(gain / 2**20)} MiB)" if gain else ""
+            worth = f" ({format_number(gain / 2**20)} MiB)" if gain else ""
             smaller = any(word in says for word in CHANGING)
             yield Prescription("advice", Effect.CHANGES_TRAINING if smaller else Effect.EXACT, says + worth)
         yield Prescription(
@@ -144,14 +145,14 @@ def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
     if failure is None:
         return None
     words = str(failure.data.get("says") or "")
-    from slowtrain.dumps import exhaustion  # what reads logs has many patterns, and few runs end like this
-    from slowtrain.dumps.brief import brief
-    from slowtrain.dumps.reading import Reader
+    from slowtrain.oom import judge_log  # what reads logs has many patterns, and few runs end like this
+    from slowtrain.oom.judgement.recorded_summary import recorded_summary
+    from slowtrain.oom.reading.log_reader import LogReader
 
-    reader = Reader()
+    reader = LogReader()
     reader.feed(f"{failure.name}: {words}\n".encode("utf-8", "replace"))
     reader.close()
-    found = brief(exhaustion(reader, "exception"))
+    found = recorded_summary(judge_log(reader, "exception"))
     if found is not None and found.get("says"):
         return found
     return {"says": f"{failure.name}: {' '.join(words.split())[:200]}"}
@@ -173,7 +174,10 @@ def _in_use(told: Mapping[str, Any], failure: Event | None) -> str:
     devices = (failure.data.get("devices") if failure is not None else None) or {}
     if told.get("in_use_bytes") or not devices:
         return ""
-    said = [f"{n} {plain(d['current'] / 2**30)} GiB, {plain(d['peak'] / 2**30)} at most" for n, d in devices.items()]
+    said = [
+        f"{n} {format_number(d['current'] / 2**30)} GiB, {format_number(d['peak'] / 2**30)} at most"
+        for n, d in devices.items()
+    ]
     return f"; in use then: {', '.join(said)}"
 
 
@@ -182,8 +186,8 @@ def _killed(trace: Trace) -> Mapping[str, Any]:
     column = trace.samples.get("rss_bytes")
     rows = np.empty(0) if column is None else column[np.isfinite(column)]
     usable = trace.fact("machine", "memory", "usable_bytes")
-    held = f"; it held {plain(rows[-1] / 2**30)} GiB when last looked at" if len(rows) else ""
-    of = f" ({plain(usable / 2**30)} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
+    held = f"; it held {format_number(rows[-1] / 2**30)} GiB when last looked at" if len(rows) else ""
+    of = f" ({format_number(usable / 2**30)} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
     return {
         "says": f"the kernel ended the script for want of the host's memory{held}{of}",
         "advice": [

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
+from slowtrain.columns.spans import place_of
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Trace, place_of
-from slowtrain.trace.host import anywhere, in_steady, stands_for, step_places
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.host_work import ms_of_samples, spread_over_categories, starts_in_steady, step_places
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -74,7 +75,7 @@ class Denormals(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         gained = evidence.numbers.get("gained_ms", 0.0)
-        return [Drop(anywhere(trace, gained, (Category.PYTHON, Category.INPUT)))] if gained else []
+        return [Drop(spread_over_categories(trace, gained, (Category.PYTHON, Category.INPUT)))] if gained else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "gained_ms" in evidence.numbers:
@@ -160,16 +161,17 @@ def _slowest(trace: Trace) -> Array | None:
 def _array(trace: Trace, told: Mapping[str, Any]) -> Array | None:
     place = place_of((told["file"], told["line"]))
     samples = trace.lane("stack")
-    samples = samples.where(in_steady(trace, samples))
+    samples = samples.where(starts_in_steady(trace, samples))
     here = samples.where(np.array([trace.names[int(n)].place == place for n in samples.name], dtype=bool))
     if place is None or len(here) < LEAST_SAMPLES:
         return None
-    spent = stands_for(trace, samples)
-    part = float(stands_for(trace, here).sum() / spent.sum()) if spent.sum() else 0.0
+    spent = ms_of_samples(trace, samples)
+    part = float(ms_of_samples(trace, here).sum() / spent.sum()) if spent.sum() else 0.0
     share, slower = float(told["share"]), float(told["cost"])
     ms = part * trace.step_ms
     says = (
         f"{share:.0%} of the {told['size']:,} numbers of {told['name']} are subnormal, and products of such take NumPy "
-        f"{slower:.1f} times as long here: the line takes {plain(ms)} ms of each step of {plain(trace.step_ms)} ms"
+        f"{slower:.1f} times as long here: the line takes {format_number(ms)} ms of each step of "
+        f"{format_number(trace.step_ms)} ms"
     )
     return Array(says, ms, ms * (1 - 1 / (1 + share * (slower - 1))), share, slower, place)

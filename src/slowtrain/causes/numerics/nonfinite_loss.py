@@ -5,16 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile.framework_names import is_loss
+from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.recorded_sources import recorded_sources
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.numerics import finite, repairs
-from slowtrain.source.reading import shown
-from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import logarithms, pairs, roots
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
-from slowtrain.trace.names import is_loss
 from slowtrain.whatif import Remedy
 
 KERAS = (
@@ -92,7 +93,9 @@ class NonfiniteLoss(Cause):
         if suspects:
             says += "; the op is not known, but a line of the script can make it"
         return Evidence(
-            says, {**found[2], "run_after_share": left}, shown.together(suspects, (place,) if place else ())
+            says,
+            {**found[2], "run_after_share": left},
+            source_locations.merge_places(suspects, (place,) if place else ()),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -106,7 +109,7 @@ class NonfiniteLoss(Cause):
         if suspected is not None:
             yield suspected
         if suspected is None or not suspected.edits:
-            cures = [finite.kept(text) for text in texts_of(trace)]
+            cures = [finite.kept(text) for text in recorded_sources(trace)]
             says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
             if changed or not origin:  # where the op is known, what is usual for others is no advice
                 yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
@@ -115,7 +118,7 @@ class NonfiniteLoss(Cause):
 
     def _suspects(self, trace: Trace) -> list[tuple[Place, Spot]]:
         """Where no step was run again, the text may show what makes it."""
-        return [(Place(text.file, spot.start[0]), spot) for text in texts_of(trace) for spot in self.spot(text)]
+        return [(Place(text.file, spot.start[0]), spot) for text in recorded_sources(trace) for spot in self.spot(text)]
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""
@@ -148,7 +151,7 @@ class NonfiniteLoss(Cause):
             for node in nodes:
                 changed = tuple(made(source)) if made is not None else ()
                 cured = Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, cure, edits=changed)
-                yield Spot(edits.start(node), edits.end(node), says, cured)
+                yield Spot(edits.node_start(node), edits.node_end(node), says, cured)
 
     fixes = (
         (
@@ -272,7 +275,7 @@ def _of(origin: Mapping[str, Any]) -> str:
 def _given(origin: Mapping[str, Any]) -> str:
     """The ranges of the first two inputs."""
     ranges = [
-        f"{plain(i['least'])} to {plain(i['most'])}"
+        f"{format_number(i['least'])} to {format_number(i['most'])}"
         + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
         for i in origin.get("inputs") or ()
         if i.get("least") is not None

@@ -4,16 +4,18 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, compiling, writtenout
-from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, graphloops, kerascalls
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Trace, starting, startparts
-from slowtrain.trace.starting import Avoidable, Kind
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import avoidable_start, start_parts
+from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
@@ -67,21 +69,21 @@ class SlowStartup(Cause):
         if worst is None:
             return None
         says = (
-            f"{worst.says} took {plain(worst.ms / 1e3)} s {worst.when}, "
-            f"all other steps of the run {plain(steps / 1e3, 2)} s"
+            f"{worst.says} took {format_number(worst.ms / 1e3)} s {worst.when}, "
+            f"all other steps of the run {format_number(steps / 1e3, 2)} s"
         )
-        start = startparts.says(trace)
+        start = start_parts.start_sentence(trace)
         says = "; ".join(part for part in (says, worst.also, start) if part)
         numbers = {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps}
-        return Evidence(says, {**numbers, **worst.numbers, **startparts.numbers(trace)}, worst.places)
+        return Evidence(says, {**numbers, **worst.numbers, **start_parts.start_numbers(trace)}, worst.places)
 
     def hangs_on_run_length_in(self, trace: Trace, evidence: Evidence) -> bool:
         """Nobody asked for XLA, or for a smaller last batch: Keras' own choice pays in a longer run."""
         worst, event = _worst(trace), compiling.first_training(trace)
         if worst is None:
             return False
-        own = worst.kind is Kind.XLA and event is not None and compiling.by_default(trace, event)
-        return own or worst.kind is Kind.LAST_BATCH
+        own = worst.kind is AvoidableKind.XLA and event is not None and compiling.by_default(trace, event)
+        return own or worst.kind is AvoidableKind.LAST_BATCH
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         worst = _worst(trace)
@@ -92,15 +94,15 @@ class SlowStartup(Cause):
         if worst is None:
             return
         kind = worst.kind
-        if kind is Kind.XLA:
+        if kind is AvoidableKind.XLA:
             yield from compiling.left_out(trace, evidence)
             batches = compiling.for_last_batch(trace)
             yield from compiling.batches_of_one_size(trace, batches.places if batches else ())
-        elif kind is Kind.LAST_BATCH:
+        elif kind is AvoidableKind.LAST_BATCH:
             yield from compiling.batches_of_one_size(trace, evidence.where)
-        elif kind in (Kind.LAYER, Kind.STEPS):
-            yield from _rolled(trace, evidence, steps=kind is Kind.STEPS)
-        elif kind is Kind.SHAPES:
+        elif kind in (AvoidableKind.LAYER, AvoidableKind.STEPS):
+            yield from _rolled(trace, evidence, steps=kind is AvoidableKind.STEPS)
+        elif kind is AvoidableKind.SHAPES:
             yield Prescription("advice", Effect.EQUIVALENT, "trace it once, with None for the sizes that change")
         else:
             # Models that are not built draw no first weights: those after them get others of the same distribution.
@@ -122,18 +124,18 @@ class SlowStartup(Cause):
         for call, says in layered.unrolled(source) if not known and "unroll" in source.text else ():
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled)
-            yield Spot(edits.start(call), edits.end(call.func), says, cure)
+            yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
         for given, says in known:
-            changed = (edits.replace(source, given, "False"),) if isinstance(given, ast.Constant) else ()
+            changed = (edits.replace_node(source, given, "False"),) if isinstance(given, ast.Constant) else ()
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
-            yield Spot(edits.start(given), edits.end(given), says, cure)
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
         for loop, turns in reached.written_out(source, chained=True):
             says = f"the graph gets the ops of each of {turns} turns of this loop, which are all traced and compiled"
             rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
             changed = tuple(graphloops.looped(source, loop.lineno))
             cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
-            yield Spot(edits.start(loop), edits.end(loop.iter), says, cure)
+            yield Spot(edits.node_start(loop), edits.node_end(loop.iter), says, cure)
 
     fixes = (
         (
@@ -332,12 +334,12 @@ class SlowStartup(Cause):
     )
 
 
-def _worst(trace: Trace) -> Avoidable | None:
+def _worst(trace: Trace) -> AvoidableStart | None:
     """Of what could be avoided the part that surely saves most; None of little, and where the steps take longer."""
     steps = _steps_ms(trace)
-    parts = (compiling.by_xla(trace), writtenout.unrolled(trace), starting.building(trace))
+    parts = (compiling.by_xla(trace), writtenout.unrolled(trace), avoidable_start.repeated_model_building(trace))
     longer = [part for part in parts if part is not None and part.ms >= steps]
-    found = [part for part in (*longer, starting.for_each_shape(trace)) if part is not None]
+    found = [part for part in (*longer, avoidable_start.repeated_shape_traces(trace)) if part is not None]
     found = [part for part in found if part.avoidable_ms >= LEAST_MS and part.least_ms > 0]
     last_batch = compiling.for_last_batch(trace)
     found += [last_batch] if last_batch is not None else []

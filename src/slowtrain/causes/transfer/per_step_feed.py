@@ -7,23 +7,26 @@ from math import prod
 from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import (
+    MIN_LINE_VISITS,
+    divide_loop_lines,
+    handmade_input,
+    input_follows_model,
+    only_converts,
+    recorded_source,
+)
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import feeding_by_hand, lists
-from slowtrain.source.reading.recorded import (
-    LEAST_VISITS,
-    by_hand,
-    divided,
-    follows_model,
-    only_converts,
-    text_of,
-)
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
-from slowtrain.trace import Trace, loop, slowing
-from slowtrain.trace.handover import handed_over_ms
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.drift import step_growth
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
 from slowtrain.whatif import Drop, Remedy
 
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):
@@ -74,49 +77,51 @@ class PerStepFeed(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _copied(trace)
-        if follows_model(trace):
+        if input_follows_model(trace):
             return None
-        feeds = loop.places(trace, "feed")
-        handed = loop.batch_comes_from_python(trace)
+        feeds = user_loop.ms_by_line(trace, "feed")
+        handed = user_loop.batch_comes_from_python(trace)
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
-        lines = divided(trace)
+        lines = divide_loop_lines(trace)
         # A tensor made behind the training call is for logging, not for training.
-        fed = {p: ms for p, ms in feeds.items() if not loop.behind(trace, p)}
+        fed = {p: ms for p, ms in feeds.items() if not user_loop.is_after_step(trace, p)}
         made = 0.0
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
             made_of, others = _making_ms(trace, lines)
             # On JAX Python may as well wait for a device that is behind, which lines alone would tell.
             part = made_of / (made_of + others) if made_of + others else 0.0 if trace.on_jax or lines.before else 1.0
-            hand = by_hand(trace)
+            hand = handmade_input(trace)
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
             # Elements that Python goes through one by one are no conversion of a batch: see input/.
-            through = hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS
-            own = trace.mean(Category.PYTHON) - slowing.grown_ms(trace, Category.PYTHON)  # that is drift/growing-step
+            through = hand is not None and sum(line.visits for line in hand.lines) >= MIN_LINE_VISITS
+            own = trace.mean(Category.PYTHON) - step_growth.category_growth_ms(
+                trace, Category.PYTHON
+            )  # that is drift/growing-step
             made = 0.0 if through else max(own, 0.0) * part * (1 - waiting)
             if hand is not None and not hand.interpreted and only_converts(trace, hand):
                 made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())
         given = _in_call_ms(trace) if handed else 0.0
-        total = min(feed, sum(handed_over_ms(trace).values())) + made + given
+        total = min(feed, sum(handover_ms_by_category(trace).values())) + made + given
         if not fed and not (handed and (made or given)):
             return None
         if not handed and feed < 0.5 * total:
             return None
         cost = (
-            f"{plain(feed)} ms of each step convert data to tensors"
+            f"{format_number(feed)} ms of each step convert data to tensors"
             if fed
             else "each step is handed its batch by Python"
         )
-        also = f", {plain(made)} ms of Python make it" if made > 0.02 * trace.step_ms else ""
-        also += f", {plain(given, 2)} ms copy arrays inside the call" if given > 0.02 * trace.step_ms else ""
+        also = f", {format_number(made)} ms of Python make it" if made > 0.02 * trace.step_ms else ""
+        also += f", {format_number(given, 2)} ms copy arrays inside the call" if given > 0.02 * trace.step_ms else ""
         return Evidence(
-            f"{cost}{also}, of {plain(trace.step_ms)} ms",
+            f"{cost}{also}, of {format_number(trace.step_ms)} ms",
             {
                 "feed_ms": feed,
                 "python_ms": made,
                 "in_call_ms": given,
-                "conversions_per_step": loop.per_step(trace, "feed"),
+                "conversions_per_step": user_loop.spans_per_step(trace, "feed"),
             },
             _where(fed, lines, trace),
         )
@@ -130,7 +135,7 @@ class PerStepFeed(Cause):
         given = max(given - max(asked - feed - python, 0.0), 0.0)
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
         spared = {Category.PYTHON: python, Category.DISPATCH: given}
-        for category, ms in handed_over_ms(trace).items():
+        for category, ms in handover_ms_by_category(trace).items():
             spared[category] = spared.get(category, 0.0) + min(feed, ms)
             feed = max(feed - ms, 0.0)
         return [Drop(spared, spread=(0.6, 1.1))]
@@ -159,17 +164,17 @@ class PerStepFeed(Cause):
             )
             cure = Prescription("edit", Effect.EXACT if fed.edits else Effect.CHANGES_TRAINING, says, edits=fed.edits)
             seen.add(fed.node)
-            yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
+            yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
         for one in conversions.needless(source):
             if one.call not in seen:
                 seen.add(one.call)
                 made = tuple(feeding_by_hand.repeated_once(source, one.call.lineno)) if one.same else ()
                 cure = Prescription("edit" if made else "advice", Effect.EXACT, one.cure, edits=made)
-                yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
+                yield Spot(edits.node_start(one.call), edits.node_end(one.call), one.says, cure)
         reached = (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))
         for more in stepwise.beside(seen, reached):
             cure = Prescription("advice", Effect.EXACT, more.cure)
-            yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
+            yield Spot(edits.node_start(more.node), edits.node_end(more.node), more.says, cure)
 
     fixes = (
         (
@@ -343,7 +348,7 @@ def _copied(trace: Trace) -> Evidence | None:
     """In a profile: the thread that launches the device's work converts and copies first, and asks no iterator."""
     device = trace.device
     copies = device.copies.get("h2d") if device is not None else None
-    waited = sum(handed_over_ms(trace).values())
+    waited = sum(handover_ms_by_category(trace).values())
     if device is None or waited < LITTLE * trace.step_ms:
         return None
     if device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:
@@ -353,20 +358,25 @@ def _copied(trace: Trace) -> Evidence | None:
     if trace.share(Category.INPUT) >= LITTLE or trace.pipelines:
         return None
     count = copies.count if copies is not None else 0.0
-    size = f" ({plain(count)} copies, {plain(copies.bytes / 1e6)} MB)" if copies is not None and copies.bytes else ""
+    size = (
+        f" ({format_number(count)} copies, {format_number(copies.bytes / 1e6)} MB)"
+        if copies is not None and copies.bytes
+        else ""
+    )
     return Evidence(
-        f"the device waits {plain(waited)} of each step's {plain(trace.step_ms)} ms while its data is converted and "
+        f"the device waits {format_number(waited)} of each step's {format_number(trace.step_ms)} ms while its data "
+        "is converted and "
         f"copied{size}",
         {"feed_ms": waited, "python_ms": 0.0, "conversions_per_step": count},
     )
 
 
-def _making_ms(trace: Trace, lines: loop.Loop) -> tuple[float, float]:
+def _making_ms(trace: Trace, lines: user_loop.LoopLines) -> tuple[float, float]:
     """The script's own ms in lines that may make the batch, and in others: behind the call, or around other calls.
 
     A line that mostly calls a compiled function converts nothing.
     """
-    calls, scale = loop.places(trace, "function"), _scale(trace)
+    calls, scale = user_loop.ms_by_line(trace, "function"), _scale(trace)
     own = [(max(line.ms - calls.get(line.place, 0.0) / scale, 0.0), line) for line in lines.before]
     calling = sum(ms for ms, line in own if ms < CALLING * line.ms)
     return sum(ms for ms, _ in own) - calling, calling + sum(line.ms for line in lines.after)
@@ -385,14 +395,14 @@ def _in_session(trace: Trace) -> bool:
 def _of_lists(trace: Trace, evidence: Evidence) -> bool:
     """Whether the text makes a list of the batch's rows and converts it, number by number."""
     place = evidence.where[0] if evidence.where else None
-    text = text_of(trace, place.file) if place is not None else None
+    text = recorded_source(trace, place.file) if place is not None else None
     return place is not None and text is not None and lists.made_there(text, place.line)
 
 
-def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:
+def _where(fed: dict[Place, float], lines: user_loop.LoopLines, trace: Trace) -> tuple[Place, ...]:
     """The costliest of the lines that convert and of those that make."""
     scale = _scale(trace)
-    hand = by_hand(trace)
+    hand = handmade_input(trace)
     cost = {line.place: line.ms * scale for line in (*lines.before, *(hand.lines if hand is not None else ()))}
     for place, ms in fed.items():
         cost[place] = max(cost.get(place, 0.0), ms)

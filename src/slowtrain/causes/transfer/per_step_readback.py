@@ -4,18 +4,21 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.locations.recorded_sources import model_answer_places
+from slowtrain.script.navigation import scope_names
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
-from slowtrain.source.reading import scopes
-from slowtrain.source.reading.abstract import training
-from slowtrain.source.reading.recorded import answers
 from slowtrain.source.spots.transfer import asked, stepwise
 from slowtrain.source.spots.transfer import readbacks as spotted
-from slowtrain.trace import Trace, loop, names
-from slowtrain.trace.host import logs, saves
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
 from slowtrain.whatif import Drop, Remedy
 
 LEAST_COUNT = 0.5  # readbacks a step: fewer are an epoch's
@@ -44,7 +47,7 @@ class PerStepReadback(Cause):
 
     title = "Values are read back in every step"
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
-    words = training.WORDS
+    words = step_loops.STEP_WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -59,16 +62,20 @@ class PerStepReadback(Cause):
             return _copied(trace)
         # A checkpoint reads every variable, a histogram all numbers: that is saving or logging, not reading back.
         # Nor can an answer wait that the step's own input is made of, as an action that an environment takes.
-        places, needed = loop.places(trace, "readback"), answers(trace)
-        read = {p: ms for p, ms in places.items() if p not in needed and not saves(trace, p) and not logs(trace, p)}
-        count = loop.per_step(trace, "readback", read)
+        places, needed = user_loop.ms_by_line(trace, "readback"), model_answer_places(trace)
+        read = {
+            p: ms
+            for p, ms in places.items()
+            if p not in needed and not writes_checkpoint(trace, p) and not writes_log(trace, p)
+        }
+        count = user_loop.spans_per_step(trace, "readback", read)
         if not read or count < LEAST_COUNT or trace.steps.source.endswith("()"):
             return None
-        lines = loop.divide(trace)
+        lines = user_loop.divide_loop(trace)
         every = (*lines.before, *lines.after)
         # A line after the training call that reads back, with the loop around it; all of such a line goes.
-        whole = [line for line in loop.around(every, set(read)) if line.ms > 0]
-        steps = set(loop.places(trace, "function")) - set(read)
+        whole = [line for line in user_loop.with_loop_heads(every, set(read)) if line.ms > 0]
+        steps = set(user_loop.ms_by_line(trace, "function")) - set(read)
         if any(line.place in steps for line in whole):  # a loop that acts and looks, as on an environment: no log
             whole = [line for line in whole if line.place in read]
         total = sum(line.ms for line in every)
@@ -78,8 +85,8 @@ class PerStepReadback(Cause):
         cost = max(formatting, asking if trace.device is not None else waited)
         where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
         return Evidence(
-            f"{plain(count)} values are read back in each step; "
-            f"the lines that do it take {plain(cost)} of {plain(trace.step_ms)} ms",
+            f"{format_number(count)} values are read back in each step; "
+            f"the lines that do it take {format_number(cost)} of {format_number(trace.step_ms)} ms",
             {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost, "beside_device_ms": asking - waited},
             where[:3],
         )
@@ -135,13 +142,13 @@ class PerStepReadback(Cause):
             made = tuple(readbacks.deferred(source, read.node.lineno))
             says = "read back every hundredth step, or all values at once at the end of an epoch"
             cure = Prescription("edit", Effect.EXACT, says, edits=made)
-            end = edits.end(read.node.iter) if isinstance(read.node, ast.For) else edits.end(read.node)
-            yield Spot(edits.start(read.node), end, read.says, cure)
+            end = edits.node_end(read.node.iter) if isinstance(read.node, ast.For) else edits.node_end(read.node)
+            yield Spot(edits.node_start(read.node), end, read.says, cure)
         back = (*stepwise.read_back(source), *stepwise.one_after_another(source), *asked.truth(source))
         for more in stepwise.beside(_looping(source, known), back):
             made = tuple(at_once.read_by_place(source, more.node.lineno))
             cure = Prescription("edit" if made else "advice", Effect.EXACT, more.cure, edits=made)
-            yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
+            yield Spot(edits.node_start(more.node), edits.node_end(more.node), more.says, cure)
 
     fixes = (
         (
@@ -305,18 +312,18 @@ def _copied(trace: Trace) -> Evidence | None:
     if trace.fact("host_callbacks", default=0.0) >= LEAST_COUNT:
         return None  # arguments of what the compiled step has the host compute
     # Tensors on their way to an op on the host come back; and waiting for the device alone reads nothing back.
-    crossing = sum(count for text, (_, count) in device.by_op.items() if names.GRAPH_EDGE.search(text))
+    crossing = sum(count for text, (_, count) in device.by_op.items() if framework_names.GRAPH_EDGE.search(text))
     count = copies.count - crossing / 2
     if count < max(LEAST_COUNT, 0.5 * copies.count):
         return None
     return Evidence(
-        f"{plain(count)} values are read back in each step; "
-        f"the device idles for {plain(waited)} of {plain(trace.step_ms)} ms meanwhile",
+        f"{format_number(count)} values are read back in each step; "
+        f"the device idles for {format_number(waited)} of {format_number(trace.step_ms)} ms meanwhile",
         {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": waited},
     )
 
 
 def _looping(source: Source, known: Sequence[spotted.Read]) -> list[ast.AST]:
     """The loops that read what is known already: one cure goes for all of each."""
-    around = [(read.node, scopes.loops(source, read.node)) for read in known]
+    around = [(read.node, scope_names.enclosing_loops(source, read.node)) for read in known]
     return [loops[0] if loops else node for node, loops in around]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, judged, link
-from slowtrain.figures import plain
-from slowtrain.machine.rules import LANE_GBPS
+from slowtrain.machine.tables.rule_table import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.model.sheet import State
+from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
@@ -77,11 +77,12 @@ class SlowLink(Cause):
             return None
         ms = sum(_exposed(trace).values())
         reached = _reached(trace)
-        said = f", {plain(reached, 2)} GB/s reached" if reached else ""
+        said = f", {format_number(reached, 2)} GB/s reached" if reached else ""
         return Evidence(
-            f"under load the link runs as PCIe {own.generation}.0 x{own.width} ({plain(own.now)} GB/s{said}), where "
-            f"{own.most_generation}.0 x{own.most_width} ({plain(own.most)} GB/s) is possible; "
-            f"copies that nothing hides take {plain(ms)} of each step's {plain(trace.step_ms)} ms",
+            f"under load the link runs as PCIe {own.generation}.0 x{own.width} ({format_number(own.now)} "
+            f"GB/s{said}), where "
+            f"{own.most_generation}.0 x{own.most_width} ({format_number(own.most)} GB/s) is possible; "
+            f"copies that nothing hides take {format_number(ms)} of each step's {format_number(trace.step_ms)} ms",
             {"link_share": own.now / own.most, "copies_ms": ms, "generation": float(own.generation),
              "width": float(own.width)},
         )  # fmt: skip
@@ -147,13 +148,16 @@ def _joined(trace: Trace, found: Evidence | None) -> Evidence | None:
         return None
     ms, numbers = sum(_exposed(trace).values()), found.numbers
     share = numbers["link_gbps"] / numbers["possible_gbps"]
-    says = f"{found.says}; copies that nothing hides take {plain(ms)} of each step's {plain(trace.step_ms)} ms"
+    says = (
+        f"{found.says}; copies that nothing hides take {format_number(ms)} of each step's "
+        f"{format_number(trace.step_ms)} ms"
+    )
     return Evidence(says, {"link_share": share, "copies_ms": ms})
 
 
 def _all_slow(trace: Trace) -> bool:
     """Whether the facts call the link of every card slow."""
-    return all(check.state is State.WRONG for check in judged.checks(trace, SlowLink.id))
+    return all(check.state is CheckState.WRONG for check in judged.checks(trace, SlowLink.id))
 
 
 def _link(trace: Trace) -> Link | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause, link
-from slowtrain.figures import plain
+from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import todevice
-from slowtrain.source.reading import index
 from slowtrain.source.spots.transfer import columns
 from slowtrain.trace import Trace
-from slowtrain.trace.copies import Copies
-from slowtrain.trace.handover import handed_over_ms
-from slowtrain.trace.host import distinct
+from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -43,7 +43,7 @@ LEAST_LOCKED_BYTES = 1e6  # a step: smaller copies do not show what the link can
 class Slow:
     """Copies from pageable memory, a step: what they take that no kernel hides, and from locked memory would."""
 
-    copies: Copies
+    copies: DirectionCopies
     share: float  # of the bytes
     ms: float
     left_ms: float
@@ -93,12 +93,13 @@ class SmallCopies(Cause):
             return None
         if not _small(found):
             return _evidence(trace, slow) if (slow := _pageable(trace, found)) is not None else None
-        ms = sum(handed_over_ms(trace).values())
+        ms = sum(handover_ms_by_category(trace).values())
         each = found.bytes / found.count
         rate = found.bytes / found.ms / 1e3 if found.ms else 0.0
         return Evidence(
-            f"{found.count:,.0f} copies to the device in each step, {each:,.0f} bytes each, at {plain(rate)} MB/s; "
-            f"{plain(ms)} of {plain(trace.step_ms)} ms are waited for them",
+            f"{found.count:,.0f} copies to the device in each step, {each:,.0f} bytes each, at "
+            f"{format_number(rate)} MB/s; "
+            f"{format_number(ms)} of {format_number(trace.step_ms)} ms are waited for them",
             {"copies_per_step": found.count, "copy_bytes": each, "feed_ms": ms},
         )
 
@@ -114,7 +115,7 @@ class SmallCopies(Cause):
             # locked memory as well, and all of it hides.
             saved = min(slow.ms, trace.step_ms - slow.ms)
             return [Drop({Category.FEED: saved}, 0.0, (0.4, slow.ms / saved))] if saved > 0 else []
-        handed = handed_over_ms(trace)
+        handed = handover_ms_by_category(trace)
         total = max(sum(handed.values()), 1e-9)
         kept = min(1 / found.count + found.bytes / BYTES_PER_MS / total, 1.0)
         # Stacking costs the host a copy of its own.
@@ -138,7 +139,7 @@ class SmallCopies(Cause):
             )
             cure = Prescription("advice", Effect.EQUIVALENT, says)
             says = f"a batch of this data is {count} small tensors, and each step hands over every one by itself"
-            yield Spot(*index.operation(call), says, cure)
+            yield Spot(*call_index.operation_range(call), says, cure)
 
     fixes = (
         (
@@ -254,18 +255,18 @@ class SmallCopies(Cause):
     )
 
 
-def _small(found: Copies) -> bool:
+def _small(found: DirectionCopies) -> bool:
     return found.count >= MANY and found.bytes <= SMALL_BYTES * found.count
 
 
-def _untold(trace: Trace, copied: Copies) -> bool:
+def _untold(trace: Trace, copied: DirectionCopies) -> bool:
     """Whether what is waited for may be pageable copies, or, where no bytes are told, small ones."""
     if not copied.bytes:
         return trace.share(Category.FEED) >= LITTLE
     return copied.pageable is None and not _small(copied) and copied.exposed_ms >= LITTLE * trace.step_ms
 
 
-def _pageable(trace: Trace, found: Copies) -> Slow | None:
+def _pageable(trace: Trace, found: DirectionCopies) -> Slow | None:
     """None where the profile does not tell, or locked memory would not be quicker."""
     slow = found.pageable
     if slow is None or slow.ms <= 0 or slow.bytes < MOSTLY * found.bytes:
@@ -297,22 +298,23 @@ def _where(trace: Trace) -> tuple[Place, ...]:
     """Where the data set ends, and where training takes its batches."""
     written = trace.pipeline.written if trace.pipeline is not None else ()
     ends = [one.place for one in written if one.place is not None]
-    return distinct((*ends[-1:], trace.steps.place))
+    return distinct_places((*ends[-1:], trace.steps.place))
 
 
 def _evidence(trace: Trace, slow: Slow) -> Evidence:
     found = slow.copies
     return Evidence(
-        f"{plain(found.count)} copies to the device in each step, {slow.share:.0%} of their {plain(found.bytes / 1e6)} "
-        f"MB from pageable memory, at {plain(slow.bytes_per_ms / 1e6)} GB/s; {plain(slow.ms)} of "
-        f"{plain(trace.step_ms)} ms hide behind no kernel",
+        f"{format_number(found.count)} copies to the device in each step, {slow.share:.0%} of their "
+        f"{format_number(found.bytes / 1e6)} "
+        f"MB from pageable memory, at {format_number(slow.bytes_per_ms / 1e6)} GB/s; {format_number(slow.ms)} of "
+        f"{format_number(trace.step_ms)} ms hide behind no kernel",
         {"copies_per_step": found.count, "copy_bytes": found.bytes / found.count, "feed_ms": slow.ms,
          "pageable_share": slow.share},
         () if trace.fact("profile") else _where(trace),
     )  # fmt: skip
 
 
-def _copies(trace: Trace) -> Copies | None:
+def _copies(trace: Trace) -> DirectionCopies | None:
     """To the device; None where the profile gives no bytes (AMD's copies have none)."""
     found = trace.device.copies.get("h2d") if trace.device is not None else None
     return found if found is not None and found.bytes > 0 else None

@@ -8,19 +8,21 @@ from math import prod
 from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.figures import plain
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.number_text import format_number
 from slowtrain.profile import op_shapes
-from slowtrain.source import Source, edits
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import caststep, narrowed
-from slowtrain.source.reading import index
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles, widened
-from slowtrain.trace import Trace, tensor_cores
-from slowtrain.trace.lines import called, named
-from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import tensor_cores
+from slowtrain.trace.signals.host.source_lines import called_name, last_name
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
@@ -92,8 +94,8 @@ class WideInput(Cause):
         copied = trace.device.copies["h2d"]
         way = "cut from their arrays and on their way" if made > 0 else "on their way"
         return Evidence(
-            f"each step waits {plain(ms)} of {plain(trace.step_ms)} ms for "
-            f"{plain(copied.bytes / 1e6)} MB {way} to the "
+            f"each step waits {format_number(ms)} of {format_number(trace.step_ms)} ms for "
+            f"{format_number(copied.bytes / 1e6)} MB {way} to the "
             f"device, {found.share:.0%} of them {found.dtype} that could be {found.narrow}",
             {
                 "feed_ms": ms - made,
@@ -126,15 +128,15 @@ class WideInput(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arrays of float64 in a data set that training takes its batches from, bytes that a map makes floats of."""
         for array in _doubles(source):
-            made = tuple(edits.chained(source, array, SINGLE))
+            made = tuple(edits.append_to_chain(source, array, SINGLE))
             cure = Prescription("edit", Effect.EQUIVALENT, IN_SINGLE, edits=made)
             says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
-            yield Spot(edits.start(array), edits.end(array), says, cure)
+            yield Spot(edits.node_start(array), edits.node_end(array), says, cure)
         for call in widened.maps(source):
-            made = tuple(narrowed.cast_in_model(source, edits.end(call.func)[0]))
+            made = tuple(narrowed.cast_in_model(source, edits.node_end(call.func)[0]))
             cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=made)
             says = "this map only makes floats of bytes: each batch takes four times the bytes from here on"
-            yield Spot(*index.operation(call), says, cure)
+            yield Spot(*call_index.operation_range(call), says, cure)
 
     fixes = (
         (
@@ -222,7 +224,7 @@ def _doubles(source: Source) -> tuple[ast.expr, ...]:
 
 
 def _in_single(source: Source) -> list[Edit]:
-    return [edit for array in _doubles(source) for edit in edits.chained(source, array, SINGLE)]
+    return [edit for array in _doubles(source) for edit in edits.append_to_chain(source, array, SINGLE)]
 
 
 def _bytes_ms(trace: Trace) -> float:
@@ -250,24 +252,24 @@ def _by_array(trace: Trace) -> Wide | None:
     if given is None or copied is None or not copied.bytes or not len(sizes):
         return None
     fit, data = given
-    bytes_ = prod(data["shape"][1:]) * float(halfway(sizes)) * BYTES[data["dtype"]]
+    bytes_ = prod(data["shape"][1:]) * float(median_value(sizes)) * BYTES[data["dtype"]]
     return Wide(data["dtype"], "uint8", min(bytes_ / copied.bytes, 1.0), _cast_line(trace, fit.place) or fit.place)
 
 
 def _cast_line(trace: Trace, fit: Place | None) -> Place | None:
     """The last line before `fit` that casts what it is given."""
-    source = text_of(trace, fit.file) if fit is not None else None
+    source = recorded_source(trace, fit.file) if fit is not None else None
     if source is None or fit is None:
         return None
     tree = source.tree
-    calls = (c for c in ast.walk(tree) if isinstance(c, ast.Call) and c.lineno == fit.line and called(c) == "fit")
+    calls = (c for c in ast.walk(tree) if isinstance(c, ast.Call) and c.lineno == fit.line and called_name(c) == "fit")
     name = next(
-        (named(given) for c in calls for given in (*c.args[:1], *(k.value for k in c.keywords if k.arg == "x"))), ""
+        (last_name(given) for c in calls for given in (*c.args[:1], *(k.value for k in c.keywords if k.arg == "x"))), ""
     )
     made = [
         n.lineno for n in ast.walk(tree)
-        if isinstance(n, ast.Assign) and n.lineno < fit.line and name in map(named, n.targets)
-        and any(isinstance(c, ast.Call) and called(c) == "astype" for c in ast.walk(n.value))
+        if isinstance(n, ast.Assign) and n.lineno < fit.line and name in map(last_name, n.targets)
+        and any(isinstance(c, ast.Call) and called_name(c) == "astype" for c in ast.walk(n.value))
     ]  # fmt: skip
     return Place(fit.file, max(made)) if name and made else None
 
@@ -292,14 +294,14 @@ def _by_pipeline(pipe: Pipeline | None) -> Wide | None:
     return Wide(dtype, narrow, dtypes[dtype] / total, cast.place) if narrow != dtype else None
 
 
-def _element(written: Written) -> list[dict[str, Any]]:
+def _element(written: WrittenDataset) -> list[dict[str, Any]]:
     return [p for p in written.detail.get("element") or () if isinstance(p, dict)]
 
 
 def _dtype(part: dict[str, Any]) -> str:
     """NumPy's name, "" where it is not told."""
     said = str(part.get("dtype") or "")
-    return op_shapes.DTYPES.get(said, said)
+    return op_shapes.FORMAT_BY_DTYPE.get(said, said)
 
 
 def _size(part: dict[str, Any]) -> float:
@@ -316,7 +318,7 @@ def _by_casts(trace: Trace) -> Wide | None:
     for wide, narrow in (("float64", "float32"), ("int64", "int32")):
         sizes = [
             prod(operand.shape) * BYTES[wide] * op.count
-            for op, inputs in tensor_cores.ops(device) if op.kind == "Cast"
+            for op, inputs in tensor_cores.profiled_ops(device) if op.kind == "Cast"
             for operand in inputs if operand.dtype == wide and operand.shape
         ]  # fmt: skip
         share = sum(sizes) / copied.bytes
@@ -331,5 +333,5 @@ def _narrow(trace: Trace) -> bool:
     return device is not None and any(
         op.kind == "Cast" and operand.dtype == "uint8" and prod(operand.shape) * op.count >= MOSTLY * copied.bytes
         for copied in [device.copies.get("h2d")] if copied is not None
-        for op, inputs in tensor_cores.ops(device) for operand in inputs
+        for op, inputs in tensor_cores.profiled_ops(device) for operand in inputs
     )  # fmt: skip

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, scopes
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.values import dataclass
 
 
@@ -24,21 +25,21 @@ class Piece:
 def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece | None:
     """``statements`` with what they need and give; a function before the outermost loop, or before all functions."""
     first = statements[0]
-    scope = scopes.scope(source, first)
-    anchor: ast.AST = [first, *scopes.loops(source, first)][-1]
+    scope = scope_names.enclosing_scope(source, first)
+    anchor: ast.AST = [first, *scope_names.enclosing_loops(source, first)][-1]
     if at_top:
-        while isinstance(scopes.scope(source, anchor), FUNCTIONS):
-            anchor = scopes.scope(source, anchor)
-        above = finding.parents(source)
+        while isinstance(scope_names.enclosing_scope(source, anchor), FUNCTION_NODES):
+            anchor = scope_names.enclosing_scope(source, anchor)
+        above = node_lookup.parents_of(source)
         while not isinstance(above.get(anchor), ast.Module):
             anchor = above[anchor]
     if not isinstance(anchor, ast.stmt):
         return None
-    local = scopes.bound(scopes.body(scope)) | set(scopes.parameters(scope))
+    local = scope_names.bound_names(scope_names.scope_body(scope)) | set(scope_names.parameter_names(scope))
     needed = [n for n in _in_order(scope) if n in local and n in _before(statements)]
     if not at_top:
         needed = [n for n in needed if _varies(source, n, scope, anchor)]
-    made = scopes.bound(list(statements))
+    made = scope_names.bound_names(list(statements))
     used = _read_outside(scope, statements) | set(needed)  # what they bind and need again, the next turn needs
     results = [n for n in _stored_in_order(statements) if n in made & used]
     return Piece(tuple(statements), anchor, tuple(needed), tuple(results))
@@ -46,8 +47,8 @@ def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece
 
 def _varies(source: Source, name: str, scope: ast.AST, anchor: ast.stmt) -> bool:
     """Whether ``name`` is bound within ``anchor`` or after it: not yet the same when the function is written."""
-    binders = scopes.binders(source, name, scope)
-    inside = {id(n) for n in trees.walk(anchor)}
+    binders = scope_names.binding_statements(source, name, scope)
+    inside = {id(n) for n in syntax_tree.walk(anchor)}
     return any(id(b) in inside or getattr(b, "lineno", 0) > anchor.lineno for b in binders)
 
 
@@ -57,7 +58,7 @@ def _before(statements: Sequence[ast.stmt]) -> set[str]:
     needed: set[str] = set()
     for one in statements:
         needed |= _needs(one, bound)
-        bound |= scopes.bound(one)
+        bound |= scope_names.bound_names(one)
     return needed
 
 
@@ -68,27 +69,29 @@ def _needs(one: ast.stmt, bound: set[str]) -> set[str]:
             if isinstance(one, ast.With)
             else [one.iter if isinstance(one, ast.For) else one.test]
         )
-        needed = scopes.read(head) - bound
+        needed = scope_names.read_names(head) - bound
         inner = set(bound)
         if isinstance(one, ast.With):
-            inner |= {n for i in one.items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
+            inner |= {
+                n for i in one.items if i.optional_vars is not None for n in scope_names.bound_names(i.optional_vars)
+            }
         if isinstance(one, ast.For):
-            inner |= scopes.bound(one.target)
+            inner |= scope_names.bound_names(one.target)
         for part in (one.body, getattr(one, "orelse", [])):
             known = set(inner)
             for each in part:
                 needed |= _needs(each, known)
-                known |= scopes.bound(each)
+                known |= scope_names.bound_names(each)
         return needed
-    return scopes.read(one) - bound
+    return scope_names.read_names(one) - bound
 
 
 def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
     """Names read in the scope elsewhere than in the statements (before them too: loops come again)."""
-    inside = {id(n) for one in statements for n in trees.walk(one)}
+    inside = {id(n) for one in statements for n in syntax_tree.walk(one)}
     found = set()
-    for one in scopes.body(scope):
-        for node in trees.walk(one):
+    for one in scope_names.scope_body(scope):
+        for node in syntax_tree.walk(one):
             if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Load, ast.Del)) and id(node) not in inside:
                 found.add(node.id)
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and id(node) not in inside:
@@ -98,14 +101,18 @@ def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
 
 def _in_order(scope: ast.AST) -> list[str]:
     """Names of the scope in the order in which they are bound, parameters first."""
-    bound = [n for n in scopes.own(scopes.body(scope)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    bound = [
+        n
+        for n in scope_names.nodes_in_scope(scope_names.scope_body(scope))
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
     bound.sort(key=lambda n: (n.lineno, n.col_offset))
-    others = sorted(scopes.bound(scopes.body(scope)))
-    return list(dict.fromkeys([*scopes.parameters(scope), *(n.id for n in bound), *others]))
+    others = sorted(scope_names.bound_names(scope_names.scope_body(scope)))
+    return list(dict.fromkeys([*scope_names.parameter_names(scope), *(n.id for n in bound), *others]))
 
 
 def _stored_in_order(statements: Sequence[ast.stmt]) -> list[str]:
-    names = [n for one in statements for n in trees.walk(one) if isinstance(n, ast.Name)]
+    names = [n for one in statements for n in syntax_tree.walk(one) if isinstance(n, ast.Name)]
     stored = sorted((n for n in names if isinstance(n.ctx, ast.Store)), key=lambda n: (n.lineno, n.col_offset))
     return list(dict.fromkeys(n.id for n in stored))
 
@@ -121,7 +128,7 @@ def extracted(source: Source, found: Piece, name: str, decorator: str) -> list[E
     to = rows[found.anchor.lineno - 1][: _column(found.anchor)]
     if indent.strip() or to.strip():
         return []
-    unit = edits.unit(source)
+    unit = edits.indentation_unit(source)
     body = [_moved(row.rstrip("\r"), indent, to + unit) for row in rows[start - 1 : stop]]
     returned = [f"{to}{unit}return {', '.join(found.results)}"] if found.results else []
     top = [f"{to}{decorator}", f"{to}def {name}({', '.join(found.parameters)}):", *body, *returned]
@@ -131,7 +138,7 @@ def extracted(source: Source, found: Piece, name: str, decorator: str) -> list[E
     call = f"{indent}{given}{name}({', '.join(found.parameters)})"
     leading = blank if rows[anchor_line - 2].strip() and anchor_line > 1 else []
     return [
-        edits.insert(source, (anchor_line, 0), "\n".join([*leading, *top, *blank, ""])),
+        edits.insert_text(source, (anchor_line, 0), "\n".join([*leading, *top, *blank, ""])),
         Edit(source.file, (start, 0), (stop, len(rows[stop - 1].rstrip("\r").encode())), call),
     ]
 
@@ -144,14 +151,14 @@ def _stand_alone(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether nothing else stands on the first and the last line."""
     rows = source.text.split("\n")
     first, last = statements[0], statements[-1]
-    line, column = edits.end(last)
+    line, column = edits.node_end(last)
     rest = rows[line - 1].encode()[column:].decode().strip()
     return not rows[first.lineno - 1][: first.col_offset].strip() and (not rest or rest.startswith("#"))
 
 
 def edits_cross_strings(statements: Sequence[ast.stmt]) -> bool:
     """Whether a text literal spans lines: moving its lines would change it."""
-    texts = (n for one in statements for n in trees.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
+    texts = (n for one in statements for n in syntax_tree.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
     return any((n.end_lineno or n.lineno) != n.lineno for n in texts)
 
 
@@ -177,9 +184,11 @@ def _moved(row: str, old: str, new: str) -> str:
 
 def free_name(source: Source, *wanted: str) -> str:
     """The first of ``wanted`` that the file does not know yet."""
-    known = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)}
-    known |= {n.name for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
-    known |= {a.arg for a in trees.walk(source.tree) if isinstance(a, ast.arg)} | set(scopes.aliases(source))
+    known = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+    known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
+    known |= {a.arg for a in syntax_tree.walk(source.tree) if isinstance(a, ast.arg)} | set(
+        scope_names.import_aliases(source)
+    )
     for name in wanted:
         if name not in known:
             return name

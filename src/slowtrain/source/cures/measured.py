@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
 from slowtrain.model import Edit, Effect, Place, Prescription
-from slowtrain.source import Source, edits
+from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import arrays, datasets, feeding_by_hand, redrawn
-from slowtrain.source.reading.recorded import by_hand, text_of
-from slowtrain.trace import Trace, loop
-from slowtrain.trace.feeding import free_bytes
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.values import dataclass
 
 ON_DEVICE_BYTES = 2**30  # converted in all steps together: what takes no more is little for any accelerator
@@ -43,7 +45,7 @@ class Room:
 
 def room(trace: Trace, size: float) -> Room | None:
     """Where ``size`` bytes fit and leave as much to others; None where they do not, or nobody knows."""
-    free, folder = free_bytes(trace), trace.fact("machine", "working_folder") or {}
+    free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
     if free is None or size <= FITS * free:
         return Room(free, False) if free is not None else None
     left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in ON_DISK else 0.0
@@ -53,7 +55,7 @@ def room(trace: Trace, size: float) -> Room | None:
 def first(trace: Trace, places: Iterable[Place], edit: Callable[[Source, int], Sequence[Edit]]) -> tuple[Edit, ...]:
     """The edits that the first of ``places`` gives that gives any."""
     for place in dict.fromkeys(places):
-        source = text_of(trace, place.file)
+        source = recorded_source(trace, place.file)
         found = edit(source, place.line) if source is not None else []
         if source is not None and found and parses(source, found):
             return tuple(found)
@@ -64,11 +66,11 @@ def parses(source: Source, found: Iterable[Edit]) -> bool:
     """Whether the file is still Python with the edits, has its comments, and is another text than before."""
     found = tuple(found)
     try:
-        text = edits.changed(source, found)
+        text = edits.edited_text(source, found)
         ast.parse(text)
     except (SyntaxError, ValueError, InputError):
         return False
-    return text != source.text and edits.keep_comments(source, found, text)
+    return text != source.text and edits.keeps_comments(source, found, text)
 
 
 def function_line(node: Node | None) -> int | None:
@@ -80,14 +82,14 @@ def function_line(node: Node | None) -> int | None:
 def turning(trace: Trace, node: Node) -> tuple[Place, ...]:
     """Where a loop makes ``node`` anew, if the node itself stands in a function that the loop calls."""
     place = node.written.place if node.written is not None else None
-    text = text_of(trace, place.file) if place is not None else None
-    line = text.turning(place.line)[1] if text is not None and place is not None else None
+    text = recorded_source(trace, place.file) if place is not None else None
+    line = text.loop_at_line(place.line)[1] if text is not None and place is not None else None
     return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
 
 
 def fits(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
     """Whether all that ``node`` makes in an epoch, ``times`` over, surely fits in the memory that was free."""
-    free, pipe = free_bytes(trace), trace.pipeline
+    free, pipe = free_host_bytes(trace), trace.pipeline
     if node is None or pipe is None or free is None:
         return False
     length = (node.written.detail.get("cardinality") or -1) if node.written else -1
@@ -160,7 +162,7 @@ def every(trace: Trace, places: Iterable[Place], edit: Callable[[Source, int], l
     for place in dict.fromkeys(places):
         found += first(trace, (place,), edit)
     together = tuple(dict.fromkeys(found))
-    files = {e.file: text_of(trace, e.file) for e in together}
+    files = {e.file: recorded_source(trace, e.file) for e in together}
     sure = all(s is not None and parses(s, [e for e in together if e.file == f]) for f, s in files.items())
     return together if sure else first(trace, places, edit)
 
@@ -177,8 +179,8 @@ def by_hand_once(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
 
 def drawn_once(trace: Trace, places: Iterable[Place]) -> Iterator[Prescription]:
     """The batches that a loop draws anew in every epoch, drawn once, where those of an epoch fit in memory."""
-    free, steps = free_bytes(trace), int(trace.steps.steady.sum())
-    each = BETWEEN * loop.total(trace, "feed") / steps if steps else 0.0
+    free, steps = free_host_bytes(trace), int(trace.steps.steady.sum())
+    each = BETWEEN * user_loop.total_value(trace, "feed") / steps if steps else 0.0
     if free is None:
         return
     most = min(FITS * free, ON_DEVICE_BYTES) if trace.on_accelerator else FITS * free
@@ -190,9 +192,9 @@ def drawn_once(trace: Trace, places: Iterable[Place]) -> Iterator[Prescription]:
 
 def _small_files(trace: Trace) -> bool:
     """Whether all files that a whole run read, were they packed ever so tightly, fit in memory."""
-    free, read = free_bytes(trace), trace.samples.get("read_call_bytes")
+    free, read = free_host_bytes(trace), trace.samples.get("read_call_bytes")
     ended = trace.fact("launch", "exit_code") == 0
-    hand = by_hand(trace)
+    hand = handmade_input(trace)
     if free is None or read is None or not ended or hand is None or not hand.feeding.repeated:
         return False
     total = float(np.nanmax(read)) if np.isfinite(read).any() else 0.0
@@ -201,7 +203,11 @@ def _small_files(trace: Trace) -> bool:
 
 def touches(trace: Trace, found: Sequence[Edit], word: str) -> bool:
     """Whether a line that an edit begins on holds ``word``."""
-    rows = {edit.file: source.text.split("\n") for edit in found if (source := text_of(trace, edit.file)) is not None}
+    rows = {
+        edit.file: source.text.split("\n")
+        for edit in found
+        if (source := recorded_source(trace, edit.file)) is not None
+    }
     return any(
         word in rows[edit.file][edit.start[0] - 1].split()
         for edit in found

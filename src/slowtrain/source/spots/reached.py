@@ -10,13 +10,16 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, learned, scopes, visible
-from slowtrain.source.reading.abstract import machine, training
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.names import Scope
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import gradient_flow
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
 from slowtrain.source.spots.input import decoding, handedover, slowpython
@@ -43,14 +46,16 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
         function = graph.of.node if graph.of is not None else None
         if not isinstance(function, ast.FunctionDef) or not isinstance(event.node, ast.Call):
             continue
-        loops = {loop.number for loop in event.often(FEW) if loop.number not in graph.born}
+        loops = {loop.number for loop in event.regular_loops(FEW) if loop.number not in graph.born}
         if not loops or any(name in graph.data for name in SETTLED):
             continue
         found = retraces.Graph(function, (function.name,))
         for parameter, place, value in _handed(event, event.node, function):
             number, held = _another(value, loops)
             if number is not None:
-                inside = machine.written(source, held) if held is not value and number != "text" else None
+                inside = (
+                    interpreter.producing_expression(source, held) if held is not value and number != "text" else None
+                )
                 yield retraces.Changing(found, event.node, parameter, inside or place, number)
 
 
@@ -58,14 +63,14 @@ def _of_graphs(source: Source) -> Iterator[tuple[Event, Value]]:
     """Calls of the script's tf.functions from Python, and the function."""
     if not retraces.may_graph(source):
         return
-    for event in events(source):
+    for event in file_events(source):
         if event.on is not None and event.on.kind == "graph" and not event.graph and not event.producer:
             yield event, event.on
 
 
 def _handed(event: Event, call: ast.Call, function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Value]]:
     """Parameter, where it stands, and what it is, of each argument."""
-    names = scopes.parameters(function)
+    names = scope_names.parameter_names(function)
     if event.on is not None and event.on.of is not None and event.on.of.of is not None:
         names = names[1:]  # a method's object
     written = [a for a in call.args if not isinstance(a, ast.Starred)]
@@ -91,17 +96,17 @@ def _another(value: Value, loops: set[int]) -> tuple[str | None, Value]:
 
 def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     """What a loop compiles or makes a graph of in each turn, though no turn needs another one; what is seen."""
-    every = events(source) if ".compile" in source.text or retraces.may_graph(source) else ()
+    every = file_events(source) if ".compile" in source.text or retraces.may_graph(source) else ()
     for event in every:
         if event.name == ".compile" and event.on is not None and event.on.kind in ("keras", "object"):
-            alike = [one for one in event.often(LEAST_BUILDS) if one.number not in event.on.varies]
+            alike = [one for one in event.regular_loops(LEAST_BUILDS) if one.number not in event.on.varies]
             used = [e.name for e in every if e.on is event.on and alike and alike[-1] in e.loops]
             if alike and alike[-1].number in event.on.born and ".set_weights" not in used:
                 continue  # a new model, from new weights
             if any(name in TRAINED for name in used):
                 yield event.node, "a loop compiles this model in each turn, and its graphs are traced anew"
     for event, graph in _of_graphs(source):
-        loops = [one.number for one in event.often(LEAST_BUILDS) if one.number in graph.born]
+        loops = [one.number for one in event.regular_loops(LEAST_BUILDS) if one.number in graph.born]
         again = loops and not _moved(graph, set(loops))
         if again and isinstance(graph.node, (ast.expr, ast.stmt)):
             yield (
@@ -118,7 +123,7 @@ def _moved(graph: Value, loops: set[int]) -> bool:
     function = graph.of
     if function is None or not isinstance(function.data, Scope) or function.node is None:
         return True
-    found = (function.data.find(name) for name in scopes.read(function.node))
+    found = (function.data.find(name) for name in scope_names.read_names(function.node))
     return any(one is not None and one.varies & loops and not _passed(one) for one in found)
 
 
@@ -129,22 +134,22 @@ def _passed(value: Value) -> bool:
 
 def eager(source: Source) -> Iterator[ast.With]:
     """The tapes of training steps that a loop takes in every turn outside any graph."""
-    every = events(source) if "GradientTape" in source.text else ()
+    every = file_events(source) if "GradientTape" in source.text else ()
     updated = {one for e in every if e.name in UPDATES and not e.graph for one in e.loops}
     for event in every:
         if event.name != "tensorflow.GradientTape" or event.graph or event.producer:
             continue
         way = zip((*event.path, event.node), (*event.files, source), strict=True)
-        if any(learned.taped(file, node) for node, file in list(way)[:-1]):
+        if any(gradient_flow.is_taped(file, node) for node, file in list(way)[:-1]):
             continue  # a gradient inside a gradient, of a residual: no step
-        tape = finding.statement(source, event.node)
-        if isinstance(tape, ast.With) and any(one in updated for one in event.often(FEW)[-1:]):
+        tape = node_lookup.enclosing_statement(source, event.node)
+        if isinstance(tape, ast.With) and any(one in updated for one in event.regular_loops(FEW)[-1:]):
             yield tape
 
 
 def doubles(source: Source) -> Iterator[ast.Call]:
     """Weights of eight-byte floats, of which the text does not say that they are to be so wide."""
-    for event in events(source) if "Variable" in source.text else ():
+    for event in file_events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
         said = isinstance(event.node, ast.Call) and _wide_on_purpose(source, event.node)
         shape = event.given.get("initial_value", 0).shape
@@ -156,9 +161,9 @@ def _wide_on_purpose(source: Source, made: ast.Call) -> bool:
     """Whether the text says of which type a weight is, or leaves that to who calls the function around it."""
     if any(k.arg == "dtype" and not _of_data(k.value) for k in made.keywords):
         return True
-    function = finding.function(source, made)
-    chosen = set(scopes.parameters(function)) if function is not None else set()
-    inner = (k.value for n in trees.walk(made) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "dtype")
+    function = node_lookup.enclosing_function(source, made)
+    chosen = set(scope_names.parameter_names(function)) if function is not None else set()
+    inner = (k.value for n in syntax_tree.walk(made) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "dtype")
     return any(isinstance(one, ast.Name) and one.id in chosen for one in inner)
 
 
@@ -175,15 +180,15 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
     for each in handedover.generators(source):
         if each.call not in calls:
             calls.add(each.call)
-            found = slowpython.Slow(edits.start(each.given), edits.end(each.given), each.says, each.call)
+            found = slowpython.Slow(edits.node_start(each.given), edits.node_end(each.given), each.says, each.call)
             (known if each.cut else whole).append(found)
     yield from known
     seen: set[ast.AST | None] = set()
     inner = False
-    for event in events(source):
+    for event in file_events(source):
         if event.name != "loop" or not event.producer:
             continue
-        inside, function = _inside(event.loops), finding.function(source, event.node)
+        inside, function = _inside(event.loops), node_lookup.enclosing_function(source, event.node)
         if function in seen or not inside or inside[-1] is not event.loops[-1]:
             continue
         if len(inside) < NESTED[event.producer] and not _by_rows(source, event, inside[-1]):
@@ -193,7 +198,7 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
         if not any(low <= one.start[0] <= high for one in known):
             inner = True
             says = "Python goes through each batch element by element"
-            yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
+            yield slowpython.Slow(edits.node_start(event.node), edits.node_end(event.node), says)
     if not known and not inner:
         yield from whole or decoding.one_by_one(source)
 
@@ -204,7 +209,7 @@ def _by_rows(source: Source, event: Event, loop: Loop) -> bool:
         return False
     if loop.turns is not None and loop.turns < WRITTEN_OUT:
         return False
-    inner = (e for e in events(source) if e.loops[-1:] == (loop,))
+    inner = (e for e in file_events(source) if e.loops[-1:] == (loop,))
     each = {e.node for e in inner if e.name.startswith("numpy.") or (e.on is not None and e.on.kind == "array")}
     return len(each) >= SEVERAL
 
@@ -228,14 +233,14 @@ def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
     ``chained``: each turn goes on from what the one before left (a solver's steps), and not: rows that one op may take.
     """
     seen: set[ast.AST] = set()
-    for event in events(source) if may_trace(source) else ():
+    for event in file_events(source) if may_trace(source) else ():
         loop = event.loops[-1] if event.loops else None
         if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
             continue
         if loop.items.kind not in COUNTED:
             continue
         turns = prod(one.turns or 1 for one in event.loops if one.items.kind in COUNTED and _same(source, one, loop))
-        stepping = any(loop in e.loops for e in events(source) if e.name == "tensorflow.GradientTape")
+        stepping = any(loop in e.loops for e in file_events(source) if e.name == "tensorflow.GradientTape")
         if not isinstance(loop.node, ast.For) or turns < (WHOLE_STEPS if stepping else WRITTEN_OUT):
             continue
         if (stepping or _goes_on(source, loop.node)) != chained:
@@ -253,7 +258,7 @@ def handwritten(source: Source) -> Iterator[ops.Written]:
         if not any(loop.lineno <= one.start[0] <= (loop.end_lineno or 0) for one in known):
             says = f"the graph gets the ops of each of {turns} turns of this loop, of the same shapes"
             whole = "stack what the turns take and let one op run over all of them"
-            yield ops.Written(edits.start(loop), edits.end(loop.iter), says, whole, ())
+            yield ops.Written(edits.node_start(loop), edits.node_end(loop.iter), says, whole, ())
 
 
 def may_trace(source: Source) -> bool:
@@ -263,53 +268,65 @@ def may_trace(source: Source) -> bool:
 
 def _same(source: Source, one: Loop, loop: Loop) -> bool:
     """Whether a loop lies in the same function as the inner one: in the same graph."""
-    return finding.function(source, one.node) is finding.function(source, loop.node)
+    return node_lookup.enclosing_function(source, one.node) is node_lookup.enclosing_function(source, loop.node)
 
 
 def _goes_on(source: Source, loop: ast.For) -> bool:
     """Whether a turn reads what the one before assigned, sums and lists that it adds to left out."""
-    inside = [n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Assign)]
-    kept = {name for one in inside for target in one.targets for name in scopes.bound(target)}
-    turned = {id(n) for n in trees.walk(loop)}
-    apart = (n for n in scopes.own(scopes.body(scopes.scope(source, loop))) if id(n) not in turned)
+    inside = [n for n in scope_names.nodes_in_scope(list(loop.body)) if isinstance(n, ast.Assign)]
+    kept = {name for one in inside for target in one.targets for name in scope_names.bound_names(target)}
+    turned = {id(n) for n in syntax_tree.walk(loop)}
+    apart = (
+        n
+        for n in scope_names.nodes_in_scope(scope_names.scope_body(scope_names.enclosing_scope(source, loop)))
+        if id(n) not in turned
+    )
     before = {n.id for n in apart if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    function = finding.function(source, loop)
-    outside = before | set(scopes.parameters(function) if function is not None else ())
-    calls = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Call) and finding.called(n) == "append")
+    function = node_lookup.enclosing_function(source, loop)
+    outside = before | set(scope_names.parameter_names(function) if function is not None else ())
+    calls = (
+        n
+        for n in scope_names.nodes_in_scope(list(loop.body))
+        if isinstance(n, ast.Call) and node_lookup.called_name(n) == "append"
+    )
     lists = {c.func.value.id for c in calls if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Name)}
-    taken = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+    taken = (
+        n
+        for n in scope_names.nodes_in_scope(list(loop.body))
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+    )
     again = any(isinstance(n.value, ast.Name) and n.value.id in lists for n in taken)  # far[-1]
-    return again or bool(kept & outside & scopes.read(list(loop.body)))
+    return again or bool(kept & outside & scope_names.read_names(list(loop.body)))
 
 
 def _alike(source: Source, loop: Loop) -> bool:
     """Whether every turn does the same with other rows: only TensorFlow's ops, and the turn's number picks the rows."""
-    inside = [e for e in events(source) if loop in e.loops and e.name not in ("loop", ".append")]
+    inside = [e for e in file_events(source) if loop in e.loops and e.name not in ("loop", ".append")]
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
-    turn = scopes.bound(loop.node.target) if isinstance(loop.node, ast.For) else set()
-    body = list(scopes.own(scopes.body(loop.node)))
-    cuts = {id(n) for one in body if isinstance(one, ast.Slice) for n in trees.walk(one)}  # x[:, k : k + n]
+    turn = scope_names.bound_names(loop.node.target) if isinstance(loop.node, ast.For) else set()
+    body = list(scope_names.nodes_in_scope(scope_names.scope_body(loop.node)))
+    cuts = {id(n) for one in body if isinstance(one, ast.Slice) for n in syntax_tree.walk(one)}  # x[:, k : k + n]
     for one in body:
         if id(one) in cuts:
             continue
         sides = (one.left, one.right) if isinstance(one, ast.BinOp) else ()
         counted = any(isinstance(s, ast.Name) and s.id in turn for s in sides)
-        if counted and any(machine.value(source, s).kind in ("tensor", "variable") for s in sides):
+        if counted and any(interpreter.value_at(source, s).kind in ("tensor", "variable") for s in sides):
             return False
     return True
 
 
 def grown(source: Source) -> Iterator[ast.expr]:
     """Arrays that a long loop makes longer by a row, which copies all of them in each turn."""
-    for event in events(source):
+    for event in file_events(source):
         if event.name not in LONGER or not event.loops or event.producer or event.graph or not event.given.args:
             continue
-        statement = finding.statement(source, event.node)
+        statement = node_lookup.enclosing_statement(source, event.node)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        names = {scopes.dotted(one) for one in targets} - {""}
+        names = {scope_names.dotted_name(one) for one in targets} - {""}
         read = (
-            {scopes.dotted(n) for a in event.node.args for n in trees.walk(a)}
+            {scope_names.dotted_name(n) for a in event.node.args for n in syntax_tree.walk(a)}
             if isinstance(event.node, ast.Call)
             else set()
         )
@@ -321,8 +338,12 @@ def grown(source: Source) -> Iterator[ast.expr]:
 
 def _begun_anew(loop: ast.AST, names: set[str]) -> bool:
     """Whether each turn of a loop gives one of these names something else first."""
-    for one in scopes.own(list(getattr(loop, "body", []))):
-        if isinstance(one, ast.Assign) and names & scopes.bound(one) and not names & scopes.read(one.value):
+    for one in scope_names.nodes_in_scope(list(getattr(loop, "body", []))):
+        if (
+            isinstance(one, ast.Assign)
+            and names & scope_names.bound_names(one)
+            and not names & scope_names.read_names(one.value)
+        ):
             return True
     return False
 
@@ -332,21 +353,21 @@ def _of_all_rows(loop: Loop) -> bool:
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     if loop.turns is not None or loop.items.kind != "range" or over is None:
         return False
-    return any(visible.lengths(over))
+    return any(literal_sizes.length_queries(over))
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:
     """Calls of ``predict`` for few rows in each of many turns of a loop."""
-    for event in events(source) if ".predict" in source.text else ():
+    for event in file_events(source) if ".predict" in source.text else ():
         if event.name != ".predict" or not isinstance(event.node, ast.Call) or event.on is None:
             continue
         rows = event.given.get("x", 0).shape
-        many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
-        many |= training.turn(source, event) is not None  # as often as there are steps
+        many = prod(one.turns or 1 for one in event.regular_loops(LEAST_BUILDS)) >= WRITTEN_OUT
+        many |= step_loops.step_loop_of(source, event) is not None  # as often as there are steps
         if rows and rows[0] is not None:
             few = rows[0] <= FEW_ROWS
         else:  # a batch that was chosen larger than Keras's own is of more rows than that
-            batch = visible.number(source, finding.keyword(event.node, "batch_size", 1))
-            few = (batch is None or batch <= FEW_ROWS) and not training.between(source, event)
+            batch = literal_sizes.literal_int(source, node_lookup.argument_value(event.node, "batch_size", 1))
+            few = (batch is None or batch <= FEW_ROWS) and not step_loops.is_between_epochs(source, event)
         if many and event.on.kind in ("keras", "object") and few:
             yield event.node

@@ -4,18 +4,17 @@ import textwrap
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import batches
 
 
 def raised(text: str, line: int, size: int = 8, goal: int = 64) -> str | None:
     """What becomes of a script; None where it is left to a person."""
     text = textwrap.dedent(text).lstrip("\n")
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     done = batches.larger(parsed, [line], size, goal)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new if done else None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import framed
 
 CALL = """
@@ -21,10 +20,10 @@ def call(x, w, b, frames, width):
 
 
 def cured(text: str) -> str | None:
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     made = framed.convolved(parsed, text[: text.index("for t in")].count("\n") + 1)
-    return edits.changed(parsed, made) if made else None
+    return edits.edited_text(parsed, made) if made else None
 
 
 def test_it_is_one_convolution() -> None:

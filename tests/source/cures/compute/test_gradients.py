@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.compute import gradients
 
 STEP = """import tensorflow as tf
@@ -24,10 +25,10 @@ def script(each: str, optimizer: str = "SGD(0.5)", use: str = APPLY) -> str:
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = gradients.rows_kept(source)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import heads
 
 LAYER = """import tensorflow as tf
@@ -27,10 +26,10 @@ def together(body: str, join: str, old: str = "", new: str = "") -> str | None:
     """What becomes of ``call`` after its first line; None where it is left to a person."""
     rows = "\n".join(f"            {row}" for row in body.split("\n"))
     text = LAYER.replace("{body}", rows).replace("{join}", join).replace(old, new)
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     done = heads.together(parsed, 11)
-    changed = edits.changed(parsed, done)
+    changed = edits.edited_text(parsed, done)
     compile(changed, "train.py", "exec")
     begin = changed.index("def call(self, x):\n") + len("def call(self, x):\n")
     return changed[begin : changed.index("m = keras")] if done else None
@@ -55,9 +54,9 @@ def test_weights_begin_as_the_lists_would() -> None:
     text = LAYER.replace("{body}", "            outs.append(x[:, i] @ self.w[i])").replace(
         "{join}", "tf.stack(outs, 1)"
     )
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
-    changed = edits.changed(parsed, heads.together(parsed, 11))
+    changed = edits.edited_text(parsed, heads.together(parsed, 11))
     assert (
         "self.w = self.add_weight(shape=(N, F, H), initializer=lambda shape, dtype=None: tf.stack("
         '[tf.keras.initializers.get("uniform")(shape[1:], dtype) for _ in range(shape[0])]))\n'
@@ -104,11 +103,11 @@ other.compile("adam", loss=[1])
 
 
 def test_very_many_outputs_are_told_of() -> None:
-    parsed = source.parse("train.py", COMPILED.format(loss='{name: "mse" for name in SHOPS}'))
+    parsed = source_file.parse_source("train.py", COMPILED.format(loss='{name: "mse" for name in SHOPS}'))
     assert parsed is not None
     assert "each of `SHOPS`" in heads.outputs(parsed, 5)
     assert heads.outputs(parsed, 3) == heads.outputs(parsed, 5)
     assert heads.outputs(parsed, 6) == ""
-    few = source.parse("train.py", COMPILED.format(loss='"mse"'))
+    few = source_file.parse_source("train.py", COMPILED.format(loss='"mse"'))
     assert few is not None
     assert heads.outputs(few, 5) == ""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.compute import mapped
 
 LOSS = """import tensorflow as tf
@@ -86,11 +87,11 @@ NOT = {
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if " s = " in row)
     found = mapped.at_once(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize("name", NOT)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from slowtrain import source
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.script.text import edits, source_file
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
 
@@ -15,10 +15,10 @@ SEQUENTIAL = "m = keras.Sequential([\n    keras.layers.Dense(8),\n    keras.laye
 
 
 def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = HEAD) -> str | None:
-    parsed = source.parse("train.py", head + text)
+    parsed = source_file.parse_source("train.py", head + text)
     assert parsed is not None
     done = cure(parsed)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     assert new.startswith(head)
     return new.removeprefix(head) if done else None
@@ -86,10 +86,10 @@ def test_other_optimizers_stay(text: str) -> None:
     ],
 )
 def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool) -> None:
-    parsed = source.parse("train.py", f"x = {old}\n")
+    parsed = source_file.parse_source("train.py", f"x = {old}\n")
     assert parsed is not None
     done, exact = models.fused_rnn(parsed, 1)
-    assert (edits.changed(parsed, done) if done else None) == (f"x = {new}\n" if new else None)
+    assert (edits.edited_text(parsed, done) if done else None) == (f"x = {new}\n" if new else None)
     assert exact is same
 
 

@@ -2,19 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import ops, windows
 
 HEAD = "import tensorflow as tf\nimport keras\nT = tf.Variable(tf.random.normal((V, D)))\n"
 
 
 def looked_up(text: str) -> str | None:
-    parsed = source.parse("train.py", HEAD + text)
+    parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
     line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "one_hot" in row)
     done = ops.looked_up(parsed, line)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
 
@@ -66,10 +65,10 @@ def test_other_uses_of_one_hot_rows_stay(text: str) -> None:
 
 
 def first(text: str) -> str | None:
-    parsed = source.parse("train.py", HEAD + text)
+    parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
     done = ops.looked_up_first(parsed)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
 
@@ -110,11 +109,11 @@ CUT = "x[:, :h + 3 - 1, :w + 5 - 1]"
 
 
 def convolved(text: str) -> str | None:
-    parsed = source.parse("train.py", HEAD + KERNEL + text)
+    parsed = source_file.parse_source("train.py", HEAD + KERNEL + text)
     assert parsed is not None
     line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "+=" in row or "t + " in row)
     done = windows.convolved(parsed, line)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD + KERNEL) if done else None
 

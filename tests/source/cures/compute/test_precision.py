@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import precision
 
 HEAD = "import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\nrng = np.random.default_rng(0)\n"
@@ -12,10 +11,10 @@ CAST = '.astype("float32")'
 
 def single(text: str, head: str = HEAD) -> str | None:
     """What becomes of a script behind its imports; None where it is left to a person."""
-    parsed = source.parse("train.py", head + text)
+    parsed = source_file.parse_source("train.py", head + text)
     assert parsed is not None
     done = precision.single(parsed)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     assert new.startswith(head)
     return new.removeprefix(head) if done else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.compute import symmetric
 
 HEAD = "import tensorflow as tf\n"
@@ -12,11 +13,11 @@ CALL = "r = tf.reduce_max(tf.abs(tf.linalg.eigvals(c)))  #@\n"
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", HEAD + text)
+    source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
     found = symmetric.real_eigenvalues(source, line)
-    return edits.changed(source, found).removeprefix(HEAD) if found else None
+    return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 
 @pytest.mark.parametrize(

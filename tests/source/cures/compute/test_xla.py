@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.compute import xla
 from slowtrain.source.cures.host import kerascalls
 
@@ -14,10 +13,10 @@ STEP = "def step(x):\n    with tf.GradientTape() as t: pass\n"
 
 
 def changed(text: str) -> str | None:
-    parsed = source.parse("train.py", HEAD + text)
+    parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
     done = xla.fused_steps(parsed)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
 
@@ -75,7 +74,7 @@ def test_steps_compiled_with_xla(old: str, new: str | None) -> None:
     ],
 )
 def test_a_step_that_xla_does_not_compile(old: str, new: str | None) -> None:
-    parsed = source.parse("train.py", old)
+    parsed = source_file.parse_source("train.py", old)
     assert parsed is not None
     done = kerascalls.without_xla(parsed, 1)
-    assert (edits.changed(parsed, done) if done else None) == new
+    assert (edits.edited_text(parsed, done) if done else None) == new

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from slowtrain import source
 from slowtrain.model import Edit
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import fielded, functions, kerascalls, layercalls, newest, retraced, singlesteps
 
-Found = Callable[[source.Source, int], list[Edit]]
+Found = Callable[[source_file.Source, int], list[Edit]]
 
 OBJECT = """\
 from dataclasses import dataclass
@@ -102,15 +101,15 @@ def in_place(text: str, *pairs: tuple[str, str]) -> str:
     return text
 
 
-def weights(text: source.Source, line: int) -> list[Edit]:
+def weights(text: source_file.Source, line: int) -> list[Edit]:
     return fielded.as_fields(text, line, "weights", "Weights")
 
 
-def rate(text: source.Source, line: int) -> list[Edit]:
+def rate(text: source_file.Source, line: int) -> list[Edit]:
     return retraced.as_tensors(text, line, {"rate": "float"})
 
 
-def validation(text: source.Source, line: int) -> list[Edit]:
+def validation(text: source_file.Source, line: int) -> list[Edit]:
     return kerascalls.counted_in_batches(text, line, "validation_steps")
 
 
@@ -277,15 +276,15 @@ def line(text: str) -> int:
 @pytest.mark.parametrize("name", MADE)
 def test_made(name: str) -> None:
     cure, before, pairs = MADE[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = cure(text, line(before))
-    assert (edits.changed(text, found) if found else None) == in_place(before, *pairs)
+    assert (edits.edited_text(text, found) if found else None) == in_place(before, *pairs)
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_kept(name: str) -> None:
     cure, before = KEPT[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     assert cure(text, line(before)) == []

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import batched
 
 MADE = """\
@@ -350,11 +349,11 @@ model = keras.Model(given, keras.layers.Dense(2)(given - keras.ops.mean(given, 0
 
 
 def edited(before: str) -> str | None:
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     line = next(i for i, row in enumerate(before.splitlines(), 1) if ".predict(" in row)
     found = batched.at_once(text, line)
-    return edits.changed(text, found) if found else None
+    return edits.edited_text(text, found) if found else None
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import building
 
 ZOO = """\
@@ -35,12 +34,12 @@ CHOSEN: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("name", CHOSEN)
 def test_only_the_chosen(name: str) -> None:
     script, may = CHOSEN[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     found = building.only_the_chosen(text, 4)
     assert bool(found) == may
     if may:
-        after = edits.changed(text, found)
+        after = edits.edited_text(text, found)
         assert '"plain": lambda: plain(shape),' in after
         assert '"large": lambda: applications.ResNet50V2(\n' in after
         assert script.count("trunks(") - 1 == after.count("]()")
@@ -64,12 +63,12 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_a_table_with_a_name(name: str) -> None:
     script, may = NAMED[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     found = building.only_the_chosen(text, 2)
     assert bool(found) == may
     if may:
-        after = edits.changed(text, found)
+        after = edits.edited_text(text, found)
         assert '{"small": lambda: small(size), "large": lambda: large(size)}\n    fit(models[name]())\n' in after
 
 
@@ -114,12 +113,12 @@ WEIGHTS: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_copies_as_weights(name: str) -> None:
     script, may = WEIGHTS[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.split("\n"), 1) if "clone_model" in row)
     found = building.as_weights(text, line)
     assert bool(found) == may
     if may:
-        after = edits.changed(text, found)
+        after = edits.edited_text(text, found)
         assert "kept = [[] for _ in range(9)]\n" in after
         assert "    one[:] = model.get_weights()\nw = [k for k in kept]\n" in after

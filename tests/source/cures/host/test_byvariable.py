@@ -6,8 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import byvariable
 
 MADE = """
@@ -37,11 +36,11 @@ for epoch in range(100):
 
 
 def cured(text: str) -> str | None:
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     line = next(i for i, row in enumerate(text.split("\n"), 1) if "@tf.function" in row)
     made = byvariable.numbered(parsed, line)
-    return edits.changed(parsed, made) if made else None
+    return edits.edited_text(parsed, made) if made else None
 
 
 def test_the_number_becomes_a_variable_that_each_turn_assigns() -> None:

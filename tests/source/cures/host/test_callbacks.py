@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import callbacks
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -265,7 +264,7 @@ cb = keras.callbacks.LambdaCallback(on_batch_end=lambda b, logs: model.optimizer
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     kind = name.split(maxsplit=1)[0]
     if kind == "rarer_hook":
@@ -274,7 +273,7 @@ def test_edit(name: str) -> None:
         found = callbacks.rarer_lambda(text)
     else:
         found = callbacks.lighter(text, kind.partition(":")[2])
-    assert (edits.changed(text, found) if found else None) == after
+    assert (edits.edited_text(text, found) if found else None) == after
 
 
 def test_callbacks_that_look_at_batches_are_seen() -> None:
@@ -283,5 +282,7 @@ def test_callbacks_that_look_at_batches_are_seen() -> None:
         "class C(Callback):\n    def on_batch_end(self, b, logs): pass\n",
     )
     others = "cb = ModelCheckpoint(path, save_freq='epoch')", "cb = EarlyStopping()"
-    seen = [callbacks.uses_batches(text) for one in (*looks, *others) if (text := source.parse("a.py", one))]
+    seen = [
+        callbacks.uses_batches(text) for one in (*looks, *others) if (text := source_file.parse_source("a.py", one))
+    ]
     assert seen == [True, True, False, False]

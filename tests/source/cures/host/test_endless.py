@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import Source, edits
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import endless
 
 HEAD = """\
@@ -34,7 +35,7 @@ SLICES = "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch"
 )
 def test_one_iterator_lasts(call: str, cured: str) -> None:
     source = Source("train.py", f"{HEAD}{call}\n")
-    assert edits.changed(source, endless.repeated(source, 5)) == f"{HEAD}{cured}\n"
+    assert edits.edited_text(source, endless.repeated(source, 5)) == f"{HEAD}{cured}\n"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import factories
 
 MOVED = """
@@ -119,11 +118,11 @@ class Trainer:
 
 
 def remembered(text: str, word: str) -> str | None:
-    read = source.parse("train.py", text)
+    read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if word in row)
     found = factories.remembered(read, line)
-    return edits.changed(read, found) if found else None
+    return edits.edited_text(read, found) if found else None
 
 
 def test_it_moves_into_a_function_that_remembers() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import fielded
 
 SCRIPT = """
@@ -26,10 +25,10 @@ for i in range(100):
 
 
 def cured(text: str) -> str | None:
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     made = fielded.as_structure(parsed, text[: text.index("def step")].count("\n") + 1, "knobs")
-    return edits.changed(parsed, made) if made else None
+    return edits.edited_text(parsed, made) if made else None
 
 
 def test_the_call_gives_tensors() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import framing
 
 HEAD = "import numpy as np\nFRAME, HOP, BANDS = 64, 16, 8\n"
@@ -32,11 +31,11 @@ def bands(wave):
 
 
 def framed(text: str) -> str | None:
-    read = source.parse("train.py", HEAD + text)
+    read = source_file.parse_source("train.py", HEAD + text)
     assert read is not None
     line = next(i for i, row in enumerate(read.text.splitlines(), 1) if "for " in row)
     found = framing.framed(read, line + 1)
-    return edits.changed(read, found) if found else None
+    return edits.edited_text(read, found) if found else None
 
 
 def bands(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import Source, edits
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host.graphloops import looped
 
 STEPS = """\
@@ -21,7 +22,7 @@ SUM = "total = total + one(x, y)"
 
 def changed(text: str) -> str:
     source = Source("train.py", text)
-    return edits.changed(source, looped(source, 4))
+    return edits.edited_text(source, looped(source, 4))
 
 
 def test_a_counted_loop_is_the_graphs() -> None:

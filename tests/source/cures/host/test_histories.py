@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import histories
 
 LOOP = """\
@@ -51,7 +50,7 @@ USED: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("name", USED)
 def test_where_it_is_used(name: str) -> None:
     script, may = USED[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     made = next(i for i, row in enumerate(script.split("\n"), 1) if row.strip().startswith("mean ="))
     for line in (
@@ -60,7 +59,7 @@ def test_where_it_is_used(name: str) -> None:
         found = histories.where_used(text, line)
         assert bool(found) == may
         if may:
-            assert SUNK in edits.changed(text, found)
+            assert SUNK in edits.edited_text(text, found)
 
 
 BOOK = """\
@@ -116,10 +115,10 @@ ENDS: dict[str, tuple[str, str | None]] = {
 @pytest.mark.parametrize("name", ENDS)
 def test_only_the_end(name: str) -> None:
     script, part = ENDS[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.split("\n"), 1) if row.startswith("        self.z =") and i > 6)
     found = histories.only_the_end(text, line)
     assert bool(found) == (part is not None)
     if part is not None:
-        assert part in edits.changed(text, found)
+        assert part in edits.edited_text(text, found)

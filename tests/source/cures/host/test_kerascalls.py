@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import kerascalls
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -354,7 +353,7 @@ def line(text: str) -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = getattr(kerascalls, name.split(maxsplit=1)[0])(text, line(before))
-    assert (edits.changed(text, found) if found else None) == after
+    assert (edits.edited_text(text, found) if found else None) == after

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import lettered
 
 ONE = """\
@@ -45,10 +44,10 @@ ALIKE = {
 @pytest.mark.parametrize("name", ALIKE)
 def test_marks_stay_the_same(name: str) -> None:
     before, gone = ALIKE[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = lettered.at_once(text, next(i for i, r in enumerate(before.split("\n"), 1) if "marked[n" in r))
-    after = edits.changed(text, found)
+    after = edits.edited_text(text, found)
     assert gone in before
     assert gone not in after
     results: list[dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]] = [{}, {}]
@@ -70,7 +69,7 @@ OTHER = {
 
 @pytest.mark.parametrize("name", OTHER)
 def test_others_stay(name: str) -> None:
-    text = source.parse("train.py", OTHER[name])
+    text = source_file.parse_source("train.py", OTHER[name])
     assert text is not None
     line = next(i for i, r in enumerate(OTHER[name].split("\n"), 1) if "marked[n" in r)
     assert lettered.at_once(text, line) == []

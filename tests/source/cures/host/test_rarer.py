@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import rarer
 
 HEAD = "import os\nimport pickle\nimport numpy as np\nimport random\n"
@@ -44,11 +43,11 @@ NEEDED = {
 
 
 def edited(text: str, period: float | None = None) -> str | None:
-    parsed = source.parse("train.py", text)
+    parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "# here" in row)
     made = rarer.guarded(parsed, line, 10, period)
-    return edits.changed(parsed, made) if made else None
+    return edits.edited_text(parsed, made) if made else None
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import rebuilding
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -140,15 +139,15 @@ def line(text: str) -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = rebuilding.rebuilt(text, line(before))
-    assert (edits.changed(text, found) if found else None) == after
+    assert (edits.edited_text(text, found) if found else None) == after
 
 
 @pytest.mark.parametrize("name", [n for n, (_, after) in CASES.items() if after])
 def test_windows_line_ends_stay(name: str) -> None:
     before, after = (str(one).replace("\n", "\r\n") for one in CASES[name])
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
-    assert edits.changed(text, rebuilding.rebuilt(text, line(before))) == after
+    assert edits.edited_text(text, rebuilding.rebuilt(text, line(before))) == after

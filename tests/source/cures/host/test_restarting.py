@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import restarting
 
 SESSION = """\
@@ -64,11 +63,11 @@ CASES: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_once(name: str) -> None:
     before, may = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = restarting.restarted(text, 7)
     assert bool(found) == may
     if may:
-        after = edits.changed(text, found)
+        after = edits.edited_text(text, found)
         wanted = AFTER if name == "a method" else "self.model.optimizer.learning_rate = lr\n"
         assert wanted in after

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import retraced
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -476,7 +475,7 @@ def line(text: str) -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     kind, _, numbers = name.split(maxsplit=1)[0].partition(":")
     if kind == "reduced":
@@ -487,11 +486,11 @@ def test_edit(name: str) -> None:
     else:
         given = dict(one.split("=") for one in numbers.split(","))
         found = retraced.as_tensors(text, line(before), given)
-    assert (edits.changed(text, found) if found else None) == after
+    assert (edits.edited_text(text, found) if found else None) == after
 
 
 def seen(body: str, sizes: retraced.Sizes) -> list[str]:
-    text = source.parse("train.py", f"import tensorflow as tf\n@tf.function\ndef step(x, y):\n    {body}\n")
+    text = source_file.parse_source("train.py", f"import tensorflow as tf\n@tf.function\ndef step(x, y):\n    {body}\n")
     assert text is not None
     return [e.text for e in retraced.reduced(text, 3, sizes)]
 

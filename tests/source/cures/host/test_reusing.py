@@ -6,8 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import restarting, reusing
 
 WARDS = """
@@ -32,11 +31,11 @@ for turn in range(9):
 
 
 def reused(text: str, word: str = "local = build") -> str | None:
-    read = source.parse("train.py", text)
+    read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if word in row)
     found = reusing.reused(read, line)
-    return edits.changed(read, found) if found else None
+    return edits.edited_text(read, found) if found else None
 
 
 def test_it_is_built_once() -> None:
@@ -101,6 +100,6 @@ def test_left_alone(old: str, new: str) -> None:
 
 
 def test_what_is_compiled_where_it_is_made_has_no_optimizer_to_begin_anew() -> None:
-    read = source.parse("train.py", WARDS)
+    read = source_file.parse_source("train.py", WARDS)
     assert read is not None
     assert restarting.restarted(read, WARDS[: WARDS.index("local.compile")].count("\n") + 1) == []

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host.reweighted import reweighted
 
 SCRIPT = """\
@@ -50,10 +49,10 @@ def script(
 
 
 def edited(text: str) -> str:
-    one = source.parse("train.py", text)
+    one = source_file.parse_source("train.py", text)
     assert one is not None
     line = next(i for i, row in enumerate(text.split("\n"), 1) if "model.compile(" in row)
-    return edits.changed(one, reweighted(one, line))
+    return edits.edited_text(one, reweighted(one, line))
 
 
 def test_the_model_is_compiled_once_with_variables_that_each_turn_assigns_to() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import rowsfirst
 
 TABLE = """\
@@ -42,11 +41,11 @@ class Memory:
 
 
 def taken(text: str) -> str | None:
-    read = source.parse("train.py", text)
+    read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "def draw" in row) + 1
     found = rowsfirst.taken(read, line)
-    return edits.changed(read, found) if found else None
+    return edits.edited_text(read, found) if found else None
 
 
 def drawn(text: str, *rows: tuple[float, ...]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.host import tabled
 
 HEAD = 'import numpy as np\nTABLE = {"A": 0, "C": 1, "G": 2}\n'
@@ -19,11 +20,11 @@ def marked(text):
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", text.replace("  #@", ""))  # a comment would stay
+    source = parse_source("train.py", text.replace("  #@", ""))  # a comment would stay
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = tabled.at_once(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 ALIKE = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import tiles
 
 ROWS = """\
@@ -34,10 +33,10 @@ ALIKE = {
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_results_stay(name: str) -> None:
-    text = source.parse("train.py", ALIKE[name])
+    text = source_file.parse_source("train.py", ALIKE[name])
     assert text is not None
     found = tiles.untiled(text, 7)
-    after = edits.changed(text, found)
+    after = edits.edited_text(text, found)
     assert "for j" not in after
     results: list[dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]] = [{}, {}]
     for code, names in zip((ALIKE[name], after), results, strict=True):
@@ -64,7 +63,7 @@ OTHER = {
 
 @pytest.mark.parametrize("name", OTHER)
 def test_others_stay(name: str) -> None:
-    text = source.parse("train.py", OTHER[name])
+    text = source_file.parse_source("train.py", OTHER[name])
     assert text is not None
     assert tiles.untiled(text, 7) == []
 
@@ -81,6 +80,6 @@ for lo in range(9):
     if lo > 3:
         batch = half(batch, out)
 """
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
-    assert "        out[i, :8] = row[:8] / 2\n" in edits.changed(text, tiles.untiled(text, 7))
+    assert "        out[i, :8] = row[:8] / 2\n" in edits.edited_text(text, tiles.untiled(text, 7))

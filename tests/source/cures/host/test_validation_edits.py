@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import kerascalls
 
 FIT = "h = model.fit(x, y, epochs={epochs}, validation_data=(a, b){more}){after}\n"
@@ -30,13 +29,13 @@ FITS: dict[str, tuple[str, int | None]] = {
 @pytest.mark.parametrize("name", FITS)
 def test_validation_freq(name: str) -> None:
     script, number = FITS[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.splitlines(), 1) if "fit(" in row)
     found = kerascalls.rarer_validation(text, line, 6)
     assert bool(found) == (number is not None)
     if number is not None:
-        assert f"validation_freq={number}" in edits.changed(text, found)
+        assert f"validation_freq={number}" in edits.edited_text(text, found)
 
 
 TURNS: dict[str, tuple[str, str | None]] = {
@@ -92,10 +91,10 @@ TURNS: dict[str, tuple[str, str | None]] = {
 @pytest.mark.parametrize("name", TURNS)
 def test_turns(name: str) -> None:
     script, part = TURNS[name]
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.splitlines(), 1) if "test()" in row)
     found = kerascalls.rarer_turns(text, line, 6)
     assert bool(found) == (part is not None)
     if part is not None:
-        assert part in edits.changed(text, found)
+        assert part in edits.edited_text(text, found)

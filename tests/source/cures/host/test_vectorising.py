@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.host import vectorising
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -430,16 +429,16 @@ def line(text: str) -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     found = vectorising.vectorised(text, line(before))
-    assert (edits.changed(text, found.edits) if found else None) == after
+    assert (edits.edited_text(text, found.edits) if found else None) == after
 
 
 @pytest.mark.parametrize("name", [n for n, (_, after) in CASES.items() if after and "mnist" not in after])
 def test_the_numbers_are_the_same(name: str) -> None:
     before, after = CASES[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     assert after is not None
     found = vectorising.vectorised(text, line(before))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import chunks
 
 HEAD = "import numpy as np\nimport tensorflow as tf\nrng = np.random.default_rng(3)\nN = 3\n"
@@ -73,11 +74,11 @@ NOT = {
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", HEAD + text)
+    source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(i for i, row in enumerate(source.text.splitlines(), 1) if "from_generator" in row)
     found = chunks.handed_over(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize("name", NOT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import columns
 
 LOG = """import numpy as np
@@ -34,11 +35,11 @@ def script(**other: str) -> str:
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "rows = [" in row)
     found = columns.kept(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 def values(text: str) -> tuple[object, ...]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading.input import chains
 
 HEAD = "import tensorflow as tf\n"
 
@@ -22,13 +23,13 @@ def _line(text: str) -> int:
 
 def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
     text = textwrap.dedent(text)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = edit(source, _line(text))
     if not found:
         return None
-    new = edits.changed(source, found)
-    assert parse("train.py", new) is not None
+    new = edits.edited_text(source, found)
+    assert parse_source("train.py", new) is not None
     return new
 
 
@@ -239,7 +240,7 @@ READERS = {
 @pytest.mark.parametrize(("before", "after", "ordered"), READERS.values(), ids=READERS)
 def test_several_files_are_read_at_once(before: str, after: str | None, ordered: bool) -> None:
     _check(HEAD + before, None if after is None else HEAD + after, lambda s, at: datasets.many_readers(s, at)[0])
-    source = parse("train.py", HEAD + before)
+    source = parse_source("train.py", HEAD + before)
     assert source is not None
     assert after is None or datasets.many_readers(source, _line(HEAD + before))[1] is ordered
 
@@ -333,11 +334,11 @@ FLOWS = {
 
 @pytest.mark.parametrize(("text", "names", "whole"), FLOWS.values(), ids=FLOWS)
 def test_a_pipeline_is_followed_to_its_source(text: str, names: list[str], whole: bool) -> None:
-    source = parse("train.py", HEAD + text)
+    source = parse_source("train.py", HEAD + text)
     assert source is not None
-    last = chains.at(source, _line(HEAD + text))
+    last = dataset_chains.chain_at(source, _line(HEAD + text))
     assert last is not None
-    flow = chains.upstream(source, last)
+    flow = dataset_chains.upstream_chain(source, last)
     assert list(flow.names) == names
     assert flow.whole is whole
 
@@ -397,11 +398,11 @@ def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
     held = 'kept_elements = tempfile.TemporaryDirectory(dir=".")\n'
     kept = text.replace("(load)", '(load).cache(tempfile.mkdtemp(dir=kept_elements.name) + "/cache")')
     after = "import tempfile\n" + HEAD + load.replace("def made", f"{held}def made") + kept
-    source = parse("train.py", HEAD + load + text)
+    source = parse_source("train.py", HEAD + load + text)
     assert source is not None
     made, same = datasets.cached_on_disk(source, source.text[: source.text.index("#@")].count("\n") + 1)
-    assert edits.changed(source, made).replace("import tempfile\n", "") == after.replace("import tempfile\n", "")
-    assert "import tempfile\n" in edits.changed(source, made)
+    assert edits.edited_text(source, made).replace("import tempfile\n", "") == after.replace("import tempfile\n", "")
+    assert "import tempfile\n" in edits.edited_text(source, made)
     assert same
 
 

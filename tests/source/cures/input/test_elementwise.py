@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import datasets
 
 
@@ -298,11 +299,11 @@ def _changed(case: Case) -> str | None:
     text = case.text
     if case.function == "f = None":
         text = text.replace("f = None\n", "").replace(".map(f)", ".map(lambda *r: (tf.stack(r[:2]), r[2]))")
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = len(text.splitlines())
     found, _ = datasets.batched_first(source, line, None, case.ranks, case.results)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize("case", SAME.values(), ids=SAME)

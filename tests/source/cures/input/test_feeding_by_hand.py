@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.input import ahead, arrays, feeding_by_hand
 
 
 def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = edit(source, line)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new
 
 

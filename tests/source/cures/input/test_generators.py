@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.input import datasets, generators
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
@@ -22,11 +23,11 @@ MADE = "from_tensor_slices(\n    tuple(\n        np.array(part, spec.dtype.as_nu
 
 def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = edit(source, line)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new
 
 

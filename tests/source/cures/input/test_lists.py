@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.input import lists
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
@@ -45,18 +44,18 @@ CASES: dict[str, tuple[str, str | None]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_first(name: str) -> None:
     script, part = CASES[name]
-    text = source.parse("train.py", HEAD + script)
+    text = source_file.parse_source("train.py", HEAD + script)
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
     found = lists.as_array_first(text, line)
     assert bool(found) == (part is not None)
     if part is not None:
-        assert part in edits.changed(text, found)
+        assert part in edits.edited_text(text, found)
 
 
 def test_where_a_list_is_made_and_converted() -> None:
     script = "import tensorflow as tf\ntf.constant([t[i] for i in chosen])\ntf.constant(table)\n"
-    text = source.parse("train.py", script)
+    text = source_file.parse_source("train.py", script)
     assert text is not None
     assert [lists.made_there(text, line) for line in (1, 2, 3)] == [False, True, False]
 
@@ -70,11 +69,11 @@ for step in range(900):
 
 
 def once(script: str) -> str | None:
-    text = source.parse("train.py", HEAD + script)
+    text = source_file.parse_source("train.py", HEAD + script)
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
     found = lists.as_array_once(text, line)
-    return edits.changed(text, found) if found else None
+    return edits.edited_text(text, found) if found else None
 
 
 def test_rows_are_taken_of_an_array_that_is_made_once() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import ahead
 
 LOADER = """import numpy as np
@@ -47,11 +48,11 @@ def script(data: str = "Data(32)", more: str = "assert i < len(loader)", base: s
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "np.float32" in row)
     found = ahead.made_ahead(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 def seen(text: str) -> object:

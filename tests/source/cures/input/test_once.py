@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.input import once
 
 TEXT = """\
@@ -23,11 +22,11 @@ for epoch in range(9):
 
 
 def built(text: str) -> str | None:
-    read = source.parse("train.py", text)
+    read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "in training(" in row)
     found = once.built(read, line)
-    return edits.changed(read, found) if found else None
+    return edits.edited_text(read, found) if found else None
 
 
 def test_it_is_built_in_front_of_all_loops() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import draws, patches, quicker
 
 ERASE = """import numpy as np
@@ -33,11 +34,11 @@ def script(**other: str) -> str:
 
 
 def changed(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "in range(3)" in row)
     found = patches.filled(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 def values(text: str) -> dict[str, object]:
@@ -115,10 +116,10 @@ left = draws.rng.normal()
 
 def drawn(given: str, generator: str = "np.random.default_rng(seed)", more: str = "") -> tuple[str, str | None]:
     text = WEIGHTED.format(given=given, generator=generator, more=more)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = draws.summed_once(source, next(i for i, r in enumerate(text.splitlines(), 1) if "choice" in r))
-    return text, edits.changed(source, found) if found else None
+    return text, edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize("generator", ["np.random.default_rng(seed)", "np.random.RandomState(seed)"])
@@ -156,7 +157,7 @@ def test_batches_are_handed_over_where_samples_are_single() -> None:
 
 
 def test_the_function_is_named() -> None:
-    source = parse("train.py", "class Jitter:\n    def apply(self):\n        return 1\nx = 2\n")
+    source = parse_source("train.py", "class Jitter:\n    def apply(self):\n        return 1\nx = 2\n")
     assert quicker.named(source, 3) == "`Jitter.apply` (line 2)"
     assert quicker.named(source, 4) == quicker.named(None, 4) == ""
     assert "write `f` (line 2) in TensorFlow" in quicker.in_words("work", "`f` (line 2)")[1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import rebased
 
 METHOD = """class Run:
@@ -36,11 +37,11 @@ def loop(operations: str = ".map(jitter)", after: str = "") -> str:
 
 
 def changed(text: str) -> tuple[str, bool] | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "ds = self.ds" in row or " ds = ds" in row)
     found, same = rebased.rebased(source, line)
-    return (edits.changed(source, found), same) if found else None
+    return (edits.edited_text(source, found), same) if found else None
 
 
 @pytest.mark.parametrize(("operations", "same"), [(".map(jitter).prefetch(2)", False), (".prefetch(2)", True)])

@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import redrawn
 
 HEAD = """import numpy as np
@@ -31,12 +32,12 @@ LOOP = "for epoch in range(5):\n{before}    for i in range({turns}):\n{rows}"
 
 
 def _edited(text: str, room_bytes: float = 100.0, batch_bytes: float = 1.0) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = redrawn.drawn_once(source, line, room_bytes, batch_bytes)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new
 
 

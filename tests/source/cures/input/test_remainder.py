@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import remainder
 
 HEAD = "import tensorflow as tf\n"
@@ -12,12 +13,12 @@ SLICES = "tf.data.Dataset.from_tensor_slices((x, y))"
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", HEAD + text)
+    source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
     found = remainder.drop_remainder(source, line)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new.removeprefix(HEAD) if new is not None else None
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.input import datasets
 
 HEAD = "import tensorflow as tf\n"
@@ -21,13 +22,13 @@ def _line(text: str) -> int:
 
 def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
     text = textwrap.dedent(text)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = edit(source, _line(text))
     if not found:
         return None
-    new = edits.changed(source, found)
-    assert parse("train.py", new) is not None
+    new = edits.edited_text(source, found)
+    assert parse_source("train.py", new) is not None
     return new
 
 
@@ -142,13 +143,13 @@ CACHED = {
 @pytest.mark.parametrize(("before", "after", "same"), CACHED.values(), ids=CACHED)
 def test_results_that_are_the_same_in_every_epoch_are_kept(before: str, after: str | None, same: bool) -> None:
     text = textwrap.dedent(before)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found, exact = datasets.cached(source, _line(text))
     if after is None:
         assert not found
     else:
-        assert after in edits.changed(source, found)
+        assert after in edits.edited_text(source, found)
         assert exact is same
 
 

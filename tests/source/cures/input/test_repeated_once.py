@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import feeding_by_hand
 
 HEAD = "import numpy as np\nimport tensorflow as tf\na, b = np.ones((9, 9)), np.zeros((9, 2))\n"
@@ -12,11 +13,11 @@ LOOP = "for i in range(9):\n    {row}  #@\n"
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = feeding_by_hand.repeated_once(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 ONCE = {

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.input import single
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
@@ -16,11 +17,11 @@ DATA = "tf.data.Dataset.from_tensor_slices"
 def listed(text: str, parts: int = 2) -> str | None:
     """The text with the edit of its one line that makes a data set; None without one."""
     whole = HEAD + textwrap.dedent(text)
-    source = parse("train.py", whole)
+    source = parse_source("train.py", whole)
     assert source is not None
     line = 1 + next(i for i, row in enumerate(whole.split("\n")) if "Dataset" in row)
     found = single.listed(source, line, parts)
-    return edits.changed(source, found).removeprefix(HEAD) if found else None
+    return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.input import quicker, workers
 
 SCRIPT = """import keras
@@ -38,11 +39,11 @@ SAME = "x = np.stack([smooth(r) for r in self.rows[index * 8 : index * 8 + 8]]) 
 
 def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = workers.same) -> str | None:
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     found = edit(source, line)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from slowtrain import source
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.script.text import edits, source_file
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.machine import settings
 
 HEAD = "import os\nimport tensorflow as tf\n"
@@ -14,10 +14,10 @@ SET = "tf.config.threading.set_intra_op_parallelism_threads"
 
 
 def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = HEAD) -> str | None:
-    parsed = source.parse("train.py", head + text)
+    parsed = source_file.parse_source("train.py", head + text)
     assert parsed is not None
     done = cure(parsed)
-    new = edits.changed(parsed, done)
+    new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     assert new.startswith(head)
     return new.removeprefix(head) if done else None

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.source import Source, edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.memory import kept
 
 LOOP = "import random\nimport numpy as np\nimport tensorflow as tf\nheld = []\nfor x in ds:\n    held.append(step(x))\n"
@@ -34,7 +35,7 @@ GRADS = "import tensorflow as tf\nheld = []\nfor x in ds:\n    loss, grads = ste
 
 
 def read(text: str) -> Source:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     return source
 
@@ -42,7 +43,7 @@ def read(text: str) -> Source:
 def limited(text: str, *, attribute: bool = False, kind: str = "list") -> str | None:
     source = read(text)
     found = kept.limited(source, kept.Kept("held", attribute, kind), 700)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_dictionary_that_is_read_by_its_keys_stays(got: str, use: str) -> None
 def reduced(use: str) -> str | None:
     source = read(GRADS.format(use=use))
     found = kept.reduced(source, kept.Kept("held", False, "list"))
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 def test_what_is_read_of_each_is_kept_instead() -> None:
@@ -162,14 +163,14 @@ PARTS: dict[str, tuple[str, str | None]] = {
 def test_only_as_many_parts_as_are_read(name: str) -> None:
     text, rows = PARTS[name]
     source = read(text)
-    after = edits.changed(source, kept.last_rows(source, 12))
+    after = edits.edited_text(source, kept.last_rows(source, 12))
     assert after == (text.replace("        seen = ", FORGETS.format(n=rows), 1) if rows else text)
 
 
 def test_the_parts_left_have_the_rows_that_are_read() -> None:
     text = PARTS["a number"][0].replace("256", "5")
     found, left = [], []
-    for script in (text, edits.changed(read(text), kept.last_rows(read(text), 12))):
+    for script in (text, edits.edited_text(read(text), kept.last_rows(read(text), 12))):
         names: dict[str, Any] = {}
         exec(compile(script, "train.py", "exec"), names)
         rng = np.random.default_rng(0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain import source
-from slowtrain.source import edits
+from slowtrain.script.text import edits, source_file
 from slowtrain.source.cures.transfer import at_once
 
 STEP = """\
@@ -61,13 +60,13 @@ LOOPS: dict[str, tuple[str, str, str | None]] = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_read_whole(name: str) -> None:
     returned, loop, part = LOOPS[name]
-    text = source.parse("train.py", STEP.format(returned=returned, loop=loop))
+    text = source_file.parse_source("train.py", STEP.format(returned=returned, loop=loop))
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if row.startswith("        for "))
     found = at_once.read_whole(text, line)
     assert bool(found) == (part is not None)
     if part is not None:
-        assert part in edits.changed(text, found)
+        assert part in edits.edited_text(text, found)
 
 
 MIXED: dict[str, tuple[str, str | None]] = {
@@ -120,11 +119,11 @@ def follow(self, student):
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_in_place(name: str) -> None:
     before, after = MIXED[name]
-    text = source.parse("train.py", before)
+    text = source_file.parse_source("train.py", before)
     assert text is not None
     line = next(i for i, row in enumerate(before.split("\n"), 1) if "HERE" in row)
     found = at_once.mixed_in_place(text, line)
-    assert (edits.changed(text, found) if found else None) == after
+    assert (edits.edited_text(text, found) if found else None) == after
 
 
 PLACES = """\
@@ -171,10 +170,10 @@ BY_PLACE: dict[str, tuple[str, str | None, str]] = {
 def test_elements_are_read_by_place(name: str) -> None:
     body, after, also = BY_PLACE[name]
     text = PLACES.format(body=body)
-    read = source.parse("train.py", text)
+    read = source_file.parse_source("train.py", text)
     assert read is not None
     found = at_once.read_by_place(read, text[: text.index(body)].count("\n") + 1)
-    new = edits.changed(read, found) if found else None
+    new = edits.edited_text(read, found) if found else None
     assert (after is None) is (new is None)
     if new is not None and after is not None:
         assert after in new

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.transfer import caststep
 
 HEAD = """import numpy as np
@@ -34,11 +35,11 @@ CAST = '    """One step."""\n    a = tf.cast(a, tf.float32) / 255.0\n'
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = caststep.cast_in_step(source, line)
-    return edits.changed(source, found) if found else None
+    return edits.edited_text(source, found) if found else None
 
 
 LOOPS = {

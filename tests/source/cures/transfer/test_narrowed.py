@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.source import edits, parse
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.source.cures.transfer import narrowed
 
 HEAD = """import keras
@@ -27,12 +28,12 @@ CAST = "tf.cast(a, tf.float32)"
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = narrowed.cast_in_model(source, line)
-    new = edits.changed(source, found) if found else None
-    assert new is None or parse("train.py", new) is not None
+    new = edits.edited_text(source, found) if found else None
+    assert new is None or parse_source("train.py", new) is not None
     return new
 
 

@@ -9,19 +9,19 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from slowtrain import source
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import NOTHING, Value
+from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.text import source_file
 
 # With a function that trains: other files are not gone through.
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\ndef train(model): model.fit(0)\n"
 
 
 def gone_through(script: str) -> tuple[Event, ...]:
-    text = source.parse("train.py", HEAD + dedent(script))
+    text = source_file.parse_source("train.py", HEAD + dedent(script))
     assert text is not None
-    return events(text)
+    return file_events(text)
 
 
 def asked(script: str) -> list[Event]:
@@ -79,7 +79,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_known(name: str) -> None:
-    assert given(UNKNOWN[name]).known is NOTHING
+    assert given(UNKNOWN[name]).known is NOT_KNOWN
 
 
 # A script in which ``ask`` is given a number, and whether it is another one in each turn of the innermost loop.
@@ -214,9 +214,9 @@ def test_loops_on_the_way_are_known() -> None:
 
 def test_what_only_some_turns_do_is_rare() -> None:
     (event,) = asked("for e in range(3):\n    for i in range(900):\n        if i % 100 == 0:\n            ask(i)")
-    assert [one.turns for one in event.often(1)] == [3]
+    assert [one.turns for one in event.regular_loops(1)] == [3]
     (event,) = asked("for i in range(900):\n    if i >= 50 and i % 4 == 0:\n        ask(i)")
-    assert [one.turns for one in event.often(1)] == [900]
+    assert [one.turns for one in event.regular_loops(1)] == [900]
 
 
 def test_a_tf_function_runs_its_python_once_and_in_a_graph() -> None:
@@ -331,9 +331,9 @@ def test_hostile_scripts_end(name: str) -> None:
 
 
 def test_a_file_that_does_not_train_is_not_gone_through() -> None:
-    text = source.parse("library.py", "def f(x):\n    for y in x:\n        print(y)\nf([1])\n")
+    text = source_file.parse_source("library.py", "def f(x):\n    for y in x:\n        print(y)\nf([1])\n")
     assert text is not None
-    assert events(text) == ()
+    assert file_events(text) == ()
 
 
 def test_every_event_stands_in_the_text() -> None:

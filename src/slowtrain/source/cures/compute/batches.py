@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import RANDOM, Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import settings, values
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import RANDOM_CALLS, Source
 
 BATCHLIKE = re.compile(r"batch|^bs$|^mb(?:_?size)?$|_bs$", re.IGNORECASE)
 TAKERS = ("batch", "padded_batch", "ragged_batch")  # of a data set, whose first argument is the batch
@@ -43,10 +45,10 @@ def larger(source: Source, lines: Iterable[int], size: int, goal: int) -> tuple[
 
 def _given(source: Source, line: int) -> list[ast.expr]:
     """What calls at ``line`` are given as the batch."""
-    takers = [c for c in find.calls(source, line, *TAKERS) if isinstance(c.func, ast.Attribute)]
-    found = [find.keyword(call, "batch_size", 0) for call in takers]
-    for call in find.calls(source, line, *FITS):
-        found.append(find.keyword(call, "batch_size", 2 if find.called(call) == "fit" else None))  # noqa: PERF401
+    takers = [c for c in find.calls_at_line(source, line, *TAKERS) if isinstance(c.func, ast.Attribute)]
+    found = [find.argument_value(call, "batch_size", 0) for call in takers]
+    for call in find.calls_at_line(source, line, *FITS):
+        found.append(find.argument_value(call, "batch_size", 2 if find.called_name(call) == "fit" else None))  # noqa: PERF401
     return [e for e in found if e is not None and not (isinstance(e, ast.Constant) and e.value is None)]
 
 
@@ -54,19 +56,21 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
     """Each of the expressions at its origin; those of another size stay. None where one is not known."""
     done = []
     for expression in given:
-        origin = settings.literal(source, expression)
+        origin = setting_origins.literal_origin(source, expression)
         if origin is None:
             return None
         if origin.value == size and not isinstance(origin.value, bool):
             if not all(_for_batches(source, name, goal) for name in origin.names):
                 return None
-            done.append(edits.replace(source, origin.node, str(goal)))
+            done.append(edits.replace_node(source, origin.node, str(goal)))
     # The same number at other calls of fit: it is the same model's.
     if any(isinstance(e, ast.Constant) and e.value == size for e in given):
-        for call in (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) in FITS):
-            other = find.keyword(call, "batch_size")
+        for call in (
+            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and find.called_name(n) in FITS
+        ):
+            other = find.argument_value(call, "batch_size")
             if isinstance(other, ast.Constant) and other.value == size:
-                done.append(edits.replace(source, other, str(goal)))
+                done.append(edits.replace_node(source, other, str(goal)))
     return done
 
 
@@ -79,25 +83,31 @@ def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
             continue
         if not isinstance(step, ast.Constant):
             return _everywhere(source, [step], size, goal) or None
-        ends = [n.right for n in trees.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
+        ends = [n.right for n in syntax_tree.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
                 and isinstance(n.left, ast.Name) and n.left.id == loop.target.id]  # fmt: skip
         alike = [e for e in ends if isinstance(e, ast.Constant) and e.value == size]
         if step.value == size and alike and len(alike) == len(ends):
-            return [edits.replace(source, e, str(goal)) for e in (step, *alike)]
+            return [edits.replace_node(source, e, str(goal)) for e in (step, *alike)]
     return None
 
 
 def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
     """Where else the file calls the functions that it calls at ``lines``: a step may be taken once before the loop."""
-    everything = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]
-    names = {find.called(n) for n in everything if n.lineno in lines}
-    own = {name for name in names if find.defined(source, name) is not None or name in ("train_on_batch", "train_step")}
-    return (n.lineno for n in everything if find.called(n) in own and n.lineno not in lines)
+    everything = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
+    names = {find.called_name(n) for n in everything if n.lineno in lines}
+    own = {
+        name
+        for name in names
+        if find.function_named(source, name) is not None or name in ("train_on_batch", "train_step")
+    }
+    return (n.lineno for n in everything if find.called_name(n) in own and n.lineno not in lines)
 
 
 def _loop(source: Source, line: int) -> ast.For | None:
     """The innermost loop over a stride that holds ``line``."""
-    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    loops = [
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)
+    ]
     strided = [n for n in loops if _stride(n) is not None]
     return max(strided, key=lambda n: n.lineno, default=None)
 
@@ -106,48 +116,50 @@ def _stride(loop: ast.For | None) -> ast.expr | None:
     """The third argument of the ``range`` that a loop runs over, whatever is around it (``tqdm``)."""
     if loop is None:
         return None
-    ranges = [n for n in trees.walk(loop.iter) if isinstance(n, ast.Call) and find.called(n) in ("range", "trange")]
+    ranges = [
+        n for n in syntax_tree.walk(loop.iter) if isinstance(n, ast.Call) and find.called_name(n) in ("range", "trange")
+    ]
     return ranges[0].args[2] if len(ranges) == 1 and len(ranges[0].args) == 3 else None
 
 
 def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
     """By what the file calls a batch, where all that is called so and has the size is written in one place."""
-    named: list[settings.Origin] = []
-    for node in trees.walk(source.tree):
+    named: list[setting_origins.Origin] = []
+    for node in syntax_tree.walk(source.tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and BATCHLIKE.search(name):
-            origin = settings.literal(source, node)
+            origin = setting_origins.literal_origin(source, node)
             if origin is not None and origin.value == size and not isinstance(origin.value, bool):
                 named.append(origin)
     same = {id(o.node) for o in named}
     names = {name for o in named for name in o.names}
     if len(same) != 1 or not all(_for_batches(source, name, goal) for name in names):
         return None
-    return [edits.replace(source, named[0].node, str(goal))]
+    return [edits.replace_node(source, named[0].node, str(goal))]
 
 
 def _for_batches(source: Source, name: str, goal: int) -> bool:
     """Whether all uses of a name, in any scope, or a key are those of a batch's size, and would be with ``goal``."""
-    read: list[ast.expr] = list(values.loads(source, name))
-    read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
+    read: list[ast.expr] = list(name_bindings.reads_of(source, name))
+    read += [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
-    read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)
+    read += [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)
              and isinstance(n.slice, ast.Constant) and n.slice.value == name]  # fmt: skip
     return all(_use(source, node, bool(BATCHLIKE.search(name))) and _divides(source, node, goal) for node in read)
 
 
 def _divides(source: Source, node: ast.expr, goal: int) -> bool:
     """Whether ``goal`` divides what the batch's size divides where that is a number of the file: 64 // 2 parts."""
-    holder = find.parents(source).get(node)
+    holder = find.parents_of(source).get(node)
     if not isinstance(holder, ast.BinOp) or holder.right is not node or not isinstance(holder.op, ast.FloorDiv):
         return True
-    whole = settings.whole(source, holder.left)
+    whole = setting_origins.literal_int(source, holder.left)
     return whole is None or (whole >= goal and whole % goal == 0)
 
 
 def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
     """Whether one use is. A name that says what it is may be used for anything but a layer's size."""
-    above = find.parents(source)
+    above = find.parents_of(source)
     child: ast.AST = node
     holder = above.get(node)
     divided = False
@@ -171,10 +183,10 @@ def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
 
 def _argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -> bool:
     """Whether a positional argument of ``call`` is a batch's size, or follows it."""
-    name = find.called(call)
+    name = find.called_name(call)
     if name in COUNTING or (name in TAKERS and call.args[:1] == [given]) or _drawing(call) or name in FITS:
         return True
-    function = find.defined(source, name)
+    function = find.function_named(source, name)
     if function is not None and given in call.args:
         parameters = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
         at = call.args.index(given)
@@ -184,16 +196,16 @@ def _argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -
 
 def _layer(node: ast.AST | None) -> bool:
     """Whether a call makes a layer, for which a batch's size would be another thing."""
-    return isinstance(node, ast.Call) and find.called(node) in LAYERS
+    return isinstance(node, ast.Call) and find.called_name(node) in LAYERS
 
 
 def _drawing(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Call) and find.called(node) in RANDOM
+    return isinstance(node, ast.Call) and find.called_name(node) in RANDOM_CALLS
 
 
 def _fixed(source: Source, size: int) -> bool:
     """Whether the file has the batch's size in a shape, in state kept between batches, or in windows of a data set."""
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.keyword) and node.arg == "stateful" and not _false(node.value):
             return True
         if (
@@ -203,10 +215,10 @@ def _fixed(source: Source, size: int) -> bool:
         ):
             return True
         if isinstance(node, ast.Call):
-            name = find.called(node)
+            name = find.called_name(node)
             if name in ("window", "unbatch", "rebatch") and isinstance(node.func, ast.Attribute):
                 return True
-            if name in ("Input", "InputLayer") and _is(find.keyword(node, "batch_size"), size):
+            if name in ("Input", "InputLayer") and _is(find.argument_value(node, "batch_size"), size):
                 return True
             given = (*node.args, *(k.value for k in node.keywords))
             if name in SHAPED and size > 1 and any(_first(a, size) for a in given):
@@ -230,17 +242,17 @@ def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
     """Steps of an epoch that are written as a number, for as many samples as before. None: they are not understood."""
     done = []
     for line in lines:
-        for call in find.calls(source, line, *TAKERS):
-            later = [c for c in find.chain(find.outermost(source, call)) if c.lineno >= call.lineno]
+        for call in find.calls_at_line(source, line, *TAKERS):
+            later = [c for c in find.chain_calls(find.chain_end(source, call)) if c.lineno >= call.lineno]
             behind = later[: later.index(call)] if call in later else later
-            if any(find.called(c) in ("take", "skip", "shard") for c in behind):
+            if any(find.called_name(c) in ("take", "skip", "shard") for c in behind):
                 return None
-        for call in find.calls(source, line, *FITS):
-            steps = find.keyword(call, "steps_per_epoch")
+        for call in find.calls_at_line(source, line, *FITS):
+            steps = find.argument_value(call, "steps_per_epoch")
             if steps is None or _false(steps):
                 continue
             if isinstance(steps, ast.Constant) and isinstance(steps.value, int):
-                done.append(edits.replace(source, steps, str(max(-(-steps.value * size // goal), 1))))
+                done.append(edits.replace_node(source, steps, str(max(-(-steps.value * size // goal), 1))))
             elif not any(BATCHLIKE.search(name) for name in _reads(source, steps)):
                 return None
     return done
@@ -248,11 +260,11 @@ def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
 
 def _reads(source: Source, node: ast.expr, depth: int = 3) -> Iterator[str]:
     """Names that an expression is made from, through assignments."""
-    for one in trees.walk(node):
+    for one in syntax_tree.walk(node):
         if isinstance(one, ast.Attribute):
             yield one.attr
         elif isinstance(one, ast.Name):
             yield one.id
-            value = values.assigned(source, one) if depth else None
+            value = name_bindings.single_assignment(source, one) if depth else None
             if value is not None:
                 yield from _reads(source, value, depth - 1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import call_index, name_bindings, scope_names
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute.windows import counted, everything, like
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import index, scopes, values
 
 EINSUMS = ("tensorflow.einsum", "keras.ops.einsum")
 STACKS = ("tensorflow.stack", "keras.ops.stack", "keras.backend.stack")
@@ -21,14 +22,14 @@ def convolved(source: Source, line: int) -> tuple[Edit, ...]:
 
     Nothing where the loop does more, or its list is more than stacked along the second axis.
     """
-    loops = [n for n in index.nodes(source, ast.For) if n.lineno <= line <= (n.end_lineno or 0)]  # type: ignore[attr-defined]
+    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if n.lineno <= line <= (n.end_lineno or 0)]  # type: ignore[attr-defined]
     loop = max(loops, key=lambda n: n.lineno, default=None)  # type: ignore[attr-defined]
     axis = counted(loop) if isinstance(loop, ast.For) and not loop.orelse else None
     if not isinstance(loop, ast.For) or axis is None or len(loop.body) > 2:
         return ()
     last = loop.body[-1]
     call = last.value if isinstance(last, ast.Expr) else None
-    if not isinstance(call, ast.Call) or find.called(call) != "append" or len(call.args) != 1 or call.keywords:
+    if not isinstance(call, ast.Call) or find.called_name(call) != "append" or len(call.args) != 1 or call.keywords:
         return ()
     outs = call.func.value if isinstance(call.func, ast.Attribute) else None
     product = _product(source, call.args[0])
@@ -37,8 +38,10 @@ def convolved(source: Source, line: int) -> tuple[Edit, ...]:
     window, kernel = product.args[1:]
     held = _assigned(source, loop, window)
     cut = _cut(held, axis.name) if held is not None else None
-    turn = {axis.name, *scopes.bound(loop.body)}
-    if cut is None or turn & (scopes.read(kernel) | scopes.read(cut[0]) | scopes.read(cut[1])):
+    turn = {axis.name, *scope_names.bound_names(loop.body)}
+    if cut is None or turn & (
+        scope_names.read_names(kernel) | scope_names.read_names(cut[0]) | scope_names.read_names(cut[1])
+    ):
         return ()
     if turn & _around(call.args[0], product):
         return ()
@@ -49,24 +52,31 @@ def _edited(
     source: Source, loop: ast.For, outs: str, each: ast.expr, product: ast.Call, cut: tuple[ast.expr, ast.expr],
     kernel: ast.expr, count: ast.expr,
 ) -> tuple[Edit, ...]:  # fmt: skip
-    scope = scopes.scope(source, loop)
-    own = list(scopes.own(scopes.body(scope)))
+    scope = scope_names.enclosing_scope(source, loop)
+    own = list(scope_names.nodes_in_scope(scope_names.scope_body(scope)))
     begun = [n for n in own if isinstance(n, ast.Assign) and ast.unparse(n) == f"{outs} = []"]
     read = [n for n in own if isinstance(n, ast.Name) and n.id == outs and n.lineno > (loop.end_lineno or 0)]
-    stack = find.parents(source).get(read[0]) if len(read) == 1 else None
-    if len(begun) != 1 or not isinstance(stack, ast.Call) or values.qualified(source, stack.func) not in STACKS:
+    stack = find.parents_of(source).get(read[0]) if len(read) == 1 else None
+    if (
+        len(begun) != 1
+        or not isinstance(stack, ast.Call)
+        or name_bindings.qualified_name(source, stack.func) not in STACKS
+    ):
         return ()
-    axis = find.keyword(stack, "axis", 1)
+    axis = find.argument_value(stack, "axis", 1)
     if axis is None or ast.unparse(axis) != "1" or stack.args[:1] != read:
         return ()
-    tf, more = edits.imported(source, "tensorflow", "tf")
-    rows = f"{edits.written(source, cut[0])}[:, :{edits.written(source, count)} + {edits.written(source, cut[1])} - 1]"
-    one = like(source, f"{tf}.nn.conv1d({rows}, {edits.written(source, kernel)}, stride=1, padding='VALID')")
-    whole = edits.written(source, each).replace(edits.written(source, product), one, 1)
+    tf, more = edits.ensure_import(source, "tensorflow", "tf")
+    rows = (
+        f"{edits.node_text(source, cut[0])}[:, :{edits.node_text(source, count)} + "
+        f"{edits.node_text(source, cut[1])} - 1]"
+    )
+    one = like(source, f"{tf}.nn.conv1d({rows}, {edits.node_text(source, kernel)}, stride=1, padding='VALID')")
+    whole = edits.node_text(source, each).replace(edits.node_text(source, product), one, 1)
     return (
-        edits.without(source, begun[0]),
-        edits.replace(source, loop, f"{outs} = {whole}"),
-        edits.replace(source, stack, outs),
+        edits.remove_statement(source, begun[0]),
+        edits.replace_node(source, loop, f"{outs} = {whole}"),
+        edits.replace_node(source, stack, outs),
         *more,
     )
 
@@ -76,13 +86,13 @@ def _product(source: Source, node: ast.expr) -> ast.Call | None:
     while True:
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
             node = node.left if isinstance(node.left, (ast.Call, ast.BinOp)) else node.right
-        elif isinstance(node, ast.Call) and find.called(node) in BY_NUMBER and len(node.args) == 1:
+        elif isinstance(node, ast.Call) and find.called_name(node) in BY_NUMBER and len(node.args) == 1:
             node = node.args[0]
         else:
             break
     if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 3:
         return None
-    named = values.qualified(source, node.func) in EINSUMS
+    named = name_bindings.qualified_name(source, node.func) in EINSUMS
     return node if named and isinstance(node.args[0], ast.Constant) and _over_windows(node.args[0].value) else None
 
 
@@ -102,7 +112,7 @@ def _assigned(source: Source, loop: ast.For, window: ast.expr) -> ast.expr | Non
         return window
     if not isinstance(first, ast.Assign) or not isinstance(window, ast.Name):
         return None
-    once = ast.unparse(first.targets[0]) == window.id and len(values.loads(source, window.id)) == 1
+    once = ast.unparse(first.targets[0]) == window.id and len(name_bindings.reads_of(source, window.id)) == 1
     return first.value if once else None
 
 
@@ -126,5 +136,5 @@ def _cut(node: ast.expr, name: str) -> tuple[ast.expr, ast.expr] | None:
 
 def _around(each: ast.expr, product: ast.Call) -> set[str]:
     """What is read in ``each`` beside the product."""
-    within = {id(n) for n in trees.walk(product)}
-    return {n.id for n in trees.walk(each) if isinstance(n, ast.Name) and id(n) not in within}
+    within = {id(n) for n in syntax_tree.walk(product)}
+    return {n.id for n in syntax_tree.walk(each) if isinstance(n, ast.Name) and id(n) not in within}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, kinds, scopes, values
 
 # Of TensorFlow's functions those that work on many rows as on one, and draw nothing.
 FUNCTIONS = frozenset(
@@ -32,7 +34,7 @@ class Unclear(Exception):
 def at_once(source: Source, line: int) -> tuple[Edit, ...]:
     """The innermost loop over rows around ``line`` as one ``tf.vectorized_map``."""
     function = source.function_at(line)
-    loops = [n for n in trees.walk(function) if isinstance(n, ast.For)] if function is not None else []
+    loops = [n for n in syntax_tree.walk(function) if isinstance(n, ast.For)] if function is not None else []
     around = [n for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)]
     for loop in sorted(around, key=lambda n: -n.lineno):
         try:
@@ -48,12 +50,12 @@ class _Rows:
     def __init__(self, source: Source, loop: ast.For) -> None:
         self.source, self.loop = source, loop
         over = loop.iter
-        ranged = isinstance(over, ast.Call) and scopes.dotted(over.func) == "range" and len(over.args) == 1
+        ranged = isinstance(over, ast.Call) and scope_names.dotted_name(over.func) == "range" and len(over.args) == 1
         if not ranged or loop.orelse or not isinstance(loop.target, ast.Name) or not isinstance(over, ast.Call):
             raise Unclear("another loop")
         self.index, self.count = loop.target.id, over.args[0]
-        self.block = scopes.block(source, loop)
-        self.tf = scopes.known_as(source, "tensorflow")
+        self.block = scope_names.statement_block(source, loop)
+        self.tf = scope_names.module_alias(source, "tensorflow")
         self.made: set[str] = set()
         if not self.tf or len(self.block) < 3 or self.block.index(loop) == 0:
             raise Unclear("nothing around it")
@@ -89,20 +91,20 @@ class _Rows:
         name = owner.id
         begun, uses = self.holder(name, ("[]", "list()"))
         rest = [n for n in uses if n is not owner]
-        used = finding.parents(self.source).get(rest[0]) if len(rest) == 1 else None
+        used = node_lookup.parents_of(self.source).get(rest[0]) if len(rest) == 1 else None
         if not isinstance(used, ast.Call) or used.args[:1] != rest:
             raise Unclear("a list that is used otherwise")
-        whole = values.qualified(self.source, used.func) or scopes.dotted(used.func)
+        whole = name_bindings.qualified_name(self.source, used.func) or scope_names.dotted_name(used.func)
         alone = len(used.args) == 1 and not used.keywords
         edit: list[Edit] = []
         if whole in ("tensorflow.add_n", "tensorflow.math.add_n", "sum") and alone:
-            edit = [edits.replace(self.source, used, f"{self.tf}.reduce_sum({name}, axis=0)")]
+            edit = [edits.replace_node(self.source, used, f"{self.tf}.reduce_sum({name}, axis=0)")]
         elif whole in ("tensorflow.stack", "tensorflow.convert_to_tensor") and alone:
-            edit = [edits.replace(self.source, used, name)]
+            edit = [edits.replace_node(self.source, used, name)]
         elif whole not in ("tensorflow.reduce_mean", "tensorflow.reduce_sum", "tensorflow.reduce_max"):
             raise Unclear("a list that is used otherwise")
         rows.append(f"return {self.text(call.args[0])}")
-        return [edits.without(self.source, begun), self.mapped(rows, f"{name} = {{}}"), *edit]
+        return [edits.remove_statement(self.source, begun), self.mapped(rows, f"{name} = {{}}"), *edit]
 
     def summed(self, rows: list[str], last: ast.AugAssign, name: str) -> list[Edit]:
         """``total += x`` from 0."""
@@ -111,7 +113,7 @@ class _Rows:
             raise Unclear("a sum that is read on its way")
         rows.append(f"return {self.text(last.value)}")
         total = f"{name} = {self.tf}.reduce_sum({{}}, axis=0)"
-        return [edits.without(self.source, begun), self.mapped(rows, total)]
+        return [edits.remove_statement(self.source, begun), self.mapped(rows, total)]
 
     def mapped(self, rows: list[str], put: str) -> Edit:
         """The loop as a function of one row, and its call for all."""
@@ -119,28 +121,30 @@ class _Rows:
         if indent.strip():
             raise Unclear("a loop behind something else on its line")
         one = extracting.free_name(self.source, "part", "part_of_one")
-        call = f"{self.tf}.vectorized_map({one}, {self.tf}.range({edits.written(self.source, self.count)}))"
-        deeper = indent + edits.unit(self.source)
+        call = f"{self.tf}.vectorized_map({one}, {self.tf}.range({edits.node_text(self.source, self.count)}))"
+        deeper = indent + edits.indentation_unit(self.source)
         inner = f"\n{deeper}".join(rows)
         text = f"def {one}({self.index}):\n{deeper}{inner}\n\n{indent}{put.format(call)}"
-        return edits.replace(self.source, self.loop, text)
+        return edits.replace_node(self.source, self.loop, text)
 
     def holder(self, name: str, empty: tuple[str, ...]) -> tuple[ast.stmt, list[ast.Name]]:
         """The statement before the loop that begins the list or the sum, and all that reads it."""
-        scope = scopes.scope(self.source, self.loop)
-        binders = [n for n in scopes.binders(self.source, name, scope) if not isinstance(n, ast.AugAssign)]
+        scope = scope_names.enclosing_scope(self.source, self.loop)
+        binders = [
+            n for n in scope_names.binding_statements(self.source, name, scope) if not isinstance(n, ast.AugAssign)
+        ]
         begun = binders[0] if len(binders) == 1 else None
         if not isinstance(begun, ast.Assign) or begun not in self.block or len(begun.targets) != 1:
             raise Unclear("it begins elsewhere")
         if ast.unparse(begun.value) not in empty or self.block.index(begun) > self.block.index(self.loop):
             raise Unclear("it begins with something")
-        stored = [n for n in trees.walk(scope) if isinstance(n, ast.Name) and n.id == name]
+        stored = [n for n in syntax_tree.walk(scope) if isinstance(n, ast.Name) and n.id == name]
         return begun, [n for n in stored if n not in begun.targets]
 
     def unread(self) -> None:
         """Nothing of a row is used behind the loop, where it would be the last one's."""
-        inside = {id(n) for n in trees.walk(self.loop)}
-        for node in trees.walk(scopes.scope(self.source, self.loop)):
+        inside = {id(n) for n in syntax_tree.walk(self.loop)}
+        for node in syntax_tree.walk(scope_names.enclosing_scope(self.source, self.loop)):
             if isinstance(node, ast.Name) and node.id in (*self.made, self.index) and id(node) not in inside:
                 raise Unclear("a row that is used elsewhere")
 
@@ -149,11 +153,11 @@ class _Rows:
     def text(self, node: ast.expr) -> str:
         """The expression on one row, with all but this one of a vector as a mask."""
         self.known(node)
-        text = edits.written(self.source, node)
-        for call in trees.walk(node):
+        text = edits.node_text(self.source, node)
+        for call in syntax_tree.walk(node):
             base = _left_out(self.source, call, self.index) if isinstance(call, ast.Call) else None
             if base is not None and isinstance(call, ast.Call):
-                text = text.replace(edits.written(self.source, call), self.mask(base))
+                text = text.replace(edits.node_text(self.source, call), self.mask(base))
         return text
 
     def mask(self, base: ast.Name) -> str:
@@ -164,8 +168,8 @@ class _Rows:
 
     def masks(self, name: str) -> bool:
         """Whether the least number in one place changes nothing of what is made of it."""
-        above = finding.parents(self.source)
-        for node in trees.walk(self.loop):
+        above = node_lookup.parents_of(self.source)
+        for node in syntax_tree.walk(self.loop):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
                 call = above.get(node)
                 if not isinstance(call, ast.Call) or call.args != [node] or not self.leaves(call):
@@ -173,7 +177,7 @@ class _Rows:
         return True
 
     def leaves(self, call: ast.Call) -> bool:
-        whole = values.qualified(self.source, call.func)
+        whole = name_bindings.qualified_name(self.source, call.func)
         alone = len(call.args) == 1 and not call.keywords
         return alone and whole.startswith("tensorflow.") and whole.rpartition(".")[2] in LEAVING
 
@@ -183,7 +187,7 @@ class _Rows:
         if isinstance(node, ast.Name) and node.id == self.index:
             raise Unclear("the row's number is used as one")
         if isinstance(node, ast.Call):
-            whole = values.qualified(self.source, node.func)
+            whole = name_bindings.qualified_name(self.source, node.func)
             name = whole.rpartition(".")[2]
             if not whole.startswith(("tensorflow.", "keras.ops.")) or name not in FUNCTIONS or "random" in whole:
                 raise Unclear(f"{name} of one row")
@@ -196,13 +200,13 @@ class _Rows:
         if isinstance(node, ast.Subscript):
             self.row(node)
             return
-        for child in trees.children(node):
+        for child in syntax_tree.child_nodes(node):
             self.known(child)
 
     def row(self, node: ast.Subscript) -> None:
         """``z[i]``, ``z[(i + 3) % n]``, ``z[:, i]`` of a tensor."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        moving = [p for p in parts if self.index in scopes.read(p)]
+        moving = [p for p in parts if self.index in scope_names.read_names(p)]
         for part in moving:
             if isinstance(part, ast.Slice) or not self.place(part):
                 raise Unclear("a part that differs in length")
@@ -214,23 +218,26 @@ class _Rows:
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, COUNTING) and self.place(node.left) and self.place(node.right)
         number = isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= 0
-        return number or isinstance(node, ast.Name) or scopes.dotted(node) != ""
+        return number or isinstance(node, ast.Name) or scope_names.dotted_name(node) != ""
 
     def tensor(self, node: ast.Name) -> bool:
         if node.id in self.made:
             return True
-        given = values.assigned(self.source, node)
+        given = name_bindings.single_assignment(self.source, node)
         while isinstance(given, ast.BinOp):
             given = given.left
-        whole = values.qualified(self.source, given.func) if isinstance(given, ast.Call) else ""
-        return whole.startswith(("tensorflow.", "keras.ops.")) or kinds.of(self.source, node) == kinds.TENSOR
+        whole = name_bindings.qualified_name(self.source, given.func) if isinstance(given, ast.Call) else ""
+        return (
+            whole.startswith(("tensorflow.", "keras.ops."))
+            or value_kinds.kind_of(self.source, node) == value_kinds.TENSOR
+        )
 
 
 def _left_out(source: Source, node: ast.expr, index: str) -> ast.Name | None:
     """``s`` of ``tf.concat([s[:i], s[i + 1:]], 0)``."""
-    if not isinstance(node, ast.Call) or values.qualified(source, node.func) != "tensorflow.concat":
+    if not isinstance(node, ast.Call) or name_bindings.qualified_name(source, node.func) != "tensorflow.concat":
         return None
-    axis = finding.keyword(node, "axis", 1)
+    axis = node_lookup.argument_value(node, "axis", 1)
     parts = node.args[0].elts if node.args and isinstance(node.args[0], (ast.List, ast.Tuple)) else []
     if not (isinstance(axis, ast.Constant) and axis.value == 0) or len(parts) != 2:
         return None

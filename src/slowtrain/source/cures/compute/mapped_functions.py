@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import mapped
-from slowtrain.source.reading import finding, objects, scopes, values
 
 MAPS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
 # Of its arguments those that say how the loop is run, or what its results are in any case.
@@ -28,11 +29,15 @@ COMPREHENDED = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def at_once(source: Source, line: int) -> tuple[Edit, ...]:
     """The ``tf.map_fn`` at ``line`` as ``tf.vectorized_map``; nothing where its function may differ by row."""
-    found = [c for c in finding.calls(source, line, "map_fn") if values.qualified(source, c.func) in MAPS]
+    found = [
+        c
+        for c in node_lookup.calls_at_line(source, line, "map_fn")
+        if name_bindings.qualified_name(source, c.func) in MAPS
+    ]
     if len(found) != 1:
         return ()
     call = found[0]
-    function, elements = finding.keyword(call, "fn", 0), finding.keyword(call, "elems", 1)
+    function, elements = node_lookup.argument_value(call, "fn", 0), node_lookup.argument_value(call, "elems", 1)
     if function is None or elements is None or len(call.args) > 2 or not isinstance(call.func, ast.Attribute):
         return ()
     more = {k.arg for k in call.keywords} - {"fn", "elems"}
@@ -40,15 +45,15 @@ def at_once(source: Source, line: int) -> tuple[Edit, ...]:
         return ()
     if not _alike(source, function, call, set()):
         return ()
-    name = f"{edits.written(source, call.func.value)}.vectorized_map"
-    given = [edits.written(source, function), edits.written(source, elements)]
-    return (edits.replace(source, call, f"{name}({', '.join(given)})"),)
+    name = f"{edits.node_text(source, call.func.value)}.vectorized_map"
+    given = [edits.node_text(source, function), edits.node_text(source, elements)]
+    return (edits.replace_node(source, call, f"{name}({', '.join(given)})"),)
 
 
 def _format(source: Source, call: ast.Call, name: str | None) -> bool:
     """Whether a result is said to be of one number format, as it is without saying so."""
-    given = finding.keyword(call, name or "")
-    return given is not None and values.qualified(source, given).startswith("tensorflow.")
+    given = node_lookup.argument_value(call, name or "")
+    return given is not None and name_bindings.qualified_name(source, given).startswith("tensorflow.")
 
 
 def _alike(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open_: set[int]) -> bool:
@@ -64,7 +69,11 @@ def _alike(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open
         return False
     if isinstance(function, ast.FunctionDef) and not all(_statement(s) for s in function.body):
         return False
-    return all(_part(source, part, open_ | {id(function)}) for b in scopes.body(function) for part in trees.walk(b))
+    return all(
+        _part(source, part, open_ | {id(function)})
+        for b in scope_names.scope_body(function)
+        for part in syntax_tree.walk(b)
+    )
 
 
 def _statement(node: ast.stmt) -> bool:
@@ -73,7 +82,7 @@ def _statement(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant)
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return isinstance(node, PLAIN) and all(
-        isinstance(t, (ast.Name, ast.Tuple, ast.Store)) for one in targets for t in trees.walk(one)
+        isinstance(t, (ast.Name, ast.Tuple, ast.Store)) for one in targets for t in syntax_tree.walk(one)
     )
 
 
@@ -87,7 +96,7 @@ def _part(source: Source, node: ast.AST, open_: set[int]) -> bool:
 
 
 def _known(source: Source, function: ast.AST) -> bool:
-    name = values.qualified(source, function)
+    name = name_bindings.qualified_name(source, function)
     if not name.startswith(("tensorflow.", "keras.ops.")) or "random" in name:
         return False
     return name.rpartition(".")[2] in KNOWN
@@ -98,8 +107,8 @@ def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.F
     if isinstance(node, ast.Attribute):
         if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             return None
-        holder = objects.class_of(source, near)
+        holder = class_members.enclosing_class(source, near)
         methods = holder.body if holder is not None else []
         found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
         return found[0] if len(found) == 1 else None
-    return finding.defined(source, node.id, near)
+    return node_lookup.function_named(source, node.id, near)

@@ -6,9 +6,10 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 # Both generations of Keras call update_step; only the newer hands it the rate, and has its own look-up of slots.
 LAZY_ADAM = '''
@@ -43,36 +44,38 @@ LAYERS = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications|Inp
 def lazy_adam(source: Source) -> tuple[Edit, ...]:
     """The file's one Adam as one that leaves alone rows that a batch did not use; nothing where it has other duties."""
     calls = [
-        n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and values.qualified(source, n.func) in ADAMS
+        n
+        for n in syntax_tree.walk(source.tree)
+        if isinstance(n, ast.Call) and name_bindings.qualified_name(source, n.func) in ADAMS
     ]
     named = [n for n in _optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
     handed = _handed_on(source)
     if len(calls) + len(named) + len(handed) != 1 or "LazyAdam" in source.text:
         return ()
-    tf, more = edits.imported(source, "tensorflow", "tf")
+    tf, more = edits.ensure_import(source, "tensorflow", "tf")
     if handed:  # whatever it is given when it is made, a LazyAdam takes as well
-        adam, made = edits.written(source, handed[0]), edits.replace(source, handed[0], "LazyAdam")
+        adam, made = edits.node_text(source, handed[0]), edits.replace_node(source, handed[0], "LazyAdam")
     elif calls:
         if len(calls[0].args) > 1 or any(k.arg not in ADAM_TAKES for k in calls[0].keywords):
             return ()  # decay and clipping touch every row in any case
-        adam, made = edits.written(source, calls[0].func), edits.replace(source, calls[0].func, "LazyAdam")
+        adam, made = edits.node_text(source, calls[0].func), edits.replace_node(source, calls[0].func, "LazyAdam")
     else:
-        adam, made = f"{tf}.keras.optimizers.Adam", edits.replace(source, named[0], "LazyAdam()")
+        adam, made = f"{tf}.keras.optimizers.Adam", edits.replace_node(source, named[0], "LazyAdam()")
     inside: ast.AST = [*handed, *calls, *named][0]
-    above = find.parents(source)
+    above = find.parents_of(source)
     while not isinstance(above[inside], ast.Module):
         inside = above[inside]
     if not isinstance(inside, ast.stmt):
         return ()
-    return (edits.before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
+    return (edits.insert_before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
 
 
 def _handed_on(source: Source) -> list[ast.expr]:
     """Where Adam itself is given a name or put in a table, and called by that: ``{"adam": keras.optimizers.Adam}``."""
-    above = find.parents(source)
+    above = find.parents_of(source)
     found: list[ast.expr] = []
-    for node in trees.walk(source.tree):
-        if isinstance(node, (ast.Name, ast.Attribute)) and values.qualified(source, node) in ADAMS:
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and name_bindings.qualified_name(source, node) in ADAMS:
             holder = above.get(node)
             valued = isinstance(holder, (ast.Assign, ast.Return)) and holder.value is node
             if valued or (isinstance(holder, ast.Dict) and node in holder.values):
@@ -82,24 +85,24 @@ def _handed_on(source: Source) -> list[ast.expr]:
 
 def _optimizers(source: Source) -> list[ast.expr]:
     """What the calls of ``compile`` are given as their optimizer."""
-    found = [find.keyword(call, "optimizer", 0) for call in compiles(source)]
+    found = [find.argument_value(call, "optimizer", 0) for call in compiles(source)]
     return [n for n in found if n is not None]
 
 
 def compiles(source: Source) -> list[ast.Call]:
-    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-            and n.func.attr == "compile" and values.qualified(source, n.func) != "re.compile"]  # fmt: skip
+    return [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            and n.func.attr == "compile" and name_bindings.qualified_name(source, n.func) != "re.compile"]  # fmt: skip
 
 
 def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
     """Every model of the file compiled with a setting; nothing where one has another, or arguments are packed."""
     done = []
     for call in compiles(source):
-        given = find.keyword(call, name)
+        given = find.argument_value(call, name)
         plain = given is None or (isinstance(given, ast.Constant) and ast.unparse(given) != value)
         if not plain or any(k.arg is None for k in call.keywords):
             return ()
-        done.append(edits.keyword(source, call, name, value))
+        done.append(edits.set_keyword(source, call, name, value))
     return tuple(done)
 
 
@@ -107,13 +110,13 @@ def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     """The recurrent layer at ``line`` without the settings that cuDNN does not know; whether its numbers stay."""
     done: list[Edit] = []
     same = True
-    for call in find.calls(source, line, "LSTM", "GRU"):
+    for call in find.calls_at_line(source, line, "LSTM", "GRU"):
         for given in call.keywords:
             value = given.value.value if isinstance(given.value, ast.Constant) else None
             if given.arg in FUSED_RNN and value is not None and value != FUSED_RNN[given.arg]:
                 if given.arg == "use_cudnn" and value is True:
                     continue
-                done.append(edits.replace(source, given.value, repr(FUSED_RNN[given.arg]).replace("'", '"')))
+                done.append(edits.replace_node(source, given.value, repr(FUSED_RNN[given.arg]).replace("'", '"')))
                 same = same and given.arg in ("unroll", "use_cudnn")
     return tuple(done), same
 
@@ -141,97 +144,102 @@ def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
     by_hand = "GradientTape" in source.text
     if not (policy == "mixed_bfloat16" and _listed(source) if by_hand else compiles(source)):
         return ()
-    outputs = [output(source, n) for n in trees.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    outputs = [
+        output(source, n) for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)
+    ]
     first = next((s for s in source.tree.body if _builds(source, s)), None)
     if not outputs or first is None:
         return ()
     done = []
     for last in outputs:
-        if last is None or find.called(last) not in OUTPUTS or find.keyword(last, "dtype") is not None:
+        if last is None or find.called_name(last) not in OUTPUTS or find.argument_value(last, "dtype") is not None:
             return ()
-        done.append(edits.keyword(source, last, "dtype", '"float32"'))
+        done.append(edits.set_keyword(source, last, "dtype", '"float32"'))
     keras, more = keras_of(source)
     if not keras:
         return ()
-    return (edits.before(source, first, f'{keras}.mixed_precision.set_global_policy("{policy}")'), *done, *more)
+    return (edits.insert_before(source, first, f'{keras}.mixed_precision.set_global_policy("{policy}")'), *done, *more)
 
 
 def _listed(source: Source) -> bool:
     """Whether every layer of the file stands in the list of a Sequential model."""
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]
-    lists = [find.keyword(n, "layers", 0) for n in calls if is_model(source, n)]
-    inside = {id(n) for one in lists if isinstance(one, (ast.List, ast.Tuple)) for n in trees.walk(one)}
-    layers = [n for n in calls if values.qualified(source, n.func).startswith("keras.layers.")]
-    classes = any(isinstance(n, ast.ClassDef) and n.bases and LAYERS.match(values.qualified(source, n.bases[0]))
-                  for n in trees.walk(source.tree))  # fmt: skip
+    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
+    lists = [find.argument_value(n, "layers", 0) for n in calls if is_model(source, n)]
+    inside = {id(n) for one in lists if isinstance(one, (ast.List, ast.Tuple)) for n in syntax_tree.walk(one)}
+    layers = [n for n in calls if name_bindings.qualified_name(source, n.func).startswith("keras.layers.")]
+    classes = any(isinstance(n, ast.ClassDef) and n.bases and LAYERS.match(name_bindings.qualified_name(source,
+    n.bases[0]))
+                  for n in syntax_tree.walk(source.tree))  # fmt: skip
     return bool(layers) and not classes and all(id(n) in inside for n in layers)
 
 
 def keras_of(source: Source) -> tuple[str, list[Edit]]:
     """How the file calls Keras."""
-    for node in trees.walk(source.tree):
-        if isinstance(node, ast.Name) and values.qualified(source, node) in ("keras", "tensorflow.keras"):
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, ast.Name) and name_bindings.qualified_name(source, node) in ("keras", "tensorflow.keras"):
             return node.id, []
-    tf, more = edits.imported(source, "tensorflow", "tf")
+    tf, more = edits.ensure_import(source, "tensorflow", "tf")
     return f"{tf}.keras", more
 
 
 def is_model(source: Source, call: ast.Call) -> bool:
-    return values.qualified(source, call.func) in (
+    return name_bindings.qualified_name(source, call.func) in (
         "keras.Sequential", "keras.models.Sequential", "keras.Model", "keras.models.Model")  # fmt: skip
 
 
 def output(source: Source, model: ast.Call) -> ast.Call | None:
     """The layer that a model ends with."""
-    if find.called(model) == "Sequential":
-        listed = find.keyword(model, "layers", 0)
+    if find.called_name(model) == "Sequential":
+        listed = find.argument_value(model, "layers", 0)
         if isinstance(listed, (ast.List, ast.Tuple)) and listed.elts:
             return listed.elts[-1] if isinstance(listed.elts[-1], ast.Call) else None
-        holder = find.statement(source, model)
+        holder = find.enclosing_statement(source, model)
         name = ast.unparse(holder.targets[0]) if isinstance(holder, ast.Assign) else ""
-        added = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"]
-        last = max(added, key=edits.start, default=None)
+        added = [
+            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"
+        ]
+        last = max(added, key=edits.node_start, default=None)
         return last.args[0] if last is not None and last.args and isinstance(last.args[0], ast.Call) else None
-    outputs = find.keyword(model, "outputs", 1)
-    value = values.assigned(source, outputs) if isinstance(outputs, ast.Name) else outputs
+    outputs = find.argument_value(model, "outputs", 1)
+    value = name_bindings.single_assignment(source, outputs) if isinstance(outputs, ast.Name) else outputs
     made = value.func if isinstance(value, ast.Call) else None  # Dense(10)(x)
     return made if isinstance(made, ast.Call) else None
 
 
 def _builds(source: Source, statement: ast.stmt) -> bool:
     """Whether a statement at the top of a file makes layers, itself or in a function that it defines."""
-    calls = [n for n in trees.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
-    return any(LAYERS.match(values.qualified(source, n.func if isinstance(n, ast.Call) else n.bases[0]))
+    calls = [n for n in syntax_tree.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
+    return any(LAYERS.match(name_bindings.qualified_name(source, n.func if isinstance(n, ast.Call) else n.bases[0]))
                for n in calls if isinstance(n, ast.Call) or n.bases)  # fmt: skip
 
 
 def own_device(source: Source) -> tuple[Edit, ...]:
     """Training code that was put on the processor by ``with tf.device`` put where TensorFlow would."""
     done = []
-    for block in [n for n in trees.walk(source.tree) if isinstance(n, ast.With)]:
+    for block in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.With)]:
         for item in block.items:
             call = item.context_expr
-            if not isinstance(call, ast.Call) or values.qualified(source, call.func) != "tensorflow.device":
+            if not isinstance(call, ast.Call) or name_bindings.qualified_name(source, call.func) != "tensorflow.device":
                 continue
-            device = find.keyword(call, "device_name", 0)
+            device = find.argument_value(call, "device_name", 0)
             on_host = isinstance(device, ast.Constant) and re.search(
                 r"(?:^|[/:])cpu(?::\d+)?$", str(device.value).lower()
             )
-            inside = [n for s in block.body for n in trees.walk(s)]
-            names = {find.called(n) for n in inside if isinstance(n, ast.Call)}
+            inside = [n for s in block.body for n in syntax_tree.walk(s)]
+            names = {find.called_name(n) for n in inside if isinstance(n, ast.Call)}
             trains = names & {"GradientTape", "fit", "train_on_batch", "Sequential", "Dense", "Conv2D"}
             data = any("Dataset" in ast.unparse(n) for n in inside if isinstance(n, ast.Attribute))
             if on_host and device is not None and trains and not data:
-                done.append(edits.replace(source, device, "None"))
+                done.append(edits.replace_node(source, device, "None"))
     return tuple(done)
 
 
 def tensor_float(source: Source) -> tuple[Edit, ...]:
     """TF32 where the file switched it off."""
     done = []
-    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
-        if find.called(call) == "enable_tensor_float_32_execution":
-            given = find.keyword(call, "enabled", 0)
+    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+        if find.called_name(call) == "enable_tensor_float_32_execution":
+            given = find.argument_value(call, "enabled", 0)
             if isinstance(given, ast.Constant) and given.value is False:
-                done.append(edits.replace(source, given, "True"))
+                done.append(edits.replace_node(source, given, "True"))
     return tuple(done)

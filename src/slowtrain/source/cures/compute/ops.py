@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 # How the module that made the one-hot rows looks rows up; a few other names it goes by.
 LOOK_UPS = {
@@ -28,56 +29,62 @@ ALONG_ROWS = frozenset(f"tensorflow.{name}" for name in (
 
 def looked_up(source: Source, line: int) -> tuple[Edit, ...]:
     """``tf.gather(table, ids)`` instead of ``tf.matmul(tf.one_hot(ids, n), table)``, whose rows stand at ``line``."""
-    hot = find.only(source, line, "one_hot")
-    how = LOOK_UPS.get(values.qualified(source, hot.func)) if hot is not None else None
+    hot = find.single_call(source, line, "one_hot")
+    how = LOOK_UPS.get(name_bindings.qualified_name(source, hot.func)) if hot is not None else None
     if hot is None or how is None or not isinstance(hot.func, ast.Attribute) or not _plain(hot):
         return ()
-    ids = find.keyword(hot, "indices", 0) or find.keyword(hot, "x", 0)
+    ids = find.argument_value(hot, "indices", 0) or find.argument_value(hot, "x", 0)
     if ids is None:
         return ()
     rows = _cast(source, hot)
     name = _named(source, rows)
     done: list[Edit] = []
-    for one in values.loads(source, name.id) if name is not None else [rows]:
+    for one in name_bindings.reads_of(source, name.id) if name is not None else [rows]:
         product = _product(source, one)
         if product is None:
             continue
         whole, table = product
         text = how.format(
-            edits.written(source, hot.func.value), edits.written(source, table), edits.written(source, ids)
+            edits.node_text(source, hot.func.value), edits.node_text(source, table), edits.node_text(source, ids)
         )
-        done.append(edits.replace(source, whole, text))
-    statement = find.statement(source, hot)
-    if done and name is not None and len(done) == len(values.loads(source, name.id)) and statement is not None:
+        done.append(edits.replace_node(source, whole, text))
+    statement = find.enclosing_statement(source, hot)
+    if (
+        done
+        and name is not None
+        and len(done) == len(name_bindings.reads_of(source, name.id))
+        and statement is not None
+    ):
         if not _same_ids(source, ids, statement, done):
             return ()
-        done.append(edits.without(source, statement))
+        done.append(edits.remove_statement(source, statement))
     return tuple(done)
 
 
 def looked_up_first(source: Source) -> tuple[Edit, ...]:
     """Rows looked up before they are normalised: ``f(tf.gather(table, i))`` instead of ``tf.gather(f(table), i)``."""
     done: list[Edit] = []
-    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
         table = by_row(source, call)
         if table is None or not table_of(source, table):
             continue
         name = _named(source, call)
-        used = [_gather(source, n) for n in (values.loads(source, name.id) if name is not None else [call])]
+        used = [_gather(source, n) for n in (name_bindings.reads_of(source, name.id) if name is not None else [call])]
         gathers = [g for g in used if g is not None]
         if not gathers or len(gathers) != len(used):
             continue
         for gather in gathers:
-            ids = find.keyword(gather, "indices", 1) or find.keyword(gather, "ids", 1)
+            ids = find.argument_value(gather, "indices", 1) or find.argument_value(gather, "ids", 1)
             if ids is None:
                 return ()
             looked = (
-                f"{edits.written(source, gather.func)}({edits.written(source, table)}, {edits.written(source, ids)})"
+                f"{edits.node_text(source, gather.func)}({edits.node_text(source, table)}, "
+                f"{edits.node_text(source, ids)})"
             )
-            done.append(edits.replace(source, gather, _over(source, call, looked)))
-        statement = find.statement(source, call)
+            done.append(edits.replace_node(source, gather, _over(source, call, looked)))
+        statement = find.enclosing_statement(source, call)
         if name is not None and statement is not None:
-            done.append(edits.without(source, statement))
+            done.append(edits.remove_statement(source, statement))
     return tuple(done)
 
 
@@ -89,12 +96,12 @@ def table_of(source: Source, node: ast.expr) -> bool:
 
 def _made(source: Source, node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node)
+        value = name_bindings.single_assignment(source, node)
         if value is not None:
             yield value
     elif isinstance(node, ast.Attribute):
-        above = find.parents(source)
-        for one in trees.walk(source.tree):
+        above = find.parents_of(source)
+        for one in syntax_tree.walk(source.tree):
             if isinstance(one, ast.Attribute) and one.attr == node.attr and isinstance(one.ctx, ast.Store):
                 holder = above.get(one)
                 if isinstance(holder, (ast.Assign, ast.AnnAssign)) and holder.value is not None:
@@ -103,18 +110,18 @@ def _made(source: Source, node: ast.expr) -> Iterator[ast.expr]:
 
 def _dimensions(call: ast.Call) -> int | None:
     """Of the variable that a call makes."""
-    name = find.called(call)
+    name = find.called_name(call)
     if name in ("add_weight", "add_variable", "get_variable"):
-        shape = find.keyword(call, "shape", 1 if name == "get_variable" else None)
+        shape = find.argument_value(call, "shape", 1 if name == "get_variable" else None)
         if shape is None:
             shape = next((a for a in call.args if isinstance(a, (ast.Tuple, ast.List))), None)
         return len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else None
     if name == "Variable":
-        value = find.keyword(call, "initial_value", 0)
-        inside = [n for n in trees.walk(value) if isinstance(n, ast.Call)] if value is not None else []
-        given = [s for c in inside for s in (find.keyword(c, "shape", 0), find.keyword(c, "size"))]
+        value = find.argument_value(call, "initial_value", 0)
+        inside = [n for n in syntax_tree.walk(value) if isinstance(n, ast.Call)] if value is not None else []
+        given = [s for c in inside for s in (find.argument_value(c, "shape", 0), find.argument_value(c, "size"))]
         shapes = [s for s in given if isinstance(s, (ast.Tuple, ast.List))]
-        drawn = [c for c in inside if find.called(c) in ("randn", "rand") and len(c.args) == 2]
+        drawn = [c for c in inside if find.called_name(c) in ("randn", "rand") and len(c.args) == 2]
         if len({len(s.elts) for s in shapes}) == 1:
             return len(shapes[0].elts)
         return 2 if drawn and not shapes else None
@@ -126,37 +133,41 @@ def _plain(hot: ast.Call) -> bool:
     if len(hot.args) > 2 or any(k.arg not in ("indices", "depth", "dtype", "axis", "x", "num_classes", "name") for k in
                                 hot.keywords):  # fmt: skip
         return False
-    axis = find.keyword(hot, "axis")
+    axis = find.argument_value(hot, "axis")
     return axis is None or ast.unparse(axis) == "-1"
 
 
 def _cast(source: Source, node: ast.expr) -> ast.expr:
     """``node`` with the cast around it."""
-    holder = find.parents(source).get(node)
-    if isinstance(holder, ast.Call) and holder.args[:1] == [node] and find.called(holder) == "cast":
+    holder = find.parents_of(source).get(node)
+    if isinstance(holder, ast.Call) and holder.args[:1] == [node] and find.called_name(holder) == "cast":
         return holder
     return node
 
 
 def _named(source: Source, node: ast.expr) -> ast.Name | None:
     """The name that is assigned ``node`` and nothing else."""
-    holder = find.parents(source).get(node)
+    holder = find.parents_of(source).get(node)
     if not isinstance(holder, ast.Assign) or holder.value is not node or len(holder.targets) != 1:
         return None
     target = holder.targets[0]
-    read = values.loads(source, target.id) if isinstance(target, ast.Name) else []
-    return target if isinstance(target, ast.Name) and read and values.assigned(source, read[0]) is node else None
+    read = name_bindings.reads_of(source, target.id) if isinstance(target, ast.Name) else []
+    return (
+        target
+        if isinstance(target, ast.Name) and read and name_bindings.single_assignment(source, read[0]) is node
+        else None
+    )
 
 
 def _product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The product of ``rows`` with a table, and the table."""
-    holder = find.parents(source).get(rows)
+    holder = find.parents_of(source).get(rows)
     if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.MatMult) and holder.left is rows:
         return (holder, holder.right) if table_of(source, holder.right) else None
-    if not isinstance(holder, ast.Call) or find.called(holder) not in PRODUCTS:
+    if not isinstance(holder, ast.Call) or find.called_name(holder) not in PRODUCTS:
         return None
-    name, given = find.called(holder), list(holder.args)
-    if not values.qualified(source, holder.func).startswith(("tensorflow.", "keras.")) or any(
+    name, given = find.called_name(holder), list(holder.args)
+    if not name_bindings.qualified_name(source, holder.func).startswith(("tensorflow.", "keras.")) or any(
         k.arg not in ("axes", "a", "b") for k in holder.keywords
     ):
         return None
@@ -166,7 +177,7 @@ def _product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] | None
             return holder, given[2]
         return None
     if name == "tensordot":
-        axes = find.keyword(holder, "axes", 2)
+        axes = find.argument_value(holder, "axes", 2)
         one = axes is not None and ast.unparse(axes) in ("1", "[[-1], [0]]", "([-1], [0])", "[-1, 0]")
         return (holder, given[1]) if one and len(given) >= 2 and given[0] is rows else None
     if len(given) == 2 and given[0] is rows and not holder.keywords and table_of(source, given[1]):
@@ -191,26 +202,26 @@ def _is_look_up(spec: str) -> bool:
 
 def _same_ids(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -> bool:
     """Whether the ids are still what they were where the product stands."""
-    names = {n.id for n in trees.walk(ids) if isinstance(n, ast.Name)}
+    names = {n.id for n in syntax_tree.walk(ids) if isinstance(n, ast.Name)}
     last = max(e.start for e in done)
     return not any(
         isinstance(n, ast.Name)
         and n.id in names
         and isinstance(n.ctx, ast.Store)
-        and edits.end(made) < edits.start(n) < last
-        for n in trees.walk(source.tree)
+        and edits.node_end(made) < edits.node_start(n) < last
+        for n in syntax_tree.walk(source.tree)
     )
 
 
 def by_row(source: Source, call: ast.Call) -> ast.expr | None:
     """The table of which ``call`` makes another, row by row."""
-    name = values.qualified(source, call.func)
+    name = name_bindings.qualified_name(source, call.func)
     if not call.args or len(call.args) > 2:
         return None
     if name in ELEMENTWISE:
         return call.args[0]
     if name in ALONG_ROWS:
-        axis = find.keyword(call, "axis", 1)
+        axis = find.argument_value(call, "axis", 1)
         softmax = "softmax" in name
         last = (axis is None and softmax) or (axis is not None and ast.unparse(axis) in ("1", "-1", "[1]", "[-1]"))
         return call.args[0] if last else None
@@ -219,8 +230,8 @@ def by_row(source: Source, call: ast.Call) -> ast.expr | None:
 
 def _gather(source: Source, node: ast.expr) -> ast.Call | None:
     """The look-up of rows in ``node``."""
-    holder = find.parents(source).get(node)
-    if not isinstance(holder, ast.Call) or values.qualified(source, holder.func) not in GATHERS:
+    holder = find.parents_of(source).get(node)
+    if not isinstance(holder, ast.Call) or name_bindings.qualified_name(source, holder.func) not in GATHERS:
         return None
     plain = (
         holder.args[:1] == [node]
@@ -232,7 +243,7 @@ def _gather(source: Source, node: ast.expr) -> ast.Call | None:
 
 def _over(source: Source, call: ast.Call, looked: str) -> str:
     """``call`` with ``looked`` in the place of the table, along the last dimension."""
-    along = values.qualified(source, call.func) in ALONG_ROWS
-    given = ["axis=-1"] if along else [edits.written(source, a) for a in call.args[1:]]
-    given += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]
-    return f"{edits.written(source, call.func)}({', '.join([looked, *given])})"
+    along = name_bindings.qualified_name(source, call.func) in ALONG_ROWS
+    given = ["axis=-1"] if along else [edits.node_text(source, a) for a in call.args[1:]]
+    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]
+    return f"{edits.node_text(source, call.func)}({', '.join([looked, *given])})"

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
-from slowtrain.source.reading.floats import DOUBLE, PLAIN, REAL, Formats
+from slowtrain.script.evaluators.number_formats import DOUBLE, PLAIN, REAL, NumberFormats
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 WIDE = ("float64", "double")
 GLOBAL = frozenset({"set_floatx", "set_global_policy", "set_dtype_policy", "set_policy", "Policy", "DTypePolicy"})
@@ -28,8 +29,8 @@ def single(source: Source) -> tuple[Edit, ...]:
     named = _named(source)
     if named is None:
         return ()
-    formats, casts = Formats(source), []
-    if any(find.called(n) in CARRIERS for n in trees.walk(source.tree) if isinstance(n, ast.Call)):
+    formats, casts = NumberFormats(source), []
+    if any(find.called_name(n) in CARRIERS for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)):
         return ()
     for _ in range(8):  # each array that is cast makes those computed from it float32 as well
         found = [(node, holder) for node, holder in _leaving(source) if formats.of(node) == DOUBLE]
@@ -37,7 +38,7 @@ def single(source: Source) -> tuple[Edit, ...]:
         if value is None:
             break
         formats.cast.add(value)
-        casts += edits.chained(source, value, '.astype("float32")')
+        casts += edits.append_to_chain(source, value, '.astype("float32")')
     rest = [pair for pair in _leaving(source) if pair[0] not in formats.cast]
     for node, holder in rest:
         kind = formats.of(node)
@@ -51,39 +52,42 @@ def single(source: Source) -> tuple[Edit, ...]:
 def _named(source: Source) -> list[Edit] | None:
     """float64 by name, as TensorFlow and Keras are told it. None: somewhere it may mean something else."""
     done = []
-    for node in trees.walk(source.tree):
-        if isinstance(node, ast.Attribute) and values.qualified(source, node) in (
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
             "tensorflow.float64",
             "tensorflow.double",
         ):
-            done.append(edits.replace(source, node, f"{edits.written(source, node.value)}.float32"))
+            done.append(edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32"))
         elif isinstance(node, ast.Constant) and node.value in WIDE:
             use = _use(source, node)
             if use is None:
                 return None
             if use:
-                done.append(edits.replace(source, node, _quoted(source, node, "float32")))
-        elif isinstance(node, ast.Attribute) and values.qualified(source, node) in ("numpy.float64", "numpy.double"):
-            done += [edits.replace(source, node, f"{edits.written(source, node.value)}.float32")] * bool(
+                done.append(edits.replace_node(source, node, _quoted(source, node, "float32")))
+        elif isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
+            "numpy.float64",
+            "numpy.double",
+        ):
+            done += [edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32")] * bool(
                 _use(source, node)
             )
     return done
 
 
 def _quoted(source: Source, node: ast.Constant, text: str) -> str:
-    return edits.written(source, node).replace(str(node.value), text)
+    return edits.node_text(source, node).replace(str(node.value), text)
 
 
 def _use(source: Source, node: ast.expr) -> bool | None:
     """True: what TensorFlow or Keras are to compute in. False: what NumPy is. None: neither is certain."""
-    above = find.parents(source)
+    above = find.parents_of(source)
     holder = above.get(node)
     keyword = holder if isinstance(holder, ast.keyword) else None
     if keyword is not None:
         holder = above.get(keyword)
     if isinstance(holder, ast.Call) and (keyword is not None or node in holder.args):
-        name = values.qualified(source, holder.func)
-        last = find.called(holder)
+        name = name_bindings.qualified_name(source, holder.func)
+        last = find.called_name(holder)
         if last in GLOBAL or name.startswith(("tensorflow.", "keras.")):
             return True
         if name.startswith(("numpy.", "pandas.")) or last == "astype" or _drawn(holder):
@@ -101,13 +105,13 @@ def _use(source: Source, node: ast.expr) -> bool | None:
 
 
 def _drawn(call: ast.Call) -> bool:
-    return find.called(call) in ("random", "standard_normal", "uniform", "normal", "rand", "randn")
+    return find.called_name(call) in ("random", "standard_normal", "uniform", "normal", "rand", "randn")
 
 
 def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
     """Expressions that are handed to something else than NumPy, with what takes them."""
-    above = find.parents(source)
-    for node in trees.walk(source.tree):
+    above = find.parents_of(source)
+    for node in syntax_tree.walk(source.tree):
         if not isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript, ast.UnaryOp)):
             continue
         if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -123,26 +127,26 @@ def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield node, holder
         elif isinstance(holder, ast.BinOp) and isinstance(node, (ast.Name, ast.Subscript)):
             other = holder.right if node is holder.left else holder.left
-            if Formats(source).of(other) not in (DOUBLE, PLAIN, REAL, "single", "whole"):
+            if NumberFormats(source).of(other) not in (DOUBLE, PLAIN, REAL, "single", "whole"):
                 yield node, holder
 
 
 def _takes(source: Source, call: ast.Call) -> bool:
     """Whether a call takes an array as it is: no function of NumPy's, nothing that only looks at it."""
-    name = values.qualified(source, call.func)
-    last = find.called(call)
+    name = name_bindings.qualified_name(source, call.func)
+    last = find.called_name(call)
     if name.startswith(("numpy.", "math.", "matplotlib.", "pandas.")) or last in HARMLESS or last in KERAS:
         return False
     if (
         isinstance(call.func, ast.Attribute)
         and not name
-        and Formats(source).of(call.func.value) in (DOUBLE, "single", "whole")
+        and NumberFormats(source).of(call.func.value) in (DOUBLE, "single", "whole")
     ):
         return False  # a method of an array
     return last not in ("default_rng", "RandomState", "seed", "astype")
 
 
-def _first_value(formats: Formats, leaving: list[ast.expr]) -> ast.expr | None:
+def _first_value(formats: NumberFormats, leaving: list[ast.expr]) -> ast.expr | None:
     """The first assignment of a float64 array that one of the names among ``leaving`` has its value from."""
     found: list[ast.expr] = []
     for node in leaving:
@@ -152,20 +156,23 @@ def _first_value(formats: Formats, leaving: list[ast.expr]) -> ast.expr | None:
         given = (formats.assignments(base) or []) if isinstance(base, ast.Name) else []
         arrays = [v for v in given if not isinstance(v, (ast.Tuple, ast.Name)) and v not in formats.cast]
         found += [v for v in arrays if formats.of(v) == DOUBLE]
-    return min(found, key=edits.start, default=None)
+    return min(found, key=edits.node_start, default=None)
 
 
 def _at(source: Source, node: ast.expr, holder: ast.AST) -> list[Edit]:
     """The array cast where it is handed over."""
-    typed = isinstance(holder, ast.Call) and values.qualified(source, holder.func) in TYPED
-    if typed and isinstance(holder, ast.Call) and find.keyword(holder, "dtype") is not None:
+    typed = isinstance(holder, ast.Call) and name_bindings.qualified_name(source, holder.func) in TYPED
+    if typed and isinstance(holder, ast.Call) and find.argument_value(holder, "dtype") is not None:
         return []
-    return edits.chained(source, node, '.astype("float32")')
+    return edits.append_to_chain(source, node, '.astype("float32")')
 
 
 def _boundary(source: Source, holder: ast.AST) -> bool:
     """Whether TensorFlow keeps the format of what ``holder`` is given."""
     if not isinstance(holder, ast.Call):
         return False
-    name, last = values.qualified(source, holder.func), find.called(holder)
-    return (name in TYPED and find.keyword(holder, "dtype") is None) or last in ("from_tensor_slices", "from_tensors")
+    name, last = name_bindings.qualified_name(source, holder.func), find.called_name(holder)
+    return (name in TYPED and find.argument_value(holder, "dtype") is None) or last in (
+        "from_tensor_slices",
+        "from_tensors",
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding, values
+from slowtrain.script.navigation import name_bindings, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 
 GENERAL = ("tensorflow.linalg.eigvals",)
 # Around them: eigvalsh gives real numbers in order, eigvals complex ones in any.
@@ -17,20 +18,25 @@ DEEPEST = 4
 
 def real_eigenvalues(source: Source, line: int) -> list[Edit]:
     """``tf.linalg.eigvals(m)`` at ``line`` as ``tf.linalg.eigvalsh(m)``, for ``m`` made as ``x^T x`` or ``x x^T``."""
-    call = finding.only(source, line, "eigvals")
-    if call is None or values.qualified(source, call.func) not in GENERAL or len(call.args) != 1 or call.keywords:
+    call = node_lookup.single_call(source, line, "eigvals")
+    if (
+        call is None
+        or name_bindings.qualified_name(source, call.func) not in GENERAL
+        or len(call.args) != 1
+        or call.keywords
+    ):
         return []
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     real = above.get(call)
     outer = above.get(real) if real is not None else None
-    if not isinstance(real, ast.Call) or values.qualified(source, real.func) not in REAL:
+    if not isinstance(real, ast.Call) or name_bindings.qualified_name(source, real.func) not in REAL:
         return []
-    if not isinstance(outer, ast.Call) or finding.called(outer) not in ORDERLESS or len(outer.args) != 1:
+    if not isinstance(outer, ast.Call) or node_lookup.called_name(outer) not in ORDERLESS or len(outer.args) != 1:
         return []
     if not _symmetric(source, call.args[0]) or outer.keywords:
         return []
     assert isinstance(call.func, ast.Attribute)
-    end = edits.end(call.func)
+    end = edits.node_end(call.func)
     return [Edit(source.file, (end[0], end[1] - len("eigvals")), end, "eigvalsh")]
 
 
@@ -38,14 +44,14 @@ def _symmetric(source: Source, node: ast.expr | None) -> bool:
     """Whether a matrix is a product of one by itself transposed, times or over a number."""
     for _ in range(DEEPEST):
         if isinstance(node, ast.Name):
-            node = values.assigned(source, node)
+            node = name_bindings.single_assignment(source, node)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
             if not isinstance(node.right, ast.Constant):
                 return False
             node = node.left
         else:
             break
-    if not isinstance(node, ast.Call) or finding.called(node) != "matmul" or len(node.args) != 2:
+    if not isinstance(node, ast.Call) or node_lookup.called_name(node) != "matmul" or len(node.args) != 2:
         return False
     turned = [k.arg for k in node.keywords if isinstance(k.value, ast.Constant) and k.value.value is True]
     same = all(isinstance(a, ast.Name) for a in node.args) and ast.dump(node.args[0]) == ast.dump(node.args[1])

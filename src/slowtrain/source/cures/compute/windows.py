@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 CONVOLUTIONS = {1: "{0}.nn.conv1d({1}, {2}, stride=1, padding='VALID')",
@@ -40,25 +41,25 @@ def convolved(source: Source, line: int) -> tuple[Edit, ...]:
     found = _sum(source, line)
     if found is None:
         return ()
-    tf, more = edits.imported(source, "tensorflow", "tf")
+    tf, more = edits.ensure_import(source, "tensorflow", "tf")
     sides = []
     for axis in found.axes:
         if axis.length is None:
             return ()
         sides.append(f":{_term(source, axis.length)} + {_term(source, axis.count)} - 1")
-    padded = f"{edits.written(source, found.padded)}[:, {', '.join(sides)}]"
+    padded = f"{edits.node_text(source, found.padded)}[:, {', '.join(sides)}]"
     if not found.filters:
         kernel = _whole_kernel(source, found, None)
         if kernel is None:
             return ()
         text = CONVOLUTIONS[len(sides)].format(tf, padded, kernel)
-        return (edits.replace(source, found.nest, f"{found.total} += {like(source, text)}"), *more)
+        return (edits.replace_node(source, found.nest, f"{found.total} += {like(source, text)}"), *more)
     return _stacked(source, found, tf, padded, more)
 
 
 def _stacked(source: Source, found: Sum, tf: str, padded: str, more: list[Edit]) -> tuple[Edit, ...]:
     """A loop over filters around the sum, whose results are stacked along the last axis."""
-    outer = find.parents(source).get(found.nest)
+    outer = find.parents_of(source).get(found.nest)
     if not isinstance(outer, ast.For) or outer.orelse or len(outer.body) != 3 or outer.body[1] is not found.nest:
         return ()
     filters = counted(outer)
@@ -67,33 +68,36 @@ def _stacked(source: Source, found: Sum, tf: str, padded: str, more: list[Edit])
     if filters is None or filters.name != found.filters or maps is None or not _zero(begun, found.total):
         return ()
     kernel = _whole_kernel(source, found, filters.count)
-    read = [n for n in values.loads(source, maps) if n.lineno > (outer.end_lineno or 0)]
-    within = find.function(source, outer)
+    read = [n for n in name_bindings.reads_of(source, maps) if n.lineno > (outer.end_lineno or 0)]
+    within = find.enclosing_function(source, outer)
     starts = [s for s in _body(source, outer) if isinstance(s, ast.Assign) and ast.unparse(s) == f"{maps} = []"]
-    if kernel is None or len(starts) != 1 or len(read) != 1 or find.function(source, read[0]) is not within:
+    if kernel is None or len(starts) != 1 or len(read) != 1 or find.enclosing_function(source, read[0]) is not within:
         return ()
-    stack = find.parents(source).get(read[0])
+    stack = find.parents_of(source).get(read[0])
     last = ("-1", str(len(found.axes) + 1))
-    axis = find.keyword(stack, "axis", 1) if isinstance(stack, ast.Call) else None
+    axis = find.argument_value(stack, "axis", 1) if isinstance(stack, ast.Call) else None
     if (
         not isinstance(stack, ast.Call)
-        or values.qualified(source, stack.func) not in ("tensorflow.stack", "keras.ops.stack", "keras.backend.stack")
+        or name_bindings.qualified_name(source, stack.func)
+        not in ("tensorflow.stack", "keras.ops.stack", "keras.backend.stack")
         or axis is None
         or ast.unparse(axis) not in last
     ):
         return ()
     text = like(source, CONVOLUTIONS[len(found.axes)].format(tf, padded, kernel))
     return (
-        edits.without(source, starts[0]),
-        edits.replace(source, outer, f"{maps} = {text}"),
-        edits.replace(source, stack, maps),
+        edits.remove_statement(source, starts[0]),
+        edits.replace_node(source, outer, f"{maps} = {text}"),
+        edits.replace_node(source, stack, maps),
         *more,
     )
 
 
 def _sum(source: Source, line: int) -> Sum | None:
     """The loops over shifts around ``line``, if that is what they are."""
-    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    loops = [
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)
+    ]
     loops.sort(key=lambda n: -n.lineno)
     axes: list[Axis] = []
     nest: ast.For | None = None
@@ -121,7 +125,7 @@ def _matched(
         return None
     left, kernel, summed = parts
     if isinstance(left, ast.Name) and window is not None and ast.unparse(window.targets[0]) == left.id:
-        if len(values.loads(source, left.id)) != 1:
+        if len(name_bindings.reads_of(source, left.id)) != 1:
             return None
         left = window.value
     elif window is not None:
@@ -132,7 +136,9 @@ def _matched(
         return None
     known = tuple(Axis(a.name, a.count, length) for a, length in zip(axes, lengths, strict=True))
     names = {a.name for a in axes} | {total}
-    if any(isinstance(n, ast.Name) and n.id in names for part in (left.value, kernel.value) for n in trees.walk(part)):
+    if any(
+        isinstance(n, ast.Name) and n.id in names for part in (left.value, kernel.value) for n in syntax_tree.walk(part)
+    ):
         return None
     return Sum(nest, total, left.value, kernel.value, known, index)
 
@@ -141,11 +147,11 @@ def _factors(source: Source, product: ast.expr) -> tuple[ast.expr, ast.expr, boo
     """Window and kernel of a product over channels, and whether the kernel is of one filter."""
     if isinstance(product, ast.BinOp) and isinstance(product.op, ast.MatMult):
         return product.left, product.right, False
-    if not isinstance(product, ast.Call) or not values.qualified(source, product.func).startswith(
+    if not isinstance(product, ast.Call) or not name_bindings.qualified_name(source, product.func).startswith(
         ("tensorflow.", "keras.")
     ):
         return None
-    name, given = find.called(product), product.args
+    name, given = find.called_name(product), product.args
     if name in ("matmul", "dot") and len(given) == 2 and not product.keywords:
         return given[0], given[1], False
     if name == "tensordot" and len(given) == 3 and ast.unparse(given[2]) == "1" and not product.keywords:
@@ -156,8 +162,12 @@ def _factors(source: Source, product: ast.expr) -> tuple[ast.expr, ast.expr, boo
         and isinstance(given[0], ast.BinOp)
         and isinstance(given[0].op, ast.Mult)
     ):
-        axis = find.keyword(product, "axis", 1)
-        if axis is not None and ast.unparse(axis) in ("-1", "[-1]") and find.keyword(product, "keepdims") is None:
+        axis = find.argument_value(product, "axis", 1)
+        if (
+            axis is not None
+            and ast.unparse(axis) in ("-1", "[-1]")
+            and find.argument_value(product, "keepdims") is None
+        ):
             return given[0].left, given[0].right, True
     return None
 
@@ -176,7 +186,7 @@ def _window(node: ast.expr, names: list[str]) -> list[ast.expr] | None:
         if not isinstance(end, ast.BinOp) or not isinstance(end.op, ast.Add):
             return None
         length = end.right if _is(end.left, name) else end.left if _is(end.right, name) else None
-        if length is None or any(isinstance(n, ast.Name) and n.id in names for n in trees.walk(length)):
+        if length is None or any(isinstance(n, ast.Name) and n.id in names for n in syntax_tree.walk(length)):
             return None
         lengths.append(length)
     return lengths
@@ -203,12 +213,12 @@ def _whole_kernel(source: Source, found: Sum, filters: ast.expr | None) -> str |
     read = [*zip(shape, counts, strict=False), *([(shape[-1], filters)] if filters is not None else [])]
     if any(ast.unparse(size) != ast.unparse(count) for size, count in read):
         return None
-    return edits.written(source, found.kernel)
+    return edits.node_text(source, found.kernel)
 
 
 def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
     made = []
-    for one in trees.walk(source.tree):
+    for one in syntax_tree.walk(source.tree):
         if isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None:
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
             if any(ast.unparse(t) == ast.unparse(node) for t in targets):
@@ -216,7 +226,7 @@ def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
     if len(made) != 1:
         return None
     shapes = [
-        s for c in trees.walk(made[0]) if isinstance(c, ast.Call)
+        s for c in syntax_tree.walk(made[0]) if isinstance(c, ast.Call)
         for s in (*c.args, *(k.value for k in c.keywords if k.arg in ("shape", "size")))
         if isinstance(s, (ast.Tuple, ast.List)) and len(s.elts) >= 3
     ]  # fmt: skip
@@ -226,7 +236,7 @@ def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
 def counted(loop: ast.For) -> Axis | None:
     """``for i in range(n)``."""
     call = loop.iter
-    if isinstance(loop.target, ast.Name) and isinstance(call, ast.Call) and find.called(call) == "range":
+    if isinstance(loop.target, ast.Name) and isinstance(call, ast.Call) and find.called_name(call) == "range":
         return Axis(loop.target.id, call.args[0]) if len(call.args) == 1 else None
     return None
 
@@ -249,7 +259,12 @@ def _added(statement: ast.stmt) -> tuple[str, ast.expr | None]:
 def _appended(statement: ast.stmt, name: str) -> str | None:
     """The list to which ``name`` is appended."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and find.called(call) == "append" and len(call.args) == 1 and _is(call.args[0], name):
+    if (
+        isinstance(call, ast.Call)
+        and find.called_name(call) == "append"
+        and len(call.args) == 1
+        and _is(call.args[0], name)
+    ):
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         return base.id if isinstance(base, ast.Name) else None
     return None
@@ -260,7 +275,7 @@ def _zero(statement: ast.stmt, name: str) -> bool:
 
 
 def _body(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    holder = find.parents(source).get(statement)
+    holder = find.parents_of(source).get(statement)
     return list(getattr(holder, "body", []))
 
 
@@ -279,7 +294,7 @@ def _is(node: ast.expr | None, name: str) -> bool:
 
 
 def _term(source: Source, node: ast.expr) -> str:
-    text = edits.written(source, node)
+    text = edits.node_text(source, node)
     return text if isinstance(node, (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Call)) else f"({text})"
 
 

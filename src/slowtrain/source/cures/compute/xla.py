@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute.models import compiled_with, compiles
-from slowtrain.source.reading import finding, index, values
 
 # What XLA does not compile: reading a data set, calls of Python, printing, and ops whose result has a shape that
 # depends on the numbers. One of these names in the function, and the edit would end the training in an error.
@@ -18,7 +19,9 @@ UNKNOWN_TO_XLA = frozenset(
 
 def fused_steps(source: Source) -> tuple[Edit, ...]:
     """``jit_compile=True`` for every model that is compiled, and every ``tf.function`` that takes a gradient."""
-    eager = any(finding.keyword(call, "run_eagerly") is not None for call in compiles(source))  # Keras refuses both
+    eager = any(
+        node_lookup.argument_value(call, "run_eagerly") is not None for call in compiles(source)
+    )  # Keras refuses both
     models = () if eager else compiled_with(source, "jit_compile", "True")
     return (*models, *fused_functions(source))
 
@@ -26,30 +29,30 @@ def fused_steps(source: Source) -> tuple[Edit, ...]:
 def fused_functions(source: Source) -> tuple[Edit, ...]:
     """``jit_compile=True`` for functions of the file that take a gradient: as a decorator, or ``tf.function(step)``."""
     done: list[Edit] = []
-    for node in index.nodes(source, ast.FunctionDef):
+    for node in call_index.nodes_of_kind(source, ast.FunctionDef):
         if isinstance(node, ast.FunctionDef) and _is_step(node):
             done += [edit for decorator in node.decorator_list for edit in _compiled(source, decorator)]
-    for call in index.of(source).called("function"):
-        given = finding.keyword(call, "func", 0)
-        step = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
+    for call in call_index.index_of(source).called("function"):
+        given = node_lookup.argument_value(call, "func", 0)
+        step = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
         if step is not None and _is_step(step):
             done += _compiled(source, call)
     return tuple(done)
 
 
 def _is_step(function: ast.FunctionDef) -> bool:
-    called = {finding.called(n) for n in trees.walk(function) if isinstance(n, ast.Call)}
+    called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
     return bool(called & {"GradientTape", "apply_gradients"}) and not called & UNKNOWN_TO_XLA
 
 
 def _compiled(source: Source, node: ast.expr) -> list[Edit]:
     """``@tf.function``, ``@tf.function(…)`` or ``tf.function(step)`` with ``jit_compile=True``."""
     call = node if isinstance(node, ast.Call) else None
-    if values.qualified(source, call.func if call is not None else node) != "tensorflow.function":
+    if name_bindings.qualified_name(source, call.func if call is not None else node) != "tensorflow.function":
         return []
     if call is None:
-        return [edits.insert(source, edits.end(node), "(jit_compile=True)")]
-    given = finding.keyword(call, "jit_compile")
+        return [edits.insert_text(source, edits.node_end(node), "(jit_compile=True)")]
+    given = node_lookup.argument_value(call, "jit_compile")
     plain = given is None or (isinstance(given, ast.Constant) and not given.value)
     packed = any(k.arg is None for k in call.keywords)
-    return [edits.keyword(source, call, "jit_compile", "True")] if plain and not packed else []
+    return [edits.set_keyword(source, call, "jit_compile", "True")] if plain and not packed else []

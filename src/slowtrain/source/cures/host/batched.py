@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import array_ranks, literal_sizes
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.properties import row_wise_models, side_effects
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import beside, finding, ranks, rowmodels, scopes, values, visible
-from slowtrain.source.reading.abstract import machine
 from slowtrain.values import dataclass
 
 # Between the call and its statement: whatever else stands there may leave the call out.
@@ -55,20 +58,25 @@ def at_once(source: Source, line: int) -> list[Edit]:
     Nothing where a turn may need what another one has done, or change the model or the rows, or where the model's
     answer to a row may depend on others.
     """
-    call = finding.only(source, line, "predict")
+    call = node_lookup.single_call(source, line, "predict")
     return of_call(source, call) if call is not None else []
 
 
 def of_call(source: Source, call: ast.Call) -> list[Edit]:
     """The same of a call that was found."""
-    given, turns = finding.keyword(call, "x", 0), _turns(source, call)
+    given, turns = node_lookup.argument_value(call, "x", 0), _turns(source, call)
     if turns is None or given is None or not kerascalls.plainly_predicts(call) or {ALL, ONE, EACH} & source.words:
         return []
     assert isinstance(call.func, ast.Attribute)
     asked = _Asked(source, turns, call)
     rows = asked.rows(given)
-    owner = scopes.dotted(call.func.value)
-    if rows is None or not owner or not asked.unchanged(owner) or not rowmodels.alone(source, call.func.value):
+    owner = scope_names.dotted_name(call.func.value)
+    if (
+        rows is None
+        or not owner
+        or not asked.unchanged(owner)
+        or not row_wise_models.answers_by_row(source, call.func.value)
+    ):
         return []
     return asked.written(rows)
 
@@ -78,7 +86,7 @@ def of_call(source: Source, call: ast.Call) -> list[Edit]:
 
 def _turns(source: Source, call: ast.Call) -> Turns | None:
     """The loop that comes to ``call`` in each of its turns, once."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     child: ast.AST = call
     at = above.get(call)
     while isinstance(at, THROUGH):
@@ -97,18 +105,18 @@ def _turns(source: Source, call: ast.Call) -> Turns | None:
 def _gone_through(source: Source, turns: Turns) -> Turns | None:
     """With what its names hold; None where none of them leads to rows."""
     over = turns.over
-    if isinstance(over, ast.Call) and values.qualified(source, over.func).startswith("tqdm.") and over.args:
+    if isinstance(over, ast.Call) and name_bindings.qualified_name(source, over.func).startswith("tqdm.") and over.args:
         over = over.args[0]
     rows = dict(_items(source, turns.target, over))
     counted = ""
     bounds: tuple[str, ...] = ()
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and not over.keywords:
         if over.func.id == "range" and isinstance(turns.target, ast.Name) and len(over.args) < 3:
-            counted, bounds = turns.target.id, tuple(edits.written(source, one) for one in over.args)
+            counted, bounds = turns.target.id, tuple(edits.node_text(source, one) for one in over.args)
         elif over.func.id == "enumerate" and isinstance(turns.target, ast.Tuple) and len(over.args) == 1:
             first = turns.target.elts[0]
             if isinstance(first, ast.Name) and _has_length(source, over.args[0]):
-                counted, bounds = first.id, (f"len({scopes.dotted(over.args[0])})",)
+                counted, bounds = first.id, (f"len({scope_names.dotted_name(over.args[0])})",)
     if not rows and not counted:
         return None
     return Turns(turns.node, turns.target, turns.over, turns.body, counted, bounds, rows)
@@ -124,21 +132,25 @@ def _items(source: Source, target: ast.expr, over: ast.expr) -> Iterator[tuple[s
         return
     if over.func.id == "enumerate" and len(target.elts) == 2 and over.args:
         yield from _items(source, target.elts[1], over.args[0])
-    elif over.func.id == "zip" and len(target.elts) == len(over.args) and all(map(scopes.dotted, over.args)):
+    elif over.func.id == "zip" and len(target.elts) == len(over.args) and all(map(scope_names.dotted_name, over.args)):
         for one, each in zip(target.elts, over.args, strict=True):
             yield from _items(source, one, each)
 
 
 def _is_array(source: Source, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        return ranks.regular(source, node)
-    return isinstance(node, ast.Attribute) and bool(scopes.dotted(node)) and machine.value(source, node).kind == "array"
+        return array_ranks.is_regular_array(source, node)
+    return (
+        isinstance(node, ast.Attribute)
+        and bool(scope_names.dotted_name(node))
+        and interpreter.value_at(source, node).kind == "array"
+    )
 
 
 def _has_length(source: Source, node: ast.expr) -> bool:
     """An array or a list by its name; what is gone through once has none."""
-    made = values.assigned(source, node) if isinstance(node, ast.Name) else None
-    listed = isinstance(made, ast.Call) and scopes.dotted(made.func) in ("list", "sorted")
+    made = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) else None
+    listed = isinstance(made, ast.Call) and scope_names.dotted_name(made.func) in ("list", "sorted")
     return listed or isinstance(made, (ast.List, ast.Tuple, ast.ListComp)) or _is_array(source, node)
 
 
@@ -164,9 +176,11 @@ class _Asked:
         """What the turn's one assignment in front of the call gives a name."""
         if not isinstance(node, ast.Name) or not isinstance(self.turns.node, ast.For):
             return node
-        every = [n for s in self.turns.node.body for n in trees.walk(s) if isinstance(n, ast.Name) and n.id == node.id]
+        every = [
+            n for s in self.turns.node.body for n in syntax_tree.walk(s) if isinstance(n, ast.Name) and n.id == node.id
+        ]
         stored = [n for n in every if not isinstance(n.ctx, ast.Load)]
-        made = finding.statement(self.source, stored[0]) if len(stored) == 1 else None
+        made = node_lookup.enclosing_statement(self.source, stored[0]) if len(stored) == 1 else None
         if not isinstance(made, ast.Assign) or made.targets != stored or made not in self.turns.node.body:
             return node
         if made.lineno >= self.call.lineno or self.apart is not None:
@@ -180,20 +194,22 @@ class _Asked:
         """All rows as one array, where ``node`` is a batch of one of them in each turn; "" of anything else."""
         if isinstance(node, ast.Subscript):
             first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
-            if values.is_new_axis(self.source, first) and all(_everything(one) for one in others):
+            if name_bindings.is_new_axis(self.source, first) and all(_everything(one) for one in others):
                 return self.row(node.value)  # row[None], x[i][None, :]
             counted = isinstance(first, ast.Slice) and self.next_one(first)
-            listed = isinstance(first, ast.List) and [scopes.dotted(e) for e in first.elts] == [self.turns.counted]
+            listed = isinstance(first, ast.List) and [scope_names.dotted_name(e) for e in first.elts] == [
+                self.turns.counted
+            ]
             return self.array(node.value) if (counted or listed) and not others else ""
         if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
             return self.changed(node, self.whole(node.left))
         return self.called(node) if isinstance(node, ast.Call) else ""
 
     def called(self, node: ast.Call) -> str:
-        name, method = finding.called(node), isinstance(node.func, ast.Attribute)
-        whole = values.qualified(self.source, node.func)
+        name, method = node_lookup.called_name(node), isinstance(node.func, ast.Attribute)
+        whole = name_bindings.qualified_name(self.source, node.func)
         if whole == "numpy.expand_dims" and len(node.args) + len(node.keywords) == 2:
-            axis = finding.keyword(node, "axis", 1)
+            axis = node_lookup.argument_value(node, "axis", 1)
             return self.row(node.args[0]) if isinstance(axis, ast.Constant) and axis.value == 0 else ""
         if whole in ("numpy.array", "numpy.asarray", "numpy.stack") and len(node.args) == 1 and not node.keywords:
             listed = node.args[0]
@@ -206,7 +222,7 @@ class _Asked:
         if name != "reshape" or not sizes or ast.unparse(sizes[0]) != "1" or not self.outside(*sizes):
             return ""
         rows = self.row(node.func.value)
-        rest = "".join(f", {edits.written(self.source, one)}" for one in sizes[1:])
+        rest = "".join(f", {edits.node_text(self.source, one)}" for one in sizes[1:])
         return f"{rows}.reshape(len({rows}){rest})" if rows and rest else ""
 
     def row(self, node: ast.expr) -> str:
@@ -214,10 +230,14 @@ class _Asked:
         node = self.meant(node)
         if isinstance(node, ast.Name) and node.id in self.turns.rows:
             over = self.turns.rows[node.id]
-            self.used |= scopes.read(over)
-            self.of = scopes.dotted(over)
+            self.used |= scope_names.read_names(over)
+            self.of = scope_names.dotted_name(over)
             return self.of
-        if isinstance(node, ast.Subscript) and self.turns.counted and scopes.dotted(node.slice) == self.turns.counted:
+        if (
+            isinstance(node, ast.Subscript)
+            and self.turns.counted
+            and scope_names.dotted_name(node.slice) == self.turns.counted
+        ):
             return self.array(node.value)
         if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
             return self.changed(node, self.row(node.left))
@@ -231,11 +251,11 @@ class _Asked:
         if not rows:
             return ""
         if isinstance(node, ast.BinOp):
-            inner, sign = edits.written(self.source, node.left), edits.written(self.source, node)
+            inner, sign = edits.node_text(self.source, node.left), edits.node_text(self.source, node)
             return f"({rows}{sign[len(inner) :]})" if sign.startswith(inner) else ""
         if not self.outside(*node.args):
             return ""
-        return f"{rows}.astype({', '.join(edits.written(self.source, a) for a in node.args)})"
+        return f"{rows}.astype({', '.join(edits.node_text(self.source, a) for a in node.args)})"
 
     def next_one(self, part: ast.Slice) -> bool:
         """``i : i + 1``."""
@@ -245,10 +265,10 @@ class _Asked:
 
     def array(self, node: ast.expr) -> str:
         """Those rows of an array that the count comes to."""
-        name, bounds = scopes.dotted(node), self.turns.bounds
+        name, bounds = scope_names.dotted_name(node), self.turns.bounds
         if not _is_array(self.source, node) or not self.counts():
             return ""
-        self.used |= scopes.read(node)
+        self.used |= scope_names.read_names(node)
         every = bounds in ((f"len({name})",), (f"{name}.shape[0]",))
         part = ":".join(bounds) if len(bounds) == 2 else f":{bounds[0]}"
         self.of = name if every else f"{name}[{part}]"
@@ -261,23 +281,23 @@ class _Asked:
         begins = first is None or (
             isinstance(first, ast.Constant) and isinstance(first.value, int) and first.value >= 0
         )
-        self.used |= {name for one in given for name in scopes.read(one)} - {"len"}
-        return begins and all(_size(n) for one in given for n in trees.walk(one))
+        self.used |= {name for one in given for name in scope_names.read_names(one)} - {"len"}
+        return begins and all(_size(n) for one in given for n in syntax_tree.walk(one))
 
     def some(self, given: ast.expr) -> bool:
         """Whether the text shows that there is a row."""
-        number = [visible.number(self.source, one) for one in _bounds(self.turns.over)]
+        number = [literal_sizes.literal_int(self.source, one) for one in _bounds(self.turns.over)]
         if self.turns.bounds and number and None not in number:
             return len(range(*[n for n in number if n is not None])) > 0
-        arrays = [self.turns.rows[n] for n in scopes.read(given) if n in self.turns.rows]
-        return bool(arrays) and all((visible.rows(self.source, one) or 0) > 0 for one in arrays)
+        arrays = [self.turns.rows[n] for n in scope_names.read_names(given) if n in self.turns.rows]
+        return bool(arrays) and all((literal_sizes.row_count(self.source, one) or 0) > 0 for one in arrays)
 
     # Rows that are worked out.
 
     def gathered(self, given: ast.expr) -> Rows | None:
         """``(a[k - n : k, j]).reshape(1, n)`` of each turn of a ``range``, one behind the other."""
         over = self.turns.over
-        counted = isinstance(over, ast.Call) and scopes.dotted(over.func) == "range" and self.counts()
+        counted = isinstance(over, ast.Call) and scope_names.dotted_name(over.func) == "range" and self.counts()
         if not counted or not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
             return None
         sizes = given.args[0].elts if len(given.args) == 1 and isinstance(given.args[0], ast.Tuple) else given.args
@@ -286,16 +306,16 @@ class _Asked:
         if not plain or not fixed or ast.unparse(sizes[0]) != "1":
             return None
         inner = given.func.value
-        arrays = [n.value for n in trees.walk(inner) if isinstance(n, ast.Subscript)]
-        pure = all(isinstance(n, PURE) for n in trees.walk(inner)) and bool(arrays)
+        arrays = [n.value for n in syntax_tree.walk(inner) if isinstance(n, ast.Subscript)]
+        pure = all(isinstance(n, PURE) for n in syntax_tree.walk(inner)) and bool(arrays)
         if not pure or not all(_is_array(self.source, one) for one in arrays):
             return None
-        self.used |= scopes.read(given) - {self.turns.counted}
-        target, text = edits.written(self.source, self.turns.target), edits.written(self.source, over)
-        numpy = scopes.known_as(self.source, "numpy")
+        self.used |= scope_names.read_names(given) - {self.turns.counted}
+        target, text = edits.node_text(self.source, self.turns.target), edits.node_text(self.source, over)
+        numpy = scope_names.module_alias(self.source, "numpy")
         if not numpy:
             return None
-        each = f"[{edits.written(self.source, given)} for {target} in {text}]"
+        each = f"[{edits.node_text(self.source, given)} for {target} in {text}]"
         some = self.some(given)
         if isinstance(self.turns.node, ast.ListComp):
             return Rows(f"{numpy}.concatenate({each})", "" if some else f"len({text})")
@@ -305,83 +325,87 @@ class _Asked:
 
     def outside(self, *several: ast.expr) -> bool:
         """Whether expressions are the same in each turn: constants, and names from outside the loop."""
-        nodes = [n for one in several for n in trees.walk(one)]
-        self.used |= {name for one in several for name in scopes.read(one)}
+        nodes = [n for one in several for n in syntax_tree.walk(one)]
+        self.used |= {name for one in several for name in scope_names.read_names(one)}
         return all(isinstance(n, (*SIZES, ast.UnaryOp, ast.unaryop)) for n in nodes)
 
     def unchanged(self, owner: str) -> bool:
         """Whether the turns leave the model and the rows as they are, and the loop's names too."""
-        own = scopes.bound(self.turns.target)
-        named = scopes.dotted(self.apart.targets[0]) if self.apart is not None else ""
-        used = {*self.used, owner.partition(".")[0], *scopes.read(self.turns.over)}
+        own = scope_names.bound_names(self.turns.target)
+        named = scope_names.dotted_name(self.apart.targets[0]) if self.apart is not None else ""
+        used = {*self.used, owner.partition(".")[0], *scope_names.read_names(self.turns.over)}
         settings = [k.value for k in self.call.keywords if k.arg not in ("x", "batch_size")]
         if not self.outside(*settings) or (used | self.used) & {*own, named}:
             return False
-        return beside.leaves(self.source, self.turns.body, self.call, {*used, *self.used, *own}, named)
+        return side_effects.preserves_arguments(
+            self.source, self.turns.body, self.call, {*used, *self.used, *own}, named
+        )
 
     # The text.
 
     def written(self, rows: Rows) -> list[Edit]:
         assert isinstance(self.call.func, ast.Attribute)
-        others = [f", {k.arg}={edits.written(self.source, k.value)}" for k in self.call.keywords
+        others = [f", {k.arg}={edits.node_text(self.source, k.value)}" for k in self.call.keywords
                   if k.arg not in ("x", "batch_size")]  # fmt: skip
-        every = f"{edits.written(self.source, self.call.func.value)}.predict({rows.text}{''.join(others)})"
+        every = f"{edits.node_text(self.source, self.call.func.value)}.predict({rows.text}{''.join(others)})"
         if isinstance(self.turns.node, ast.ListComp):
             return self.comprehended(f"{every}[:, None]", rows.asked)
-        gone = [edits.without(self.source, self.apart)] if self.apart is not None and self.needless() else []
+        gone = [edits.remove_statement(self.source, self.apart)] if self.apart is not None and self.needless() else []
         if self.turns.counted and len(self.turns.bounds) == 1:
             name = self.turns.counted
             made = f"{rows.first}{ALL} = {every}" + (f" if {rows.asked} else None" if rows.asked else "")
-            one = edits.replace(self.source, self.call, f"{ALL}[{name} : {name} + 1]")
-            return [edits.before(self.source, self.turns.node, made), *gone, one]
+            one = edits.replace_node(self.source, self.call, f"{ALL}[{name} : {name} + 1]")
+            return [edits.insert_before(self.source, self.turns.node, made), *gone, one]
         made = f"{rows.first}{ALL} = {every}[:, None]" + (f" if {rows.asked} else ()" if rows.asked else "")
         heads = self.paired(ALL)
-        return [edits.before(self.source, self.turns.node, made), *heads, *gone, self.one()]
+        return [edits.insert_before(self.source, self.turns.node, made), *heads, *gone, self.one()]
 
     def one(self) -> Edit:
-        return edits.replace(self.source, self.call, ONE)
+        return edits.replace_node(self.source, self.call, ONE)
 
     def comprehended(self, every: str, asked: str) -> list[Edit]:
         every = f"({every} if {asked} else ())" if asked else every
-        names = scopes.bound(self.turns.target)
-        inside = {id(n) for n in trees.walk(self.call)}
-        left = [n for one in self.turns.body for n in trees.walk(one) if isinstance(n, ast.Name) and n.id in names]
+        names = scope_names.bound_names(self.turns.target)
+        inside = {id(n) for n in syntax_tree.walk(self.call)}
+        left = [
+            n for one in self.turns.body for n in syntax_tree.walk(one) if isinstance(n, ast.Name) and n.id in names
+        ]
         below = any("-" in bound for bound in self.turns.bounds)  # zero: no turns, but x[:-2] has rows
         if any(id(n) not in inside for n in left) or below or isinstance(self.turns.target, ast.Tuple):
             return [self.one(), *self.paired(every)]
-        target = edits.replace(self.source, self.turns.target, ONE)
-        return [self.one(), target, edits.replace(self.source, self.turns.over, every)]
+        target = edits.replace_node(self.source, self.turns.target, ONE)
+        return [self.one(), target, edits.replace_node(self.source, self.turns.over, every)]
 
     def paired(self, every: str) -> list[Edit]:
         """The loop's head with one prediction more in each turn."""
         target, over = self.turns.target, self.turns.over
-        bare = isinstance(target, ast.Tuple) and not edits.written(self.source, target).startswith("(")
+        bare = isinstance(target, ast.Tuple) and not edits.node_text(self.source, target).startswith("(")
         return [
-            *([edits.insert(self.source, edits.start(target), "(")] if bare else []),
-            edits.insert(self.source, edits.end(target), f"), {ONE}" if bare else f", {ONE}"),
-            edits.insert(self.source, edits.start(over), "zip("),
-            edits.insert(self.source, edits.end(over), f", {every})"),
+            *([edits.insert_text(self.source, edits.node_start(target), "(")] if bare else []),
+            edits.insert_text(self.source, edits.node_end(target), f"), {ONE}" if bare else f", {ONE}"),
+            edits.insert_text(self.source, edits.node_start(over), "zip("),
+            edits.insert_text(self.source, edits.node_end(over), f", {every})"),
         ]
 
     def needless(self) -> bool:
         """Whether nothing else reads the name of the row, and its line holds nothing else."""
         assert self.apart is not None
-        name = scopes.dotted(self.apart.targets[0])
+        name = scope_names.dotted_name(self.apart.targets[0])
         lines = self.source.text.split("\n")[self.apart.lineno - 1 : self.apart.end_lineno]
         alone = not any(";" in line for line in lines) and not lines[0][: self.apart.col_offset].strip()
-        return alone and len(values.loads(self.source, name)) == 1
+        return alone and len(name_bindings.reads_of(self.source, name)) == 1
 
 
 def _bounds(over: ast.expr) -> list[ast.expr]:
     """What ``range`` is given; nothing of other loops."""
-    while isinstance(over, ast.Call) and scopes.dotted(over.func) != "range" and over.args:
+    while isinstance(over, ast.Call) and scope_names.dotted_name(over.func) != "range" and over.args:
         over = over.args[0]
     return over.args if isinstance(over, ast.Call) else []
 
 
 def _size(node: ast.AST) -> bool:
     """What a number may be worked out of without anything being done: names, constants, lengths."""
-    length = isinstance(node, ast.Call) and scopes.dotted(node.func) == "len" and len(node.args) == 1
+    length = isinstance(node, ast.Call) and scope_names.dotted_name(node.func) == "len" and len(node.args) == 1
     shape = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
     return length or shape or isinstance(node, SIZES)
 

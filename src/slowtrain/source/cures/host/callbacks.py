@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, index, scopes, settings
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 EVERY_BATCHES = 100
 EVERY_EPOCHS = 10
@@ -24,14 +26,14 @@ _BY_BATCH = re.compile(r"\b(?:on_\w*batch_\w*|save_freq|update_freq)\s*=")
 
 def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     """The method ``hook`` of the class ``kind`` left at once but in every hundredth batch (tenth epoch)."""
-    classes = [n for n in trees.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
+    classes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
     if len(classes) != 1:
         return []
     methods = [n for n in classes[0].body if isinstance(n, ast.FunctionDef) and n.name == hook]
     if len(methods) != 1 or not hook.startswith("on_") or not hook.endswith(("batch_end", "batch_begin", "epoch_end")):
         return []
     method = methods[0]
-    names = scopes.parameters(method)
+    names = scope_names.parameter_names(method)
     body = [s for s in method.body if not _documents(s)]
     counted = body[: _counting(body)]
     rest = body[len(counted) :]
@@ -47,9 +49,9 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     first = rest[0] if rest else method.body[0]
     if first.lineno == method.lineno or (counted and not rest):
         return []
-    unit = edits.unit(source)
-    still = "".join(f"{unit}{edits.written(source, one)}\n" for one in later)
-    return [edits.before(source, first, f"if {names[1]} % {every}:\n{still}{unit}return")]
+    unit = edits.indentation_unit(source)
+    still = "".join(f"{unit}{edits.node_text(source, one)}\n" for one in later)
+    return [edits.insert_before(source, first, f"if {names[1]} % {every}:\n{still}{unit}return")]
 
 
 def _counting(body: Sequence[ast.stmt]) -> int:
@@ -57,8 +59,8 @@ def _counting(body: Sequence[ast.stmt]) -> int:
     for at, one in enumerate(body):
         calls = [
             n
-            for n in trees.walk(one)
-            if isinstance(n, ast.Call) and finding.called(n) not in ("len", "int", "float", "get")
+            for n in syntax_tree.walk(one)
+            if isinstance(n, ast.Call) and node_lookup.called_name(n) not in ("len", "int", "float", "get")
         ]
         if not isinstance(one, ast.AugAssign) or calls:
             return at
@@ -72,55 +74,62 @@ def _documents(one: ast.stmt) -> bool:
 def _steers(source: Source, method: ast.AST) -> bool:
     """Whether the hook, or a method that it calls, changes the model, its optimizer or when to stop."""
     for one in source.called(method):
-        for node in trees.walk(one):
+        for node in syntax_tree.walk(one):
             if isinstance(node, ast.Attribute) and node.attr in STEERS:
                 return True
-            if isinstance(node, ast.Call) and finding.called(node) in ("setattr", "fit", "train_on_batch", "compile"):
+            if isinstance(node, ast.Call) and node_lookup.called_name(node) in (
+                "setattr",
+                "fit",
+                "train_on_batch",
+                "compile",
+            ):
                 return True
     return False
 
 
 def _counts(source: Source, kind: ast.ClassDef, method: ast.FunctionDef, counted: Sequence[ast.stmt]) -> bool:
     """Whether the hook counts its calls, but for what it has ``counted`` at its begin, or decides when to work."""
-    changed = [n for n in trees.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)]
+    changed = [
+        n for n in syntax_tree.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)
+    ]
     changed = [n for n in changed if n not in counted]
-    modulo = [n for n in trees.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
+    modulo = [n for n in syntax_tree.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
     numeric = [n for n in modulo if not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))]
     return bool(changed or numeric or kind.keywords or _asked(source, method, counted))
 
 
 def _asked(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool:
     """Whether something compares what was counted, and works by it."""
-    names = {n.attr for one in counted for n in trees.walk(one) if isinstance(n, ast.Attribute)}
-    inner = [n for f in source.called(method) for n in trees.walk(f)] if names else []
+    names = {n.attr for one in counted for n in syntax_tree.walk(one) if isinstance(n, ast.Attribute)}
+    inner = [n for f in source.called(method) for n in syntax_tree.walk(f)] if names else []
     asks = [
         n
         for n in inner
         if isinstance(n, (ast.Compare, ast.If)) or (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
     ]
     parts = [n.test if isinstance(n, ast.If) else n for n in asks]
-    return any(isinstance(n, ast.Attribute) and n.attr in names for part in parts for n in trees.walk(part))
+    return any(isinstance(n, ast.Attribute) and n.attr in names for part in parts for n in syntax_tree.walk(part))
 
 
 def rarer_lambda(source: Source) -> list[Edit]:
     """``LambdaCallback(on_batch_end=lambda batch, logs: …)``, the only one, working in every hundredth batch."""
-    calls = index.of(source).called("LambdaCallback")
+    calls = call_index.index_of(source).called("LambdaCallback")
     call = calls[0] if len(calls) == 1 else None
     for given in call.keywords if call is not None else ():
         value = given.value
         if isinstance(value, ast.Lambda) and (given.arg or "").endswith(("batch_end", "batch_begin")):
-            names = scopes.parameters(value)
+            names = scope_names.parameter_names(value)
             if not names or _steers(source, value):
                 return []
-            text = edits.written(source, value.body)
-            return [edits.replace(source, value.body, f"({text}) if {names[0]} % {EVERY_BATCHES} == 0 else None")]
+            text = edits.node_text(source, value.body)
+            return [edits.replace_node(source, value.body, f"({text}) if {names[0]} % {EVERY_BATCHES} == 0 else None")]
     return []
 
 
 def lighter(source: Source, kind: str) -> list[Edit]:
     """Every ``kind`` of Keras's own that the file makes, without what costs most: histograms, saves within epochs."""
     found: list[Edit] = []
-    for call in index.of(source).called(kind):
+    for call in call_index.index_of(source).called(kind):
         found += _without_histograms(source, call) if kind == "TensorBoard" else _by_epoch(source, call, kind)
     return found
 
@@ -129,9 +138,9 @@ def _without_histograms(source: Source, call: ast.Call) -> list[Edit]:
     found = []
     for given in call.keywords:
         if given.arg in FREE and isinstance(given.value, ast.Constant) and given.value.value:
-            found.append(edits.replace(source, given.value, FREE[given.arg]))
+            found.append(edits.replace_node(source, given.value, FREE[given.arg]))
         if given.arg == "update_freq" and isinstance(given.value, ast.Constant) and given.value.value != "epoch":
-            found.append(edits.replace(source, given.value, '"epoch"'))
+            found.append(edits.replace_node(source, given.value, '"epoch"'))
     return found
 
 
@@ -142,21 +151,21 @@ def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
     """
     if kind not in KERAS_SAVERS or _named_by_batch(source, call):
         return []
-    freq, stars = finding.keyword(call, "save_freq"), [k for k in call.keywords if k.arg is None]
+    freq, stars = node_lookup.argument_value(call, "save_freq"), [k for k in call.keywords if k.arg is None]
     if freq is not None:
-        return [] if _epochs(freq) or not _counted(freq) else [edits.replace(source, freq, '"epoch"')]
-    found = settings.forwarded(source, call, "save_freq") if len(stars) == 1 else None
+        return [] if _epochs(freq) or not _counted(freq) else [edits.replace_node(source, freq, '"epoch"')]
+    found = setting_origins.call_argument(source, call, "save_freq") if len(stars) == 1 else None
     if found is None or _epochs(found) or not _counted(found):
         return []
     words = [
         n
-        for n in trees.walk(source.tree)
+        for n in syntax_tree.walk(source.tree)
         if getattr(n, "value", None) == "save_freq" or getattr(n, "arg", None) == "save_freq"
     ]
     if len(words) == 1:
-        return [edits.replace(source, found, '"epoch"')]
-    text = edits.written(source, stars[0].value)
-    return [edits.replace(source, stars[0].value, f'{{**{text}, "save_freq": "epoch"}}')]
+        return [edits.replace_node(source, found, '"epoch"')]
+    text = edits.node_text(source, stars[0].value)
+    return [edits.replace_node(source, stars[0].value, f'{{**{text}, "save_freq": "epoch"}}')]
 
 
 def _counted(freq: ast.expr) -> bool:
@@ -167,19 +176,19 @@ def _named_by_batch(source: Source, call: ast.Call) -> bool:
     """Whether the file's name may say which batch it was saved at."""
     if "{batch" not in source.text:
         return False
-    path = finding.keyword(call, "filepath", 0)
-    nodes = list(trees.walk(path)) if path is not None else []
+    path = node_lookup.argument_value(call, "filepath", 0)
+    nodes = list(syntax_tree.walk(path)) if path is not None else []
     if any(isinstance(n, (ast.Name, ast.Attribute)) for n in nodes):
-        nodes = index.written(source, _BATCH_NUMBER, ast.Constant)
+        nodes = call_index.nodes_matching(source, _BATCH_NUMBER, ast.Constant)
     return any("{batch" in n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
 
 
 def uses_batches(source: Source) -> bool:
     """Whether a callback of the file looks at single batches: several steps in one call would change what it sees."""
-    methods = index.nodes(source, *FUNCTIONS)
-    if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTIONS)):
+    methods = call_index.nodes_of_kind(source, *FUNCTION_NODES)
+    if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTION_NODES)):
         return True
-    for given in index.written(source, _BY_BATCH, ast.keyword):
+    for given in call_index.nodes_matching(source, _BY_BATCH, ast.keyword):
         name = getattr(given, "arg", None) or ""
         if name.startswith("on_") and "batch_" in name:
             return True

@@ -6,10 +6,12 @@ import ast
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import array_ranks
+from slowtrain.script.evaluators.array_ranks import SCALAR
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
-from slowtrain.source.reading import finding, ranks, scopes
-from slowtrain.source.reading.ranks import SCALAR
 from slowtrain.values import dataclass
 
 
@@ -22,10 +24,10 @@ class Vectorised:
 
 
 def makes_array(source: Source, call: ast.Call) -> bool:
-    whole = scopes.full(source, call.func)
+    whole = scope_names.resolved_name(source, call.func)
     if whole in ("numpy.array", "numpy.asarray", "numpy.stack"):
         return bool(call.args)
-    return isinstance(call.func, ast.Call) and scopes.full(source, call.func.func) == "numpy.vectorize"
+    return isinstance(call.func, ast.Call) and scope_names.resolved_name(source, call.func.func) == "numpy.vectorize"
 
 
 def numpy(source: Source) -> str:
@@ -47,27 +49,31 @@ class Made:
         given = self.call.args[0]
         if isinstance(self.call.func, ast.Call):
             found = self.mapped(self.call.func.args[0], given)
-        elif isinstance(given, ast.Call) and finding.called(given) in ("list", "tuple") and len(given.args) == 1:
+        elif (
+            isinstance(given, ast.Call) and node_lookup.called_name(given) in ("list", "tuple") and len(given.args) == 1
+        ):
             inner = given.args[0]
-            if not isinstance(inner, ast.Call) or finding.called(inner) != "map" or len(inner.args) != 2:
+            if not isinstance(inner, ast.Call) or node_lookup.called_name(inner) != "map" or len(inner.args) != 2:
                 raise Unclear("a list of another form")
             found = self.mapped(inner.args[0], inner.args[1])
         elif isinstance(given, (ast.ListComp, ast.GeneratorExp)):
             found = self.comprehended(given)
         else:
             raise Unclear("an array of something else")
-        typed = finding.keyword(self.call, "dtype")
+        typed = node_lookup.argument_value(self.call, "dtype")
         text = found.text
         if typed is not None:
-            text = f"{found.safe}.astype({edits.written(self.source, typed)})"
+            text = f"{found.safe}.astype({edits.node_text(self.source, typed)})"
         if len(self.call.args) > 1 or any(k.arg != "dtype" for k in self.call.keywords):
             raise Unclear("arguments of another form")
-        return Vectorised((edits.replace(self.source, self.call, text if found.atom else f"({text})"),), self.on.exact)
+        return Vectorised(
+            (edits.replace_node(self.source, self.call, text if found.atom else f"({text})"),), self.on.exact
+        )
 
     def array(self, over: ast.expr) -> Value:
-        if not isinstance(over, ast.Name) or not ranks.isarray(self.source, over):
+        if not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
             raise Unclear("items of something else than an array")
-        found = ranks.rank(self.source, over)
+        found = array_ranks.array_rank(self.source, over)
         if found is None:
             raise Unclear("items of unknown rank")
         self.on.axes.append(Axis(None, "0", f"len({over.id})"))
@@ -78,8 +84,8 @@ class Made:
         value = self.array(over)
         if vectorize:
             value = replace(value, rank=SCALAR)  # element by element, whatever the rank
-        if isinstance(function, ast.Lambda) and len(scopes.parameters(function)) == 1:
-            self.on.known[scopes.parameters(function)[0]] = value
+        if isinstance(function, ast.Lambda) and len(scope_names.parameter_names(function)) == 1:
+            self.on.known[scope_names.parameter_names(function)[0]] = value
             return self.varying(self.on.value(function.body))
         name = ast.copy_location(ast.Name("_element", ast.Load()), function)
         self.on.known["_element"] = value
@@ -90,10 +96,10 @@ class Made:
         if len(node.generators) != 1 or one.ifs or isinstance(node, ast.GeneratorExp):
             raise Unclear("a comprehension of another form")
         over, target = one.iter, one.target
-        if isinstance(over, ast.Call) and finding.called(over) == "range" and isinstance(target, ast.Name):
-            given = [edits.written(self.source, a) for a in over.args]
+        if isinstance(over, ast.Call) and node_lookup.called_name(over) == "range" and isinstance(target, ast.Name):
+            given = [edits.node_text(self.source, a) for a in over.args]
             if len(given) != 1 or any(
-                isinstance(n, ast.Call) and finding.called(n) != "len" for n in trees.walk(over.args[0])
+                isinstance(n, ast.Call) and node_lookup.called_name(n) != "len" for n in syntax_tree.walk(over.args[0])
             ):
                 raise Unclear("a range of another form")
             self.on.axes.append(Axis(target.id, "0", given[0]))
@@ -108,7 +114,7 @@ class Made:
     def nested(self, node: ast.ListComp) -> Value:
         """``[[f(v) for v in row] for row in a]`` of an array of rank 2."""
         one = node.generators[0]
-        row = self.on.known.get(scopes.dotted(one.iter))
+        row = self.on.known.get(scope_names.dotted_name(one.iter))
         if (
             len(node.generators) != 1
             or one.ifs

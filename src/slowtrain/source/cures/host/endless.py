@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding, kinds
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 
 # What Keras takes of arrays alone, or counts by the batch that it makes itself.
 OF_ARRAYS = ("validation_split", "sample_weight", "shuffle")
@@ -15,38 +17,41 @@ KERAS_BATCH = "32"
 
 def repeated(source: Source, line: int) -> list[Edit]:
     """``fit(ds)`` at ``line`` as ``fit(ds.repeat(), steps_per_epoch=len(ds))``; arrays become a data set first."""
-    call = finding.only(source, line, "fit")
-    if call is None or any(k.arg is None for k in call.keywords) or finding.keyword(call, "steps_per_epoch"):
+    call = node_lookup.single_call(source, line, "fit")
+    if call is None or any(k.arg is None for k in call.keywords) or node_lookup.argument_value(call, "steps_per_epoch"):
         return []
-    x, y = finding.keyword(call, "x", 0), finding.keyword(call, "y", 1)
+    x, y = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "y", 1)
     if y is not None:
         return _of_arrays(source, call, x, y)
-    if x is None or not isinstance(x, ast.Name) or not kinds.dataset(source, x):
+    if x is None or not isinstance(x, ast.Name) or not value_kinds.is_dataset(source, x):
         return []
-    return [*edits.chained(source, x, ".repeat()"), edits.keyword(source, call, "steps_per_epoch", f"len({x.id})")]
+    return [
+        *edits.append_to_chain(source, x, ".repeat()"),
+        edits.set_keyword(source, call, "steps_per_epoch", f"len({x.id})"),
+    ]
 
 
 def _of_arrays(source: Source, call: ast.Call, x: ast.expr | None, y: ast.expr) -> list[Edit]:
     """Arrays that have names; their lengths must be one, and neither may be a list of several inputs."""
     if not isinstance(x, ast.Name) or not isinstance(y, ast.Name) or len(call.args) not in (0, 2):
         return []
-    if kinds.of(source, x) != kinds.ARRAY or kinds.of(source, y) != kinds.ARRAY:
+    if value_kinds.kind_of(source, x) != value_kinds.ARRAY or value_kinds.kind_of(source, y) != value_kinds.ARRAY:
         return []
-    if any(finding.keyword(call, name) is not None for name in OF_ARRAYS):
+    if any(node_lookup.argument_value(call, name) is not None for name in OF_ARRAYS):
         return []
-    batch = finding.keyword(call, "batch_size")
+    batch = node_lookup.argument_value(call, "batch_size")
     if batch is not None and not isinstance(batch, (ast.Constant, ast.Name, ast.Attribute)):
         return []
-    size = edits.written(source, batch) if batch is not None else KERAS_BATCH
-    tf, imports = edits.imported(source, "tensorflow", "tf")
+    size = edits.node_text(source, batch) if batch is not None else KERAS_BATCH
+    tf, imports = edits.ensure_import(source, "tensorflow", "tf")
     made = f"{tf}.data.Dataset.from_tensor_slices(({x.id}, {y.id})).shuffle(len({x.id})).batch({size}).repeat()"
-    steps = edits.keyword(source, call, "steps_per_epoch", f"-(-len({x.id}) // {size})")
+    steps = edits.set_keyword(source, call, "steps_per_epoch", f"-(-len({x.id}) // {size})")
     given = {k.value: k for k in call.keywords}
     if y in given or x in given:
         if not (x in given and y in given):
             return []
-        first = [edits.replace(source, x, made), *edits.without_keyword(source, call, "y")]
+        first = [edits.replace_node(source, x, made), *edits.remove_keyword(source, call, "y")]
     else:
-        first = [Edit(source.file, edits.start(x), edits.end(y), made)]
-    dropped = edits.without_keyword(source, call, "batch_size") if batch is not None else []
+        first = [Edit(source.file, edits.node_start(x), edits.node_end(y), made)]
+    dropped = edits.remove_keyword(source, call, "batch_size") if batch is not None else []
     return [*imports, *first, *dropped, steps]

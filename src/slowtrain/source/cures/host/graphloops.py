@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, scopes
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 COLLECTS = frozenset({"append", "extend", "insert", "add", "update", "pop"})  # of Python's own: once, in a graph's loop
 LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.Await)
@@ -14,30 +15,37 @@ LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.Await)
 
 def looped(source: Source, line: int) -> list[Edit]:
     """``for _ in tf.range(n)`` for ``for _ in range(n)`` at ``line``, where no turn asks which one it is."""
-    short = scopes.known_as(source, "tensorflow")
-    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno == line]
+    short = scope_names.module_alias(source, "tensorflow")
+    found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno == line]
     over = found[0].iter if len(found) == 1 and short else None
-    if not isinstance(over, ast.Call) or scopes.dotted(over.func) != "range" or over.keywords:
+    if not isinstance(over, ast.Call) or scope_names.dotted_name(over.func) != "range" or over.keywords:
         return []
     loop = found[0]
-    if scopes.bound(loop.target) & scopes.read(loop.body) or not _tensors_alone(source, loop):
+    if scope_names.bound_names(loop.target) & scope_names.read_names(loop.body) or not _tensors_alone(source, loop):
         return []
-    return [edits.replace(source, over.func, f"{short}.range")]
+    return [edits.replace_node(source, over.func, f"{short}.range")]
 
 
 def _tensors_alone(source: Source, loop: ast.For) -> bool:
     """Whether the turns hand on values by names that are there before the loop, and nothing of Python's changes."""
-    function = finding.function(source, loop)
+    function = node_lookup.enclosing_function(source, loop)
     if function is None or loop.orelse:
         return False
-    for one in scopes.own(list(loop.body)):
-        if isinstance(one, (*LEAVES, *FUNCTIONS)) or (isinstance(one, ast.Call) and finding.called(one) in COLLECTS):
+    for one in scope_names.nodes_in_scope(list(loop.body)):
+        if isinstance(one, (*LEAVES, *FUNCTION_NODES)) or (
+            isinstance(one, ast.Call) and node_lookup.called_name(one) in COLLECTS
+        ):
             return False
         if isinstance(one, (ast.Subscript, ast.Attribute)) and isinstance(one.ctx, ast.Store):
             return False
-    inside = {id(n) for n in trees.walk(loop)}
-    others = [n for n in scopes.own(list(function.body)) if isinstance(n, ast.Name) and id(n) not in inside]
+    inside = {id(n) for n in syntax_tree.walk(loop)}
+    others = [
+        n for n in scope_names.nodes_in_scope(list(function.body)) if isinstance(n, ast.Name) and id(n) not in inside
+    ]
     ahead = [n for n in others if (n.lineno, n.col_offset) < (loop.lineno, loop.col_offset)]
-    before = {n.id for n in ahead if isinstance(n.ctx, ast.Store)} | set(scopes.parameters(function))
+    before = {n.id for n in ahead if isinstance(n.ctx, ast.Store)} | set(scope_names.parameter_names(function))
     after = {n.id for n in others if n not in ahead and isinstance(n.ctx, ast.Load)}
-    return not (scopes.bound(list(loop.body)) & after) - before and not scopes.bound(loop.target) & after
+    return (
+        not (scope_names.bound_names(list(loop.body)) & after) - before
+        and not scope_names.bound_names(loop.target) & after
+    )

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from math import gcd
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import setting_origins, value_kinds
+from slowtrain.script.locations import xla_default
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, index, kinds, repeatable, scopes, settings, xla
 
 STEPS = 50
 MONITORS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
@@ -21,17 +25,17 @@ PLAIN_FIT = frozenset({"x", "y", "verbose", "batch_size", "epochs", "shuffle"})
 
 def several_steps(source: Source, line: int) -> list[Edit]:
     """``compile()`` at ``line`` with many steps in one call, where no callback of the file looks at batches."""
-    call = finding.only(source, line, "compile")
+    call = node_lookup.single_call(source, line, "compile")
     if call is None or callbacks.uses_batches(source) or any(k.arg is None for k in call.keywords):
         return []
-    eager = finding.keyword(call, "run_eagerly")
+    eager = node_lookup.argument_value(call, "run_eagerly")
     if eager is not None and not (isinstance(eager, ast.Constant) and not eager.value):
         return []
-    given = finding.keyword(call, "steps_per_execution")
+    given = node_lookup.argument_value(call, "steps_per_execution")
     if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
         return []
     steps = _together(source)
-    return [edits.keyword(source, call, "steps_per_execution", str(steps))] if steps else []
+    return [edits.set_keyword(source, call, "steps_per_execution", str(steps))] if steps else []
 
 
 def _together(source: Source) -> int:
@@ -41,8 +45,8 @@ def _together(source: Source) -> int:
     where they do not come out even.
     """
     common = 0
-    for call in index.of(source).called("fit"):
-        told = finding.keyword(call, "steps_per_epoch")
+    for call in call_index.index_of(source).called("fit"):
+        told = node_lookup.argument_value(call, "steps_per_epoch")
         if any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text:
             return 0
         if told is None or (isinstance(told, ast.Constant) and told.value is None):
@@ -57,22 +61,22 @@ def _together(source: Source) -> int:
 
 def without_xla(source: Source, line: int) -> list[Edit]:
     """``compile()`` at ``line`` with ``jit_compile=False``; a ``tf.function`` only where it asks for XLA itself."""
-    call = finding.only(source, line, "compile", "function")
-    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > xla.JIT_COMPILE_AT:
+    call = node_lookup.single_call(source, line, "compile", "function")
+    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > xla_default.JIT_COMPILE_POSITION:
         return []
-    given = finding.keyword(call, "jit_compile")
+    given = node_lookup.argument_value(call, "jit_compile")
     if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):
-        return [edits.replace(source, given, "False")]
-    method = isinstance(call.func, ast.Attribute) and finding.called(call) == "compile"
-    return [edits.keyword(source, call, "jit_compile", "False")] if given is None and method else []
+        return [edits.replace_node(source, given, "False")]
+    method = isinstance(call.func, ast.Attribute) and node_lookup.called_name(call) == "compile"
+    return [edits.set_keyword(source, call, "jit_compile", "False")] if given is None and method else []
 
 
 def unrolling(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
     """Calls with ``unroll``, and the ``True`` that it is: there, or where the name for it gets its value."""
-    for call in index.nodes(source, ast.Call) if "unroll" in source.text else ():
+    for call in call_index.nodes_of_kind(source, ast.Call) if "unroll" in source.text else ():
         assert isinstance(call, ast.Call)
-        given = finding.keyword(call, "unroll")
-        found = settings.written(source, given) if given is not None else None
+        given = node_lookup.argument_value(call, "unroll")
+        found = setting_origins.written_value(source, given) if given is not None else None
         if isinstance(found, ast.Constant) and found.value is True:
             yield call, found
 
@@ -81,8 +85,10 @@ def rolled(source: Source, line: int) -> list[Edit]:
     """The layer whose ``unroll=True`` stands at ``line`` without it; False where several have it from there."""
     for call, true in unrolling(source):
         if true.lineno == line:
-            plain = true is finding.keyword(call, "unroll")
-            return edits.without_keyword(source, call, "unroll") if plain else [edits.replace(source, true, "False")]
+            plain = true is node_lookup.argument_value(call, "unroll")
+            return (
+                edits.remove_keyword(source, call, "unroll") if plain else [edits.replace_node(source, true, "False")]
+            )
     return []
 
 
@@ -91,45 +97,49 @@ def rolled(source: Source, line: int) -> list[Edit]:
 
 def rarer_validation(source: Source, line: int, rarer: int) -> list[Edit]:
     """``fit`` at ``line`` that validates in every so many epochs, the last one among them."""
-    call = finding.only(source, line, "fit")
+    call = node_lookup.single_call(source, line, "fit")
     if call is None or rarer < 2 or any(k.arg is None for k in call.keywords) or _decides(source, call):
         return []
-    if finding.keyword(call, "validation_data") is None and finding.keyword(call, "validation_split") is None:
+    if (
+        node_lookup.argument_value(call, "validation_data") is None
+        and node_lookup.argument_value(call, "validation_split") is None
+    ):
         return []
-    given = finding.keyword(call, "validation_freq")
+    given = node_lookup.argument_value(call, "validation_freq")
     if given is not None and not (isinstance(given, ast.Constant) and given.value == 1):
         return []
-    epochs = number(source, finding.keyword(call, "epochs"))
-    begins = finding.keyword(call, "initial_epoch")
+    epochs = number(source, node_lookup.argument_value(call, "epochs"))
+    begins = node_lookup.argument_value(call, "initial_epoch")
     if epochs is None or begins is not None or _aligned(source):
         return []
     divisors = [n for n in range(2, epochs + 1) if epochs % n == 0]
     best = min(divisors, key=lambda n: (abs(n - rarer), n), default=None)
-    return [edits.keyword(source, call, "validation_freq", str(best))] if best else []
+    return [edits.set_keyword(source, call, "validation_freq", str(best))] if best else []
 
 
 def _decides(source: Source, call: ast.Call) -> bool:
     """Whether a callback may look at the validation's numbers."""
-    given = finding.keyword(call, "callbacks")
+    given = node_lookup.argument_value(call, "callbacks")
     if given is None:
         return False
-    names = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)}
-    names |= {n.attr for n in trees.walk(source.tree) if isinstance(n, ast.Attribute)}
+    names = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+    names |= {n.attr for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute)}
     own = any(
-        isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scopes.dotted, n.bases)) for n in source.tree.body
+        isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scope_names.dotted_name, n.bases))
+        for n in source.tree.body
     )
     return bool(MONITORS & names) or own
 
 
 def _aligned(source: Source) -> bool:
     """Whether the validation's numbers are used as a series, one an epoch."""
-    above = finding.parents(source)
-    for node in trees.walk(source.tree):
+    above = node_lookup.parents_of(source)
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_"):
             item = above.get(node)
             user = above.get(item) if item is not None else None
             one = isinstance(user, ast.Subscript) and user.value is item
-            best = isinstance(user, ast.Call) and finding.called(user) in ("min", "max", "argmin", "argmax")
+            best = isinstance(user, ast.Call) and node_lookup.called_name(user) in ("min", "max", "argmin", "argmax")
             if not (isinstance(item, ast.Subscript) and (one or best)):
                 return True
     return False
@@ -145,11 +155,15 @@ def number(source: Source, node: ast.expr | None) -> int | None:
             return None
         return left // right if isinstance(node.op, ast.FloorDiv) else left * right
     if isinstance(node, ast.Name):
-        scope = kinds.where_bound(source, node)
-        found = scopes.binders(source, node.id, scope) if scope is not None else []
+        scope = value_kinds.binding_function(source, node)
+        found = scope_names.binding_statements(source, node.id, scope) if scope is not None else []
         if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
             return number(source, found[0].value)
-    return settings.whole(source, node) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) else None
+    return (
+        setting_origins.literal_int(source, node)
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        else None
+    )
 
 
 def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
@@ -159,28 +173,28 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     now = number(source, modulus)
     if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer) or _leaves_traces(source, outer):
         return []
-    inner = [number(source, m) for n in trees.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
+    inner = [number(source, m) for n in syntax_tree.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
     fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
     best = min(fits, key=lambda k: abs(k - rarer), default=None)
     if best is None:
         return []
     if isinstance(modulus, ast.Constant):
-        return [edits.replace(source, modulus, str(now * best))]
-    text = edits.written(source, modulus)
-    return [edits.replace(source, modulus, f"({best} * {text})")]
+        return [edits.replace_node(source, modulus, str(now * best))]
+    text = edits.node_text(source, modulus)
+    return [edits.replace_node(source, modulus, f"({best} * {text})")]
 
 
 def guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
     """The outermost ``if step % 5 == 0:`` around ``line``, or around the one call of the function that holds it."""
     tests = [
         n
-        for n in index.nodes(source, ast.If)
+        for n in call_index.nodes_of_kind(source, ast.If)
         if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
     ]
     if tests or not depth:
         return min(tests, key=lambda n: n.lineno, default=None)
     name = getattr(source.function_at(line), "name", "")
-    calls = index.of(source).called(name) if name else []
+    calls = call_index.index_of(source).called(name) if name else []
     return guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
 
 
@@ -190,9 +204,9 @@ def _leaves_traces(source: Source, guard: ast.If) -> bool:
     A metric of its own that it updates is not asked for elsewhere.
     """
     for function in [f for one in guard.body for f in source.called(one)[1:]]:
-        if repeatable.random(source, function) or _saves(function):
+        if repeatable_functions.draws_or_mutates(source, function) or _saves(function):
             return True
-        called = {finding.called(n) for n in trees.walk(function) if isinstance(n, ast.Call)}
+        called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
         if called & {"append", "fit", "train_on_batch", "apply_gradients", "gradient"}:
             return True
     return False
@@ -212,12 +226,12 @@ def divided_by(node: ast.AST) -> ast.expr | None:
 def _breaks(node: ast.AST) -> bool:
     """Whether what is done now and then decides about the training, or keeps the best of it."""
     ends = (ast.Break, ast.Return, ast.Continue, ast.Raise)
-    return any(isinstance(n, ends) for n in trees.walk(node)) or _saves(node)
+    return any(isinstance(n, ends) for n in syntax_tree.walk(node)) or _saves(node)
 
 
 def _saves(node: ast.AST) -> bool:
     """Whether it steers the training, or saves."""
-    named = [n.attr for n in trees.walk(node) if isinstance(n, ast.Attribute)]
+    named = [n.attr for n in syntax_tree.walk(node) if isinstance(n, ast.Attribute)]
     return any(name in callbacks.STEERS or name.startswith("save") for name in named)
 
 
@@ -226,9 +240,9 @@ def _saves(node: ast.AST) -> bool:
 
 def predicted_at_once(source: Source, line: int) -> list[Edit]:
     """``model.predict(x)`` at ``line`` as ``predict_on_batch``: the same function without an iterator around it."""
-    call = finding.only(source, line, "predict")
-    given = finding.keyword(call, "x", 0) if call is not None and plainly_predicts(call) else None
-    if call is None or given is None or kinds.dataset(source, given) or _of_batches(given):
+    call = node_lookup.single_call(source, line, "predict")
+    given = node_lookup.argument_value(call, "x", 0) if call is not None and plainly_predicts(call) else None
+    if call is None or given is None or value_kinds.is_dataset(source, given) or _of_batches(given):
         return []
     return _renamed(source, call, "predict_on_batch", ("verbose", "batch_size"))
 
@@ -242,14 +256,14 @@ def plainly_predicts(call: ast.Call) -> bool:
 
 def _of_batches(given: ast.expr) -> bool:
     """Whether the name says, as far as nothing else does, that batches come of it: a data set, a generator."""
-    made = isinstance(given, ast.Call) and finding.called(given) in kinds.ITERATED
+    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in value_kinds.DATASET_METHODS
     return made or bool(BATCHES.search(ast.unparse(given)))
 
 
 def trained_at_once(source: Source, line: int) -> list[Edit]:
     """``model.fit(x, y, epochs=1)`` at ``line``, known to take one step, as ``train_on_batch``."""
-    call = finding.only(source, line, "fit")
-    statement = finding.statement(source, call) if call is not None else None
+    call = node_lookup.single_call(source, line, "fit")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
     if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return []
     if not one_epoch(source, call):
@@ -259,7 +273,7 @@ def trained_at_once(source: Source, line: int) -> list[Edit]:
 
 def one_epoch(source: Source, call: ast.Call) -> bool:
     """Whether ``fit`` goes once through an input and a target, without anything beside that."""
-    names, epochs = {k.arg for k in call.keywords}, finding.keyword(call, "epochs")
+    names, epochs = {k.arg for k in call.keywords}, node_lookup.argument_value(call, "epochs")
     once = epochs is None or number(source, epochs) == 1
     if not isinstance(call.func, ast.Attribute) or len(call.args) > 2 or not once or not names <= PLAIN_FIT:
         return False
@@ -269,10 +283,10 @@ def one_epoch(source: Source, call: ast.Call) -> bool:
 def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
     """``call`` by another method's name with the arguments that this one takes, in the order in which they stand."""
     assert isinstance(call.func, ast.Attribute)
-    given = [edits.written(source, a) for a in call.args]
-    given += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords if k.arg not in dropped]
-    owner = edits.written(source, call.func.value)
-    return [edits.replace(source, call, f"{owner}.{name}({', '.join(given)})")]
+    given = [edits.node_text(source, a) for a in call.args]
+    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
+    owner = edits.node_text(source, call.func.value)
+    return [edits.replace_node(source, call, f"{owner}.{name}({', '.join(given)})")]
 
 
 # -- steps of an epoch
@@ -280,32 +294,32 @@ def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]
 
 def counted_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
     """Steps of ``fit`` at ``line``, those of the validation if so ``named``, from samples to batches."""
-    call = finding.only(source, line, "fit", "fit_generator")
-    given = finding.keyword(call, named) if call is not None else None
+    call = node_lookup.single_call(source, line, "fit", "fit_generator")
+    given = node_lookup.argument_value(call, named) if call is not None else None
     held = ("validation_data", None) if named == "validation_steps" else ("x", 0)
-    data = finding.keyword(call, *held) if call is not None else None
+    data = node_lookup.argument_value(call, *held) if call is not None else None
     plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
     if given is None or data is None or not isinstance(given, plain):
         return []
     size = batch_size(source, data)
-    return [edits.insert(source, edits.end(given), f" // {size}")] if size else []
+    return [edits.insert_text(source, edits.node_end(given), f" // {size}")] if size else []
 
 
 def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
     """The text that says how many samples a batch of ``data`` has: of ``.batch(n)``, of a generator's argument."""
     if isinstance(data, ast.Name) and depth:
-        scope = kinds.where_bound(source, data)
-        found = scopes.binders(source, data.id, scope) if scope is not None else []
+        scope = value_kinds.binding_function(source, data)
+        found = scope_names.binding_statements(source, data.id, scope) if scope is not None else []
         values = [n.value for n in found if isinstance(n, ast.Assign)]
         texts = {batch_size(source, v, depth - 1) for v in values} - {None}
         return texts.pop() if len(texts) == 1 and len(values) == len(found) else None
     if not isinstance(data, ast.Call):
         return None
-    for one in finding.chain(data):
-        if finding.called(one) in ("batch", "padded_batch"):
-            size = finding.keyword(one, "batch_size", 0)
-            return edits.written(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
-    made = finding.defined(source, finding.called(data), data)
+    for one in node_lookup.chain_calls(data):
+        if node_lookup.called_name(one) in ("batch", "padded_batch"):
+            size = node_lookup.argument_value(one, "batch_size", 0)
+            return edits.node_text(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
+    made = node_lookup.function_named(source, node_lookup.called_name(data), data)
     return _of_function(source, made, data) if made is not None else None
 
 
@@ -313,44 +327,48 @@ def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str |
     """The parameter that slices the data, ``x[k:k + b]``, or that ``.batch(b)`` is given."""
     steps = {
         n.upper.right.id
-        for n in trees.walk(made)
+        for n in syntax_tree.walk(made)
         if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
     }
-    calls = [n for n in trees.walk(made) if isinstance(n, ast.Call) and finding.called(n) in ("batch", "padded_batch")]
-    sizes = [finding.keyword(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
+    calls = [
+        n
+        for n in syntax_tree.walk(made)
+        if isinstance(n, ast.Call) and node_lookup.called_name(n) in ("batch", "padded_batch")
+    ]
+    sizes = [node_lookup.argument_value(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
     steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
-    names = [p for p in scopes.parameters(made) if p in steps and p not in scopes.bound(made.body)]
+    names = [p for p in scope_names.parameter_names(made) if p in steps and p not in scope_names.bound_names(made.body)]
     if not names and len(sizes) == 1:
         return _of_file(source, call, sizes[0])
     if len(names) != 1:
         return None
-    given = kinds.given_in(made, call, names[0])
+    given = value_kinds.argument_in(made, call, names[0])
     if given is None:
         late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
         given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
-    plain = isinstance(given, ast.Constant) or (given is not None and scopes.dotted(given) != "")
-    return edits.written(source, given) if given is not None and plain else None
+    plain = isinstance(given, ast.Constant) or (given is not None and scope_names.dotted_name(given) != "")
+    return edits.node_text(source, given) if given is not None and plain else None
 
 
 def _of_file(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
     """A batch's size that is the same constant in the function and where it is called."""
     if isinstance(size, ast.Constant):
-        return edits.written(source, size) if isinstance(size.value, int) else None
-    if not isinstance(size, ast.Name) or kinds.where_bound(source, size) is not source.tree:
+        return edits.node_text(source, size) if isinstance(size.value, int) else None
+    if not isinstance(size, ast.Name) or value_kinds.binding_function(source, size) is not source.tree:
         return None
-    around = finding.function(source, call)
+    around = node_lookup.enclosing_function(source, call)
     while around is not None:
-        if size.id in scopes.bound(around.body) or size.id in scopes.parameters(around):
+        if size.id in scope_names.bound_names(around.body) or size.id in scope_names.parameter_names(around):
             return None
-        around = finding.function(source, around)
-    return None if scopes.changes(source, size.id, source.tree) else size.id
+        around = node_lookup.enclosing_function(source, around)
+    return None if scope_names.is_rebound(source, size.id, source.tree) else size.id
 
 
 def unrepeated(source: Source, line: int) -> list[Edit]:
     """The chain at ``line`` without ``.repeat(n)``."""
-    call = finding.only(source, line, "repeat")
+    call = node_lookup.single_call(source, line, "repeat")
     if call is None or not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
         return []
     if len(call.args) + len(call.keywords) != 1:
         return []
-    return [Edit(source.file, edits.end(call.func.value), edits.end(call), "")]
+    return [Edit(source.file, edits.node_end(call.func.value), edits.node_end(call), "")]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, graphable, index, scopes
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.properties import graph_obstacles
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 JOINS = frozenset("tensorflow.concat numpy.concatenate keras.ops.concatenate numpy.vstack".split())
 
@@ -17,19 +19,23 @@ def kept_as_long(source: Source, line: int) -> list[Edit]:
     As many as the loop began with; nothing where that may be none.
     """
     found: list[Edit] = []
-    joined = [n for n in index.nodes(source, ast.Assign) if isinstance(n, ast.Assign) and _in_loop(source, n, line)]
+    joined = [
+        n
+        for n in call_index.nodes_of_kind(source, ast.Assign)
+        if isinstance(n, ast.Assign) and _in_loop(source, n, line)
+    ]
     for one in joined:
         part = _part(source, one)
         if part is not None and _begun(source, one):
-            found += edits.chained(source, one.value, part)
+            found += edits.append_to_chain(source, one.value, part)
     return found
 
 
 def _in_loop(source: Source, one: ast.Assign, line: int) -> bool:
     """Whether the assignment stands in a loop, in eager code, that holds ``line`` or what is called there."""
-    around = scopes.loops(source, one)
-    function = finding.function(source, one)
-    if not around or (function is not None and graphable.graphed(source, function)):
+    around = scope_names.enclosing_loops(source, one)
+    function = node_lookup.enclosing_function(source, one)
+    if not around or (function is not None and graph_obstacles.is_graph_function(source, function)):
         return False
     return any(n.lineno <= line <= (n.end_lineno or 0) for n in around)
 
@@ -37,18 +43,18 @@ def _in_loop(source: Source, one: ast.Assign, line: int) -> bool:
 def _part(source: Source, one: ast.Assign) -> str | None:
     """The slice that leaves as many rows as before, the newest: they are joined behind the old ones, or before."""
     target, call = one.targets[0], one.value
-    if len(one.targets) != 1 or not scopes.dotted(target) or not isinstance(call, ast.Call) or not call.args:
+    if len(one.targets) != 1 or not scope_names.dotted_name(target) or not isinstance(call, ast.Call) or not call.args:
         return None
-    whole = scopes.full(source, call.func)
-    axis = finding.keyword(call, "axis", 1)
+    whole = scope_names.resolved_name(source, call.func)
+    axis = node_lookup.argument_value(call, "axis", 1)
     by_rows = ast.unparse(axis) == "0" if axis is not None else whole in ("numpy.concatenate", "numpy.vstack")
     parts = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else []
-    names = [scopes.dotted(p) for p in parts]
-    name = scopes.dotted(target)
+    names = [scope_names.dotted_name(p) for p in parts]
+    name = scope_names.dotted_name(target)
     if whole not in JOINS or not by_rows or len(parts) != 2 or names.count(name) != 1:
         return None
     other = parts[1 - names.index(name)]
-    if name in {scopes.dotted(n) for n in trees.walk(other)}:
+    if name in {scope_names.dotted_name(n) for n in syntax_tree.walk(other)}:
         return None
     return f"[-{name}.shape[0]:]" if names[0] == name else f"[:{name}.shape[0]]"
 
@@ -58,14 +64,14 @@ def _begun(source: Source, one: ast.Assign) -> bool:
     target = one.targets[0]
     if not isinstance(target, ast.Name):
         return False
-    loop = scopes.loops(source, one)[-1]
-    found = scopes.binders(source, target.id, scopes.scope(source, one))
+    loop = scope_names.enclosing_loops(source, one)[-1]
+    found = scope_names.binding_statements(source, target.id, scope_names.enclosing_scope(source, one))
     before = [n for n in found if n is not one]
-    if len(before) != 1 or not isinstance(before[0], ast.Assign) or scopes.loops(source, before[0]):
+    if len(before) != 1 or not isinstance(before[0], ast.Assign) or scope_names.enclosing_loops(source, before[0]):
         return False
     value = before[0].value
     empty = any(isinstance(n, ast.Constant) and n.value in (0, None) for n in _sizes(value))
-    listed = any(isinstance(n, (ast.List, ast.Tuple)) and not n.elts for n in trees.walk(value))
+    listed = any(isinstance(n, (ast.List, ast.Tuple)) and not n.elts for n in syntax_tree.walk(value))
     return (
         before[0].lineno < loop.lineno
         and isinstance(value, ast.Call)
@@ -77,5 +83,5 @@ def _begun(source: Source, one: ast.Assign) -> bool:
 
 def _sizes(value: ast.expr) -> list[ast.expr]:
     """The first numbers of shapes that are written out in an expression: ``cfg.bank`` of ``[cfg.bank, cfg.dim]``."""
-    shapes = [n for n in trees.walk(value) if isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > 1]
+    shapes = [n for n in syntax_tree.walk(value) if isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > 1]
     return [n.elts[0] for n in shapes]

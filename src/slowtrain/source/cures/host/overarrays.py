@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding, kinds, ranks, scopes
-from slowtrain.source.reading.ranks import SCALAR, Rank
+from slowtrain.script.evaluators import array_ranks, value_kinds
+from slowtrain.script.evaluators.array_ranks import SCALAR, Rank
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 ELEMENTWISE = frozenset(
@@ -75,7 +77,7 @@ class Translator:
 
     def value(self, node: ast.expr) -> Value:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            return Value(edits.written(self.source, node), SCALAR, False, atom=True)
+            return Value(edits.node_text(self.source, node), SCALAR, False, atom=True)
         if isinstance(node, ast.Name):
             return self.name(node)
         if isinstance(node, ast.Subscript):
@@ -92,8 +94,12 @@ class Translator:
             return self.choice(self.condition(node.test), self.value(node.body), self.value(node.orelse))
         if isinstance(node, ast.Call):
             return self.call(node)
-        if isinstance(node, ast.Attribute) and scopes.full(self.source, node) in ("math.pi", "numpy.pi", "math.e"):
-            return Value(edits.written(self.source, node), SCALAR, False, atom=True)
+        if isinstance(node, ast.Attribute) and scope_names.resolved_name(self.source, node) in (
+            "math.pi",
+            "numpy.pi",
+            "math.e",
+        ):
+            return Value(edits.node_text(self.source, node), SCALAR, False, atom=True)
         raise Unclear(type(node).__name__)
 
     def name(self, node: ast.Name) -> Value:
@@ -101,9 +107,9 @@ class Translator:
             return self.known[node.id]
         if node.id in {a.index for a in self.axes}:
             raise Unclear("an index used as a number")
-        found = ranks.rank(self.source, node)
+        found = array_ranks.array_rank(self.source, node)
         if found is None or found[0]:
-            if kinds.of(self.source, node) not in (kinds.NUMBER, kinds.CONSTANT):
+            if value_kinds.kind_of(self.source, node) not in (value_kinds.NUMBER, value_kinds.CONSTANT):
                 raise Unclear(f"{node.id}: of unknown rank")
             found = SCALAR
         return Value(node.id, found, False, atom=True)
@@ -117,14 +123,14 @@ class Translator:
         while isinstance(base, ast.Subscript):
             given = list(base.slice.elts) if isinstance(base.slice, ast.Tuple) else [base.slice]
             indices, base = [*given, *indices], base.value
-        if not isinstance(base, ast.Name) or base.id in self.known or not ranks.isarray(self.source, base):
+        if not isinstance(base, ast.Name) or base.id in self.known or not array_ranks.is_array(self.source, base):
             raise Unclear("items of what is not known to be an array")
-        found = ranks.rank(self.source, base)
+        found = array_ranks.array_rank(self.source, base)
         if found is None:
             raise Unclear(f"{base.id}: of unknown rank")
         if any(isinstance(i, ast.Slice) for i in indices):
             return self.window(base, indices, found)
-        fixed = [edits.written(self.source, i) for i in indices if isinstance(i, ast.Constant)]
+        fixed = [edits.node_text(self.source, i) for i in indices if isinstance(i, ast.Constant)]
         looped = indices[: len(indices) - len(fixed)]
         if not looped or any(isinstance(i, ast.Constant) for i in looped):
             raise Unclear("a fixed index before a loop's")
@@ -168,18 +174,18 @@ class Translator:
 
     def lengths(self, base: ast.Name, number: int) -> set[str]:
         """Texts that say how long the array is: its own, and of the one after whose shape it was made."""
-        scope = kinds.where_bound(self.source, base)
-        made = scopes.binders(self.source, base.id, scope) if scope is not None else []
+        scope = value_kinds.binding_function(self.source, base)
+        made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
         call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
         found = {f"len({base.id})"} if not number else set()
         found.add(f"{base.id}.shape[{number}]")
         if not isinstance(call, ast.Call) or not call.args:
             return found
-        after, name = call.args[0], finding.called(call)
+        after, name = call.args[0], node_lookup.called_name(call)
         if name in ("zeros", "ones", "empty"):
             sizes = after.elts if isinstance(after, ast.Tuple) else [after]
             if number < len(sizes) and not isinstance(sizes[number], ast.Attribute):
-                found.add(edits.written(self.source, sizes[number]))
+                found.add(edits.node_text(self.source, sizes[number]))
             after = after.value if isinstance(after, ast.Attribute) and after.attr == "shape" else call
         elif not name.endswith("_like"):
             return found
@@ -266,7 +272,7 @@ class Translator:
     # -- calls
 
     def call(self, call: ast.Call) -> Value:
-        name, whole = finding.called(call), scopes.full(self.source, call.func)
+        name, whole = node_lookup.called_name(call), scope_names.resolved_name(self.source, call.func)
         if isinstance(call.func, ast.Attribute) and not whole.startswith(("numpy.", "math.")):
             return self.method(call, call.func.value, name)
         if whole.startswith("numpy."):
@@ -304,7 +310,7 @@ class Translator:
         if name in REDUCTIONS and not call.args and not call.keywords and name != "median":
             return self.reduced(one, name)
         if name == "astype" and len(call.args) == 1 and not call.keywords:
-            given = edits.written(self.source, call.args[0])
+            given = edits.node_text(self.source, call.args[0])
             return replace(one, text=f"{one.safe}.astype({given})", kept=None, atom=True)
         if name in ("flatten", "ravel") and not call.args and self.leading == 1:
             return Value(f"{one.safe}.reshape(len({one.text}), -1)", ("", 1), atom=True)
@@ -317,7 +323,7 @@ class Translator:
             return self.reduced(self.value(call.args[0]), name)
         if call.keywords or not call.args:
             raise Unclear(name)
-        written = edits.written(self.source, call.func)
+        written = edits.node_text(self.source, call.func)
         if name in ELEMENTWISE:
             self.exact &= name in EXACT
             values = [self.value(a) for a in call.args]
@@ -345,10 +351,14 @@ class Translator:
 
     def inlined(self, call: ast.Call) -> Value:
         """A function of the file that is one expression, or a choice of some."""
-        target = finding.defined(self.source, finding.called(call), call) if isinstance(call.func, ast.Name) else None
+        target = (
+            node_lookup.function_named(self.source, node_lookup.called_name(call), call)
+            if isinstance(call.func, ast.Name)
+            else None
+        )
         if target is None or self.depth > 3 or target.decorator_list or call.keywords:
-            raise Unclear(finding.called(call))
-        names, missing = scopes.parameters(target), len(scopes.parameters(target)) - len(call.args)
+            raise Unclear(node_lookup.called_name(call))
+        names, missing = scope_names.parameter_names(target), len(scope_names.parameter_names(target)) - len(call.args)
         defaults = target.args.defaults[len(target.args.defaults) - missing :] if missing > 0 else []
         if missing != len(defaults) or any(isinstance(a, ast.Starred) for a in call.args):
             raise Unclear("arguments of another form")

@@ -6,9 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, RANDOM, Source, edits, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, index, repeatable, scopes, settings, values
 
 # Methods that leave what they are called on as training needs it: reports, files, pictures, copies.
 WATCHING = frozenset(
@@ -35,14 +38,14 @@ def guarded(source: Source, line: int, rarer: int, period: float | None = None) 
     modulus = every(guard.test) if guard is not None else None
     if guard is None or modulus is None or rarer < 2 or not _beside(source, guard):
         return []
-    now = settings.whole(source, modulus)
+    now = setting_origins.literal_int(source, modulus)
     if (now is None and not isinstance(modulus, (ast.Name, ast.Attribute))) or (now is not None and now < 1):
         return []
     if period is not None and now is not None and abs(now - period) > 0.1 * period:
         return []
     if isinstance(modulus, ast.Constant):
-        return [edits.replace(source, modulus, str((now or 1) * rarer))]
-    return [edits.replace(source, modulus, f"({rarer} * {edits.written(source, modulus)})")]
+        return [edits.replace_node(source, modulus, str((now or 1) * rarer))]
+    return [edits.replace_node(source, modulus, f"({rarer} * {edits.node_text(source, modulus)})")]
 
 
 def every(test: ast.expr) -> ast.expr | None:
@@ -65,7 +68,7 @@ def every(test: ast.expr) -> ast.expr | None:
 def _guards(source: Source, line: int, depth: int = 3) -> Iterator[ast.If]:
     """The outermost ``if`` of that kind around a line; else those around the calls of the function that holds it."""
     holding = [
-        n for n in index.nodes(source, ast.If)
+        n for n in call_index.nodes_of_kind(source, ast.If)
         if isinstance(n, ast.If) and n.body[0].lineno <= line <= (n.body[-1].end_lineno or 0)
         and every(n.test) is not None
     ]  # fmt: skip
@@ -76,24 +79,24 @@ def _guards(source: Source, line: int, depth: int = 3) -> Iterator[ast.If]:
     name = getattr(function, "name", "")
     if not name or not depth:
         return
-    for call in index.of(source).called(name):
+    for call in call_index.index_of(source).called(name):
         yield from _guards(source, call.lineno, depth - 1)
 
 
 def _beside(source: Source, guard: ast.If) -> bool:
     """Whether the steps around need nothing of what is done now and then."""
-    loops = scopes.loops(source, guard)
-    around = loops[-1] if loops else finding.function(source, guard)  # or a function that the loop calls
+    loops = scope_names.enclosing_loops(source, guard)
+    around = loops[-1] if loops else node_lookup.enclosing_function(source, guard)  # or a function that the loop calls
     if guard.orelse or around is None:
         return False
-    inside = {id(n) for one in guard.body for n in trees.walk(one)}
-    bound = scopes.bound(guard.body)
-    for node in trees.walk(around):
+    inside = {id(n) for one in guard.body for n in syntax_tree.walk(one)}
+    bound = scope_names.bound_names(guard.body)
+    for node in syntax_tree.walk(around):
         if isinstance(node, ast.Name) and node.id in bound and id(node) not in inside:
             return False
     for one in guard.body:  # what is the best so far is asked less often, too
-        asked = [n.test for n in trees.walk(one) if isinstance(n, (ast.If, ast.IfExp))]
-        if any(scopes.read(test) & bound for test in asked):
+        asked = [n.test for n in syntax_tree.walk(one) if isinstance(n, (ast.If, ast.IfExp))]
+        if any(scope_names.read_names(test) & bound for test in asked):
             return False
     parts: list[ast.AST] = [*guard.body]
     for one in guard.body:
@@ -104,8 +107,8 @@ def _beside(source: Source, guard: ast.If) -> bool:
 def _watches(source: Source, part: ast.AST) -> bool:
     """Whether a statement or a function only looks at what it is given, and keeps or writes what it sees."""
     own = _made(part)
-    for node in trees.walk(part):
-        if isinstance(node, (ast.Break, ast.Return, ast.Continue, ast.Raise)) and not isinstance(part, FUNCTIONS):
+    for node in syntax_tree.walk(part):
+        if isinstance(node, (ast.Break, ast.Return, ast.Continue, ast.Raise)) and not isinstance(part, FUNCTION_NODES):
             return False
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete)):
             return False
@@ -119,27 +122,27 @@ def _watches(source: Source, part: ast.AST) -> bool:
 
 
 def _harmless(source: Source, call: ast.Call, own: set[str]) -> bool:
-    name, whole = finding.called(call), values.qualified(source, call.func)
-    if name in TRAINING or name in RANDOM or name.startswith(("random", "stateless_random")):
+    name, whole = node_lookup.called_name(call), name_bindings.qualified_name(source, call.func)
+    if name in TRAINING or name in RANDOM_CALLS or name.startswith(("random", "stateless_random")):
         return False
-    if whole or finding.defined(source, name) is not None:  # a library's; or one that is looked at by itself
+    if whole or node_lookup.function_named(source, name) is not None:  # a library's; or one that is looked at by itself
         return True
     if isinstance(call.func, ast.Name):
-        return name in repeatable.BUILTINS or name == "vars"
+        return name in repeatable_functions.DETERMINISTIC_BUILTINS or name == "vars"
     return name in WATCHING or _root(call.func) in own
 
 
 def _made(part: ast.AST) -> set[str]:
     """Names that it makes itself, of nothing that was there before."""
-    if not isinstance(part, FUNCTIONS):
+    if not isinstance(part, FUNCTION_NODES):
         return set()
-    lent = set(scopes.parameters(part))
-    for node in scopes.own(part.body):
+    lent = set(scope_names.parameter_names(part))
+    for node in scope_names.nodes_in_scope(part.body):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
-            lent |= {n for target in node.targets for n in scopes.bound(target)}
+            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            lent |= scopes.bound(node.target)
-    return scopes.bound(part.body) - lent
+            lent |= scope_names.bound_names(node.target)
+    return scope_names.bound_names(part.body) - lent
 
 
 def _root(node: ast.expr) -> str:

@@ -6,9 +6,11 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import graph_obstacles
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, graphable, scopes
 
 MAKES_MODEL = frozenset({"Sequential", "Model"})
 GIVES_SHAPE = frozenset({"Input", "InputLayer"})
@@ -48,10 +50,12 @@ def _loops(source: Source, line: int) -> list[ast.For | ast.While]:
     function = source.function_at(line)
     while function is not None:
         name = getattr(function, "name", "")
-        calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == name]
+        calls = [
+            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) == name
+        ]
         lines += [c.lineno for c in calls]
-        function = finding.function(source, function)
-    every = [n for n in trees.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]
+        function = node_lookup.enclosing_function(source, function)
+    every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]
     found = [n for n in every if any(n.lineno <= at <= (n.end_lineno or 0) for at in lines)]
     return sorted(found, key=lambda n: -n.lineno)
 
@@ -66,15 +70,15 @@ def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
                 if model is not None:
                     return None
                 model = one
-            elif "optimizers." in scopes.full(source, value.func):
+            elif "optimizers." in scope_names.resolved_name(source, value.func):
                 if optimizer is not None:
                     return None
                 optimizer = one
             elif _graph(source, value):
                 functions.append(one)
-        elif isinstance(one, ast.FunctionDef) and graphable.graphed(source, one):
+        elif isinstance(one, ast.FunctionDef) and graph_obstacles.is_graph_function(source, one):
             functions.append(one)
-        elif isinstance(one, ast.Expr) and isinstance(value, ast.Call) and finding.called(value) == "compile":
+        elif isinstance(one, ast.Expr) and isinstance(value, ast.Call) and node_lookup.called_name(value) == "compile":
             compiled = one
     return Parts(model, compiled, optimizer, functions) if model is not None else None
 
@@ -83,41 +87,53 @@ def makes_model(source: Source, call: ast.Call) -> bool:
     """Whether the call gives a model whose shapes are known, so that it has weights at once."""
     made = _made_by(source, call)
     nodes = [call] if made is None else source.called(made)
-    calls = [n for one in nodes for n in trees.walk(one) if isinstance(n, ast.Call)]
-    models = [n for n in calls if finding.called(n) in MAKES_MODEL]
-    shaped = any(finding.called(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls)
-    direct = finding.called(call) in MAKES_MODEL
-    returned = made is not None and any(isinstance(n, ast.Return) for n in scopes.own(made.body))
+    calls = [n for one in nodes for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
+    models = [n for n in calls if node_lookup.called_name(n) in MAKES_MODEL]
+    shaped = any(
+        node_lookup.called_name(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls
+    )
+    direct = node_lookup.called_name(call) in MAKES_MODEL
+    returned = made is not None and any(isinstance(n, ast.Return) for n in scope_names.nodes_in_scope(made.body))
     return bool(models) and shaped and (direct or returned)
 
 
 def _made_by(source: Source, call: ast.Call) -> ast.FunctionDef | None:
-    return finding.defined(source, finding.called(call)) if isinstance(call.func, ast.Name) else None
+    return (
+        node_lookup.function_named(source, node_lookup.called_name(call)) if isinstance(call.func, ast.Name) else None
+    )
 
 
 def _graph(source: Source, call: ast.Call) -> bool:
     """``tf.function(f)``, or a function of the file that makes and returns one."""
-    if scopes.full(source, call.func) == "tensorflow.function":
+    if scope_names.resolved_name(source, call.func) == "tensorflow.function":
         return True
     made = _made_by(source, call)
-    inner = [n for n in trees.walk(made) if isinstance(n, FUNCTIONS) and n is not made] if made is not None else []
-    return any(graphable.graphed(source, n) for n in inner)
+    inner = (
+        [n for n in syntax_tree.walk(made) if isinstance(n, FUNCTION_NODES) and n is not made]
+        if made is not None
+        else []
+    )
+    return any(graph_obstacles.is_graph_function(source, n) for n in inner)
 
 
 def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
     built = [found.model, found.compiled, found.optimizer, *found.functions]
     hoisted = [one for one in built if one is not None]
-    own = {n for one in hoisted if one is not found.compiled for n in scopes.bound(one)}
-    turns = set(scopes.bound(loop))
+    own = {n for one in hoisted if one is not found.compiled for n in scope_names.bound_names(one)}
+    turns = set(scope_names.bound_names(loop))
     for name in own:
-        binders = [n for n in trees.walk(loop) if isinstance(n, ast.stmt) and n in hoisted and name in scopes.bound(n)]
-        others = scopes.bound([s for s in loop.body if s not in hoisted])
+        binders = [
+            n
+            for n in syntax_tree.walk(loop)
+            if isinstance(n, ast.stmt) and n in hoisted and name in scope_names.bound_names(n)
+        ]
+        others = scope_names.bound_names([s for s in loop.body if s not in hoisted])
         if len(binders) != 1 or name in others:
             return False
     for one in hoisted:
         if _reads(source, one) & (turns - own) or extracting.edits_cross_strings([one]):
             return False
-    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in trees.walk(loop)):
+    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in syntax_tree.walk(loop)):
         return False
     trained = found.compiled is not None or found.optimizer is not None or compiles(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
@@ -130,24 +146,24 @@ def _word(node: ast.AST) -> str:
 
 def _reads(source: Source, one: ast.stmt) -> set[str]:
     """Names that the statement reads, those of functions that it calls too."""
-    return {name for node in source.called(one) for name in scopes.read(node)}
+    return {name for node in source.called(one) for name in scope_names.read_names(node)}
 
 
 def compiles(source: Source, model: ast.Assign) -> bool:
     made = _made_by(source, model.value) if isinstance(model.value, ast.Call) else None
-    calls = [n for n in trees.walk(made) if isinstance(n, ast.Call)] if made is not None else []
-    return any(finding.called(n) == "compile" for n in calls)
+    calls = [n for n in syntax_tree.walk(made) if isinstance(n, ast.Call)] if made is not None else []
+    return any(node_lookup.called_name(n) == "compile" for n in calls)
 
 
 def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
     """Whether the loop only uses the model and the optimizer, and hands them to nothing that may keep them."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     model = found.model.targets[0]
-    names = {scopes.dotted(model): OF_MODEL}
+    names = {scope_names.dotted_name(model): OF_MODEL}
     if found.optimizer is not None:
-        names[scopes.dotted(found.optimizer.targets[0])] = OF_OPTIMIZER
-    inside = {id(n) for one in found.functions for n in trees.walk(one)}
-    for node in trees.walk(loop):
+        names[scope_names.dotted_name(found.optimizer.targets[0])] = OF_OPTIMIZER
+    inside = {id(n) for one in found.functions for n in syntax_tree.walk(one)}
+    for node in syntax_tree.walk(loop):
         if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
             continue
         parent = above.get(node)
@@ -162,8 +178,8 @@ def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> 
 def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit]:
     rows = source.text.split("\n")
     indent = rows[loop.lineno - 1][: loop.col_offset]
-    name = scopes.dotted(found.model.targets[0])
-    tuned = scopes.dotted(found.optimizer.targets[0]) if found.optimizer is not None else f"{name}.optimizer"
+    name = scope_names.dotted_name(found.model.targets[0])
+    tuned = scope_names.dotted_name(found.optimizer.targets[0]) if found.optimizer is not None else f"{name}.optimizer"
     start = extracting.free_name(source, "start_state", "optimizer_start")
     known = [found.model, found.optimizer, found.compiled, *found.functions]
     hoisted = sorted((one for one in known if one is not None), key=lambda n: n.lineno)
@@ -172,24 +188,31 @@ def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit
     before = [row for one in hoisted for row in extracting.lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
     anew = [] if _weighted(loop, found, name) else [f"{name}.set_weights({_written(source, found)}.get_weights())"]
-    anew += [f"for variable, value in zip({tuned}.variables, {start}):", f"{edits.unit(source)}variable.assign(value)"]
+    anew += [
+        f"for variable, value in zip({tuned}.variables, {start}):",
+        f"{edits.indentation_unit(source)}variable.assign(value)",
+    ]
     inner = rows[found.model.lineno - 1][: found.model.col_offset]
-    first = Edit(source.file, edits.start(found.model), edits.end(found.model), f"\n{inner}".join(anew))
+    first = Edit(source.file, edits.node_start(found.model), edits.node_end(found.model), f"\n{inner}".join(anew))
     top = "".join(f"{indent}{row}\n" if row else "\n" for row in before)
     rest = [one for one in hoisted if one is not found.model]
-    return [edits.insert(source, (loop.lineno, 0), top), first, *(edits.without(source, one, top) for one in rest)]
+    return [
+        edits.insert_text(source, (loop.lineno, 0), top),
+        first,
+        *(edits.remove_statement(source, one, top) for one in rest),
+    ]
 
 
 def _written(source: Source, found: Parts) -> str:
-    return edits.written(source, found.model.value)
+    return edits.node_text(source, found.model.value)
 
 
 def _weighted(loop: ast.For | ast.While, found: Parts, name: str) -> bool:
     """Whether the loop sets the model's weights itself before it does anything else with it."""
     for one in loop.body[loop.body.index(found.model) + 1 :]:
         call = one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None
-        if call is not None and scopes.dotted(call.func) == f"{name}.set_weights":
-            return not any(name in scopes.read(a) for a in call.args)
-        if name in scopes.read(one):
+        if call is not None and scope_names.dotted_name(call.func) == f"{name}.set_weights":
+            return not any(name in scope_names.read_names(a) for a in call.args)
+        if name in scope_names.read_names(one):
             return False
     return False

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.navigation.statement_index import Statements
+from slowtrain.script.properties import graph_obstacles
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, graphable, kinds, objects, scopes
-from slowtrain.source.reading.statements import Statements
 
 OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
 TAKES_LIST = frozenset("stack constant convert_to_tensor gather cast reshape reduce_sum reduce_mean reduce_max".split())
@@ -27,7 +30,7 @@ def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
     """The function written at ``line``, its decorators counted."""
     found = [
         n
-        for n in trees.walk(source.tree)
+        for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.FunctionDef) and extracting.first_line(n) <= line <= _last(n)
     ]
     return max(found, key=lambda n: n.lineno) if found else None
@@ -48,7 +51,7 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
     calls = calls_of(source, function)
     if not calls:
         return []
-    name, importing = edits.imported(source, "tensorflow", "tf")
+    name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
     forwarded: dict[ast.Call, dict[str, str]] = {}
     for parameter, kind in parameters.items():
@@ -61,20 +64,20 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
             if not starred and _forwards(function, call, parameter):
                 forwarded.setdefault(call, {})[parameter] = suffix
                 continue
-            given = (_behind_star if starred else kinds.given_in)(function, call, parameter)
+            given = (_behind_star if starred else value_kinds.argument_in)(function, call, parameter)
             if given is None:
                 return []
-            if kinds.of(source, given) != kinds.TENSOR:
-                found += [edits.insert(source, edits.start(given), f"{name}.constant(")]
-                found += [edits.insert(source, edits.end(given), suffix)]
+            if value_kinds.kind_of(source, given) != value_kinds.TENSOR:
+                found += [edits.insert_text(source, edits.node_start(given), f"{name}.constant(")]
+                found += [edits.insert_text(source, edits.node_end(given), suffix)]
     for call, several in forwarded.items():
         mapping = next(k.value for k in call.keywords if k.arg is None)
-        text = edits.written(source, mapping)
+        text = edits.node_text(source, mapping)
         items = [f'"{p}": {name}.constant({text}["{p}"]{suffix}' for p, suffix in several.items()]
         if len(several) > 1 and len(set(several.values())) == 1:
             names = ", ".join(f'"{p}"' for p in several)
             items = [f"**{{key: {name}.constant({text}[key]{next(iter(several.values()))} for key in ({names})}}"]
-        found.append(edits.replace(source, mapping, f"{{**{text}, {', '.join(items)}}}"))
+        found.append(edits.replace_node(source, mapping, f"{{**{text}, {', '.join(items)}}}"))
     return [*importing, *found] if found else []
 
 
@@ -85,11 +88,16 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
     """
     function = graph_function(source, line)
     calls = calls_of(source, function) if function is not None else []
-    if function is None or not calls or parameter in scopes.bound(function.body) or OTHER_TYPES.search(source.text):
+    if (
+        function is None
+        or not calls
+        or parameter in scope_names.bound_names(function.body)
+        or OTHER_TYPES.search(source.text)
+    ):
         return []
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     ways: dict[str, set[str]] = {}
-    for node in (n for one in function.body for n in trees.walk(one)):
+    for node in (n for one in function.body for n in syntax_tree.walk(one)):
         if not isinstance(node, ast.Name) or node.id != parameter:
             continue
         read = above.get(node)
@@ -102,26 +110,30 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
         ways.setdefault(key, set()).add(used)
     if not set(entries) <= set(ways):
         return []  # what is changed is not looked at, and nobody knows what it is
-    name, importing = edits.imported(source, "tensorflow", "tf")
+    name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
     for call in calls:
-        given = kinds.given_in(function, call, parameter)
-        text = scopes.dotted(given) if given is not None else ""
+        given = value_kinds.argument_in(function, call, parameter)
+        text = scope_names.dotted_name(given) if given is not None else ""
         if given is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
             return []
         types = {key: _format(ways[key], kind) for key, kind in entries.items()}
         ends = {key: f", {name}.{dtype})" if dtype else ")" for key, dtype in types.items()}
         items = ", ".join(f'"{key}": {name}.constant({text}["{key}"]{end}' for key, end in ends.items())
-        found.append(edits.replace(source, given, f"{{**{text}, {items}}}"))
+        found.append(edits.replace_node(source, given, f"{{**{text}, {items}}}"))
     return [*importing, *found]
 
 
 def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
     """Whether ``step(x, **weights)`` must give ``parameter`` by its one mapping, a plain name: nothing else does."""
     stars = [k.value for k in call.keywords if k.arg is None]
-    if len(stars) != 1 or not scopes.dotted(stars[0]) or objects.defaults(function).get(parameter) is not None:
+    if (
+        len(stars) != 1
+        or not scope_names.dotted_name(stars[0])
+        or class_members.parameter_defaults(function).get(parameter) is not None
+    ):
         return False
-    names = scopes.parameters(function)
+    names = scope_names.parameter_names(function)
     names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
     by_position = parameter in names[: len(call.args)]
     return parameter in names and not by_position and all(k.arg != parameter for k in call.keywords)
@@ -130,7 +142,7 @@ def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool
 def _behind_star(function: ast.FunctionDef, call: ast.Call, parameter: str) -> ast.expr | None:
     """What ``step(*batch, rate)`` gives for ``parameter``: all have to be given, so that the last are the last."""
     taken = function.args
-    names = scopes.parameters(function)
+    names = scope_names.parameter_names(function)
     names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
     stars = [i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)]
     if taken.defaults or taken.kwonlyargs or taken.vararg or taken.kwarg or len(stars) != 1 or call.keywords:
@@ -143,35 +155,37 @@ def calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     """Calls of the function, by its name or by that of ``tf.function(f)``; none where one stands in a graph."""
     names = {function.name}
     for target, _ in _graphs_of(source, function):
-        names |= {scopes.dotted(t).rpartition(".")[2] for t in target.targets}
-    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
+        names |= {scope_names.dotted_name(t).rpartition(".")[2] for t in target.targets}
+    found = [
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) in names
+    ]
     return [] if any(_in_graph(source, c) for c in found) else found
 
 
 def _graphs_of(source: Source, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]]:
     """``fast = tf.function(f)`` of the function, ``self.fast = tf.function(self.f)``."""
     found = []
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
         if not isinstance(node, ast.Assign) or made is None or not made.args or not _makes_graph(source, made):
             continue
-        if scopes.dotted(made.args[0]).rpartition(".")[2] == function.name:
+        if scope_names.dotted_name(made.args[0]).rpartition(".")[2] == function.name:
             found.append((node, made))
     return found
 
 
 def _makes_graph(source: Source, call: ast.Call) -> bool:
-    return scopes.full(source, call.func) == "tensorflow.function"
+    return scope_names.resolved_name(source, call.func) == "tensorflow.function"
 
 
 def _in_graph(source: Source, call: ast.Call) -> bool:
-    function = finding.function(source, call)
-    return function is not None and graphable.graphed(source, function)
+    function = node_lookup.enclosing_function(source, call)
+    return function is not None and graph_obstacles.is_graph_function(source, function)
 
 
 def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str) -> str | None:
     """The type for the tensor: "" for the number's own, None where a tensor would not do in its place."""
-    if parameter not in scopes.parameters(function) or parameter in scopes.bound(function.body):
+    if parameter not in scope_names.parameter_names(function) or parameter in scope_names.bound_names(function.body):
         return None
     found = _uses(source, function, parameter)
     if found is None:
@@ -186,10 +200,13 @@ def _format(ways: set[str], kind: str) -> str:
 
 def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> set[str] | None:
     """The ways in which a function uses a parameter, those of functions that it hands it to too; None: not known."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     found: set[str] = set()
     names = [
-        n for one in scopes.body(function) for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == parameter
+        n
+        for one in scope_names.scope_body(function)
+        for n in syntax_tree.walk(one)
+        if isinstance(n, ast.Name) and n.id == parameter
     ]
     for node in names:
         known = use(source, node, above)
@@ -207,14 +224,14 @@ def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.Func
     call = above.get(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or node is call.func:
         return None
-    own = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
-    function = finding.defined(source, finding.called(call), call) if own else None
+    own = isinstance(call.func, ast.Name) or scope_names.dotted_name(call.func).startswith("self.")
+    function = node_lookup.function_named(source, node_lookup.called_name(call), call) if own else None
     plain = not any(isinstance(a, ast.Starred) for a in call.args) and all(k.arg for k in call.keywords)
     if function is None or function.decorator_list or not plain:
         return None
-    for name in scopes.parameters(function):
-        if kinds.given_in(function, call, name) is node:
-            return None if name in scopes.bound(function.body) else (function, name)
+    for name in scope_names.parameter_names(function):
+        if value_kinds.argument_in(function, call, name) is node:
+            return None if name in scope_names.bound_names(function.body) else (function, name)
     return None
 
 
@@ -228,7 +245,7 @@ def use(source: Source, node: ast.expr, above: Statements) -> str | None:
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
         return "number"
     if isinstance(parent, ast.Call) and node in parent.args:
-        name, whole = finding.called(parent), scopes.full(source, parent.func)
+        name, whole = node_lookup.called_name(parent), scope_names.resolved_name(source, parent.func)
         if whole == "tensorflow.cast":
             return "cast"
         if whole.startswith("tensorflow.") and (name in TAKES_LIST or name not in WANTS_PYTHON):
@@ -248,9 +265,9 @@ def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
     if isinstance(parent, (ast.Assign, ast.AugAssign, ast.Return, ast.AnnAssign)):
         return True
     if isinstance(parent, ast.Call) and node in parent.args:
-        whole = scopes.full(source, parent.func)
-        updates = finding.called(parent) in ("assign", "assign_add", "assign_sub", "append")
-        return updates or (whole.startswith("tensorflow.") and finding.called(parent) not in WANTS_PYTHON)
+        whole = scope_names.resolved_name(source, parent.func)
+        updates = node_lookup.called_name(parent) in ("assign", "assign_add", "assign_sub", "append")
+        return updates or (whole.startswith("tensorflow.") and node_lookup.called_name(parent) not in WANTS_PYTHON)
     return False
 
 
@@ -265,10 +282,10 @@ def reduced(source: Source, line: int, sizes: Sizes | None = None) -> list[Edit]
     if any(_wants_sizes(source, m) for m in _models(source)):
         return []
     for one in function.decorator_list:
-        if isinstance(one, ast.Call) and scopes.full(source, one.func) == "tensorflow.function":
+        if isinstance(one, ast.Call) and scope_names.resolved_name(source, one.func) == "tensorflow.function":
             return [] if one.args else _opened(source, one)
-        if scopes.full(source, one) == "tensorflow.function":
-            return [edits.insert(source, edits.end(one), "(reduce_retracing=True)")]
+        if scope_names.resolved_name(source, one) == "tensorflow.function":
+            return [edits.insert_text(source, edits.node_end(one), "(reduce_retracing=True)")]
     made = _graphs_of(source, function)
     return _opened(source, made[0][1]) if len(made) == 1 and len(made[0][1].args) == 1 else []
 
@@ -276,42 +293,42 @@ def reduced(source: Source, line: int, sizes: Sizes | None = None) -> list[Edit]
 def _opened(source: Source, call: ast.Call) -> list[Edit]:
     if {k.arg for k in call.keywords} & {"reduce_retracing", "input_signature", "jit_compile", None}:
         return []
-    return [edits.keyword(source, call, "reduce_retracing", "True")]
+    return [edits.set_keyword(source, call, "reduce_retracing", "True")]
 
 
 def _models(source: Source) -> list[ast.FunctionDef]:
     """What models and layers of the file do when they are called."""
-    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef)]
+    found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.FunctionDef)]
     return [n for n in found if n.name in ("call", "__call__")]
 
 
 def _wants_sizes(source: Source, method: ast.FunctionDef) -> bool:
     """Whether a method reads in Python how long its input is; its last axis, the features, stays as it is."""
-    above = finding.parents(source)
-    for node in trees.walk(method):
-        if isinstance(node, ast.Call) and finding.called(node) == "len":
+    above = node_lookup.parents_of(source)
+    for node in syntax_tree.walk(method):
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len":
             return True
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
             holder = above.get(node)
             last = isinstance(holder, ast.Subscript) and ast.unparse(holder.slice) == "-1"
-            if not last and not scopes.full(source, node).startswith(("tensorflow.", "keras.")):
+            if not last and not scope_names.resolved_name(source, node).startswith(("tensorflow.", "keras.")):
                 return True
     return False
 
 
 def _asks_for_shape(source: Source, function: ast.FunctionDef, sizes: Sizes) -> bool:
     """Whether a shape or a length is read in Python; ``tf.shape(x)`` is not, and what does not vary may be."""
-    above = finding.parents(source)
-    own = scopes.bound(function.body)
-    for node in trees.walk(function):
+    above = node_lookup.parents_of(source)
+    own = scope_names.bound_names(function.body)
+    for node in syntax_tree.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
             known = isinstance(node.value, ast.Name) and node.value.id not in own and sizes.get(node.value.id)
             stays = isinstance(known, tuple) and _size_at(known, above.get(node)) is not None
-            if not stays and scopes.full(source, node) != "tensorflow.shape":
+            if not stays and scope_names.resolved_name(source, node) != "tensorflow.shape":
                 return True
-        if isinstance(node, ast.Call) and finding.called(node) == "len":
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len":
             return True
-        if isinstance(node, FUNCTIONS) and node is not function:
+        if isinstance(node, FUNCTION_NODES) and node is not function:
             return True
     return False
 

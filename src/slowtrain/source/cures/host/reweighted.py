@@ -6,10 +6,12 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import extracting
 from slowtrain.source.cures.host import restarting
-from slowtrain.source.reading import finding, scopes, settings
 
 SAVES = frozenset({"save", "save_model", "ModelCheckpoint", "get_compile_config"})  # write down how it was compiled
 
@@ -19,38 +21,44 @@ def reweighted(source: Source, line: int) -> list[Edit]:
 
     The optimizer has to be one that all turns share: a new one would begin anew in each.
     """
-    call = finding.only(source, line, "compile")
-    statement = finding.statement(source, call) if call is not None else None
+    call = node_lookup.single_call(source, line, "compile")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
     if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return []
-    loops = scopes.loops(source, statement)
-    if not loops or scopes.block(source, statement) is not loops[0].body or len(loops[0].body) < 2:
+    loops = scope_names.enclosing_loops(source, statement)
+    if not loops or scope_names.statement_block(source, statement) is not loops[0].body or len(loops[0].body) < 2:
         return []
-    given, loop = finding.keyword(call, "loss_weights"), loops[0]
+    given, loop = node_lookup.argument_value(call, "loss_weights"), loops[0]
     if given is None or not _shared(source, call, loop) or restarting.mentions(source, restarting.MORE | SAVES):
         return []
-    tensorflow, importing = edits.imported(source, "tensorflow", "tf")
+    tensorflow, importing = edits.ensure_import(source, "tensorflow", "tf")
     name = extracting.free_name(source, "loss_weights", "live_loss_weights")
     first, compiled = _first(source, given, loop, tensorflow), _with(source, call, given, name)
     if not first or not compiled or extracting.edits_cross_strings([statement, loop]):
         return []
     made = f"{name} = {first}"
     lambdas = "lambda kept, new: kept.assign(float(new))"
-    assigned = f"{tensorflow}.nest.map_structure({lambdas}, {name}, {edits.written(source, given)})"
-    return [*importing, edits.before(source, loop, f"{made}\n{compiled}"), edits.replace(source, statement, assigned)]
+    assigned = f"{tensorflow}.nest.map_structure({lambdas}, {name}, {edits.node_text(source, given)})"
+    return [
+        *importing,
+        edits.insert_before(source, loop, f"{made}\n{compiled}"),
+        edits.replace_node(source, statement, assigned),
+    ]
 
 
 def _shared(source: Source, call: ast.Call, loop: ast.For | ast.While) -> bool:
     """Whether the model, its optimizer and all else that it is compiled with are the same in every turn."""
-    owner, optimizer = call.func, finding.keyword(call, "optimizer", 0)
+    owner, optimizer = call.func, node_lookup.argument_value(call, "optimizer", 0)
     if not isinstance(owner, ast.Attribute) or optimizer is None or any(k.arg is None for k in call.keywords):
         return False
-    bound = scopes.bound(loop)
+    bound = scope_names.bound_names(loop)
     stored = {
-        scopes.dotted(n) for n in trees.walk(loop) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        scope_names.dotted_name(n)
+        for n in syntax_tree.walk(loop)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
     }
     for one in (owner.value, optimizer):
-        name = scopes.dotted(one)
+        name = scope_names.dotted_name(one)
         if not name or name in stored or name.partition(".")[0] in bound:
             return False
     rest = [*call.args[1:], *(k.value for k in call.keywords if k.arg not in ("optimizer", "loss_weights"))]
@@ -62,10 +70,10 @@ def _same(source: Source, node: ast.expr) -> bool:
     if isinstance(node, (ast.ListComp, ast.DictComp)) and len(node.generators) == 1:
         turn = node.generators[0]
         made = node.value if isinstance(node, ast.DictComp) else node.elt
-        names = scopes.bound(turn.target)
+        names = scope_names.bound_names(turn.target)
         parts = made.elts if isinstance(made, (ast.List, ast.Tuple)) else [made]
         plain = all((isinstance(p, ast.Name) and p.id in names) or restarting.fixed(source, p) for p in parts)
-        written = settings.written(source, turn.iter)
+        written = setting_origins.written_value(source, turn.iter)
         return plain and not turn.ifs and isinstance(written, (ast.List, ast.Tuple, ast.Dict))
     return restarting.fixed(source, node)
 
@@ -80,14 +88,14 @@ def _first(source: Source, given: ast.expr, loop: ast.For | ast.While, tensorflo
     ):
         return f"[{variable}(0.0, trainable=False) for _ in range({len(given.elts)})]"
     if isinstance(given, ast.Dict) and given.keys and all(isinstance(k, ast.Constant) for k in given.keys):
-        keys = ", ".join(edits.written(source, k) for k in given.keys if k is not None)
+        keys = ", ".join(edits.node_text(source, k) for k in given.keys if k is not None)
         return f"{{key: {variable}(0.0, trainable=False) for key in ({keys},)}}"
     if not isinstance(given, ast.Name):
         return ""
-    scope = scopes.scope(source, loop)
-    made = [n for n in scopes.binders(source, given.id, scope) if _before(source, n, loop)]
+    scope = scope_names.enclosing_scope(source, loop)
+    made = [n for n in scope_names.binding_statements(source, given.id, scope) if _before(source, n, loop)]
     wanted = f"{tensorflow}.nest.map_structure(lambda weight: {variable}(float(weight), trainable=False), {given.id})"
-    return wanted if made or given.id in scopes.parameters(scope) else ""
+    return wanted if made or given.id in scope_names.parameter_names(scope) else ""
 
 
 def _before(source: Source, node: ast.AST, loop: ast.For | ast.While) -> bool:
@@ -96,8 +104,8 @@ def _before(source: Source, node: ast.AST, loop: ast.For | ast.While) -> bool:
         isinstance(node, ast.stmt)
         and node.lineno < loop.lineno
         and (
-            scopes.block(source, node) is scopes.block(source, loop)
-            or not isinstance(finding.parents(source).get(node), (ast.If, ast.For, ast.While, ast.Try))
+            scope_names.statement_block(source, node) is scope_names.statement_block(source, loop)
+            or not isinstance(node_lookup.parents_of(source).get(node), (ast.If, ast.For, ast.While, ast.Try))
         )
     )
 
@@ -107,7 +115,9 @@ def _with(source: Source, call: ast.Call, given: ast.expr, name: str) -> str:
 
     Nothing where the weights do not follow their name: in brackets of their own, or behind a comment.
     """
-    old = re.escape(edits.written(source, given))
-    whole, found = re.subn(rf"\bloss_weights\s*=\s*{old}", f"loss_weights={name}", edits.written(source, call), count=1)
+    old = re.escape(edits.node_text(source, given))
+    whole, found = re.subn(
+        rf"\bloss_weights\s*=\s*{old}", f"loss_weights={name}", edits.node_text(source, call), count=1
+    )
     inner = source.text.split("\n")[call.lineno - 1][: call.col_offset]
     return "\n".join(row.removeprefix(inner) for row in whole.split("\n")) if found else ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, kinds, scopes
 
 HOLDS_CALL = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
-OWN = (*finding.SCOPES, *scopes.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
+OWN = (*node_lookup.SCOPE_NODES, *scope_names.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
 RATES = frozenset({"lr", "learning_rate"})  # that callbacks of fit add
 GIVEN = ("verbose", "batch_size", "epochs", "shuffle")
 
@@ -20,25 +22,25 @@ def with_history(source: Source, line: int) -> list[Edit]:
 
     ``train_on_batch`` goes on with the mean of its metrics, ``fit`` begins them anew: so does the edit.
     """
-    call = finding.only(source, line, "fit")
-    statement = finding.statement(source, call) if call is not None else None
+    call = node_lookup.single_call(source, line, "fit")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
     if call is None or not isinstance(statement, HOLDS_CALL) or not kerascalls.one_epoch(source, call):
         return []
     assert isinstance(call.func, ast.Attribute)
-    owner, read = scopes.dotted(call.func.value), _read(source, call, statement)
+    owner, read = scope_names.dotted_name(call.func.value), _read(source, call, statement)
     if not owner or not read or _apart(source, call, statement):
         return []
-    kept = [edits.written(source, a) for a in call.args]
-    kept += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords if k.arg not in GIVEN]
+    kept = [edits.node_text(source, a) for a in call.args]
+    kept += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in GIVEN]
     taken = f"{owner}.train_on_batch({', '.join(kept)}, return_dict=True)"
-    before = edits.before(source, statement, f"{owner}.reset_metrics()")
-    inline = [n for n in read if call in trees.walk(n)]
+    before = edits.insert_before(source, statement, f"{owner}.reset_metrics()")
+    inline = [n for n in read if call in syntax_tree.walk(n)]
     if inline:
-        return [before, edits.replace(source, inline[0], f"float({taken}[{_key(source, inline[0])}])")]
+        return [before, edits.replace_node(source, inline[0], f"float({taken}[{_key(source, inline[0])}])")]
     assert isinstance(statement, ast.Assign)
-    name = scopes.dotted(statement.targets[0])
-    changed = [edits.replace(source, n, f"float({name}[{_key(source, n)}])") for n in read]
-    return [before, edits.replace(source, call, taken), *changed]
+    name = scope_names.dotted_name(statement.targets[0])
+    changed = [edits.replace_node(source, n, f"float({name}[{_key(source, n)}])") for n in read]
+    return [before, edits.replace_node(source, call, taken), *changed]
 
 
 def _read(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subscript]:
@@ -51,18 +53,18 @@ def _read(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subsc
     target = statement.targets[0]
     if not isinstance(target, ast.Name):
         return []
-    scope = kinds.where_bound(source, target)
-    if scope is None or len(scopes.binders(source, target.id, scope)) != 1:
+    scope = value_kinds.binding_function(source, target)
+    if scope is None or len(scope_names.binding_statements(source, target.id, scope)) != 1:
         return []
-    every = [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == target.id]
-    uses = [n for n in every if isinstance(n.ctx, ast.Load) and kinds.where_bound(source, n) is scope]
+    every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == target.id]
+    uses = [n for n in every if isinstance(n.ctx, ast.Load) and value_kinds.binding_function(source, n) is scope]
     found = [_number(source, n) for n in uses]
     return [n for n in found if n is not None] if all(n is not None for n in found) else []
 
 
 def _number(source: Source, history: ast.expr) -> ast.Subscript | None:
     """``h.history["loss"][0]`` around ``h``: of one epoch the first is the last."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     series = above.get(history)
     named = above.get(series) if isinstance(series, ast.Attribute) and series.attr == "history" else None
     one = above.get(named) if isinstance(named, ast.Subscript) and named.value is series else None
@@ -75,12 +77,12 @@ def _number(source: Source, history: ast.expr) -> ast.Subscript | None:
 
 def _key(source: Source, number: ast.Subscript) -> str:
     assert isinstance(number.value, ast.Subscript)
-    return edits.written(source, number.value.slice)
+    return edits.node_text(source, number.value.slice)
 
 
 def _apart(source: Source, call: ast.Call, statement: ast.stmt) -> bool:
     """Whether the call may run later than its statement, more than once in it, or not at all."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     node: ast.AST | None = call
     while node is not None and node is not statement:
         if isinstance(node, OWN):

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 MAKERS = ("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full")
 # Of NumPy, each element by itself: what stands beside it in the piece does not count.
@@ -27,16 +28,21 @@ def untiled(source: Source, line: int) -> list[Edit]:
 
 def _loops(source: Source, line: int) -> Iterator[ast.For]:
     """The loops that hold the line, and those of functions that the innermost of them calls; the innermost first."""
-    every = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For)]
+    every = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
     holding = sorted((n for n in every if n.lineno <= line <= (n.end_lineno or 0)), key=lambda n: -n.lineno)
-    inside = {id(n) for one in holding[:1] for s in one.body for f in source.called(s)[1:] for n in trees.walk(f)}
+    inside = {id(n) for one in holding[:1] for s in one.body for f in source.called(s)[1:] for n in syntax_tree.walk(f)}
     yield from holding
     yield from sorted((n for n in every if id(n) in inside and n not in holding), key=lambda n: -n.lineno)
 
 
 def _whole(source: Source, loop: ast.For) -> Edit | None:
     over, target, put = loop.iter, loop.target, loop.body[0]
-    if not isinstance(over, ast.Call) or scopes.dotted(over.func) != "range" or len(over.args) != 3 or loop.orelse:
+    if (
+        not isinstance(over, ast.Call)
+        or scope_names.dotted_name(over.func) != "range"
+        or len(over.args) != 3
+        or loop.orelse
+    ):
         return None
     first, stop, step = over.args
     if not isinstance(target, ast.Name) or not (isinstance(first, ast.Constant) and first.value == 0):
@@ -46,47 +52,51 @@ def _whole(source: Source, loop: ast.For) -> Edit | None:
     size = step.value if isinstance(step, ast.Constant) else None
     if not isinstance(size, int) or size < 1 or not _plain(stop) or _used_after(source, loop, target.id):
         return None
-    pieces = [n for n in trees.walk(put) if isinstance(n, ast.Slice) and _is_piece(n, target.id, size)]
-    uses = [n for n in trees.walk(put) if isinstance(n, ast.Name) and n.id == target.id]
+    pieces = [n for n in syntax_tree.walk(put) if isinstance(n, ast.Slice) and _is_piece(n, target.id, size)]
+    uses = [n for n in syntax_tree.walk(put) if isinstance(n, ast.Name) and n.id == target.id]
     to, value = put.targets[0], put.value
     if len(uses) != 2 * len(pieces) or not isinstance(to, ast.Subscript) or not _last(to, pieces):
         return None
-    if not _by_itself(source, value, pieces, target.id) or scopes.dotted(to.value) in scopes.read(value):
-        return None
-    if any(isinstance(n, ast.Call) and finding.called(n) == "interp" for n in trees.walk(value)) and not _new(
-        source, to
+    if not _by_itself(source, value, pieces, target.id) or scope_names.dotted_name(to.value) in scope_names.read_names(
+        value
     ):
+        return None
+    if any(
+        isinstance(n, ast.Call) and node_lookup.called_name(n) == "interp" for n in syntax_tree.walk(value)
+    ) and not _new(source, to):
         return None  # what is put in could change the table that the next piece is looked up in
-    text = edits.written(source, stop)
+    text = edits.node_text(source, stop)
     known = stop.value if isinstance(stop, ast.Constant) else None
     end = text if isinstance(known, int) and known % size == 0 else f"-(-{text} // {size}) * {size}"
-    changed = edits.changed(source, [Edit(source.file, _start(n), _end(n), f":{end}") for n in pieces])
+    changed = edits.edited_text(source, [Edit(source.file, _start(n), _end(n), f":{end}") for n in pieces])
     shift = len(changed.encode()) - len(source.text.encode())
     rows = changed.split("\n")
     if put.lineno != put.end_lineno:
         return None
     row = rows[put.lineno - 1].encode()[put.col_offset : (put.end_col_offset or 0) + shift].decode()
-    return edits.replace(source, loop, row)
+    return edits.replace_node(source, loop, row)
 
 
 def _new(source: Source, to: ast.Subscript) -> bool:
     """Whether what is written to is an array of its own."""
-    made = values.assigned(source, to.value) if isinstance(to.value, ast.Name) else None
-    return isinstance(made, ast.Call) and scopes.full(source, made.func).removesuffix("_like") in MAKERS
+    made = name_bindings.single_assignment(source, to.value) if isinstance(to.value, ast.Name) else None
+    return isinstance(made, ast.Call) and scope_names.resolved_name(source, made.func).removesuffix("_like") in MAKERS
 
 
 def _start(node: ast.Slice) -> tuple[int, int]:
-    return edits.start(node.lower) if node.lower is not None else edits.start(node)
+    return edits.node_start(node.lower) if node.lower is not None else edits.node_start(node)
 
 
 def _end(node: ast.Slice) -> tuple[int, int]:
-    return edits.end(node.upper) if node.upper is not None else edits.end(node)
+    return edits.node_end(node.upper) if node.upper is not None else edits.node_end(node)
 
 
 def _plain(stop: ast.expr) -> bool:
     """Whether the end of the row is the same however often it is asked for."""
     if isinstance(stop, ast.Call):
-        return scopes.dotted(stop.func) == "len" and len(stop.args) == 1 and isinstance(stop.args[0], ast.Name)
+        return (
+            scope_names.dotted_name(stop.func) == "len" and len(stop.args) == 1 and isinstance(stop.args[0], ast.Name)
+        )
     return isinstance(stop, (ast.Name, ast.Constant))
 
 
@@ -94,7 +104,7 @@ def _is_piece(node: ast.Slice, name: str, size: int) -> bool:
     """``j:j + 4``."""
     upper = node.upper
     if (
-        scopes.dotted(node.lower or ast.Constant(0)) != name
+        scope_names.dotted_name(node.lower or ast.Constant(0)) != name
         or node.step is not None
         or not isinstance(upper, ast.BinOp)
     ):
@@ -120,14 +130,17 @@ def _by_itself(source: Source, value: ast.expr, pieces: list[ast.Slice], name: s
         return plain and bool(sides) and all(_by_itself(source, s, pieces, name) for s in sides)
     if not isinstance(value, ast.Call) or not value.args or value.keywords:
         return False
-    if not scopes.full(source, value.func).startswith("numpy.") or finding.called(value) not in ELEMENTWISE:
+    if (
+        not scope_names.resolved_name(source, value.func).startswith("numpy.")
+        or node_lookup.called_name(value) not in ELEMENTWISE
+    ):
         return False
     others = value.args[1:]
-    fixed = all(isinstance(a, ast.Constant) for a in others) or finding.called(value) == "interp"
-    return fixed and name not in scopes.read(others) and _by_itself(source, value.args[0], pieces, name)
+    fixed = all(isinstance(a, ast.Constant) for a in others) or node_lookup.called_name(value) == "interp"
+    return fixed and name not in scope_names.read_names(others) and _by_itself(source, value.args[0], pieces, name)
 
 
 def _used_after(source: Source, loop: ast.For, name: str) -> bool:
-    inside = {id(n) for n in trees.walk(loop)}
-    nodes = scopes.own(scopes.body(scopes.scope(source, loop)))
+    inside = {id(n) for n in syntax_tree.walk(loop)}
+    nodes = scope_names.nodes_in_scope(scope_names.scope_body(scope_names.enclosing_scope(source, loop)))
     return any(isinstance(n, ast.Name) and n.id == name and id(n) not in inside for n in nodes)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import array_ranks, value_kinds
+from slowtrain.script.evaluators.array_ranks import SCALAR
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import comprehended, overarrays
 from slowtrain.source.cures.host.comprehended import Vectorised
 from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
-from slowtrain.source.reading import finding, kinds, ranks, scopes
-from slowtrain.source.reading.ranks import SCALAR
 
 
 def vectorised(source: Source, line: int) -> Vectorised | None:
@@ -33,13 +35,13 @@ def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
     """Loops and array-making calls that hold the line, or that call the function that does; the outermost first."""
     lines = [line]
     function = source.function_at(line)
-    lines += [c.lineno for c in kinds.calls_of(source, function)] if function is not None else []
+    lines += [c.lineno for c in value_kinds.function_calls(source, function)] if function is not None else []
     name = getattr(function, "name", None)
-    applied = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
+    applied = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
     lines += [c.lineno for c in applied if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
     found: list[ast.For | ast.Call] = []
     for each in dict.fromkeys(lines):
-        around = [n for n in trees.walk(source.tree) if _holds(n, each)]
+        around = [n for n in syntax_tree.walk(source.tree) if _holds(n, each)]
         makers = [n for n in around if isinstance(n, ast.Call) and comprehended.makes_array(source, n)]
         loops = [n for n in around if isinstance(n, ast.For)]
         found += sorted([*loops, *makers], key=lambda n: (n.lineno, n.col_offset))
@@ -55,8 +57,8 @@ class _Loop:
 
     def __init__(self, source: Source, node: ast.For) -> None:
         self.source, self.node = source, node
-        self.scope = scopes.scope(source, node)
-        self.inside = {id(n) for n in trees.walk(node)}
+        self.scope = scope_names.enclosing_scope(source, node)
+        self.inside = {id(n) for n in syntax_tree.walk(node)}
         self.lines: list[str] = []
         self.appended: dict[str, str] = {}
         self.sums: set[str] = set()
@@ -72,7 +74,7 @@ class _Loop:
         indent = self.source.text.split("\n")[self.node.lineno - 1][: self.node.col_offset]
         if indent.strip():
             raise Unclear("a loop behind something else on its line")
-        edit = edits.replace(self.source, self.node, text.replace("\n", f"\n{indent}"))
+        edit = edits.replace_node(self.source, self.node, text.replace("\n", f"\n{indent}"))
         return Vectorised((*lists, edit), self.on.exact)
 
     def loop(self, node: ast.For) -> None:
@@ -105,9 +107,13 @@ class _Loop:
         if node.orelse:
             raise Unclear("for with else")
         target, over = node.target, node.iter
-        if isinstance(over, ast.Call) and finding.called(over) == "range" and isinstance(target, ast.Name):
+        if isinstance(over, ast.Call) and node_lookup.called_name(over) == "range" and isinstance(target, ast.Name):
             self.on.axes.append(self.counted(target.id, over))
-        elif isinstance(over, ast.Call) and finding.called(over) == "enumerate" and isinstance(target, ast.Tuple):
+        elif (
+            isinstance(over, ast.Call)
+            and node_lookup.called_name(over) == "enumerate"
+            and isinstance(target, ast.Tuple)
+        ):
             index, item = target.elts
             if len(over.args) != 1 or not isinstance(index, ast.Name) or not isinstance(item, ast.Name):
                 raise Unclear("enumerate from elsewhere")
@@ -118,19 +124,19 @@ class _Loop:
             raise Unclear("a loop of another form")
 
     def counted(self, index: str, call: ast.Call) -> Axis:
-        given = [edits.written(self.source, a) for a in call.args]
+        given = [edits.node_text(self.source, a) for a in call.args]
         if len(given) > 2 or call.keywords:
             raise Unclear("a step")
-        bound = {n.id for n in trees.walk(call) if isinstance(n, ast.Name)} & scopes.bound(self.node)
+        bound = {n.id for n in syntax_tree.walk(call) if isinstance(n, ast.Name)} & scope_names.bound_names(self.node)
         stop = given[-1]
         if bound:  # range(len(a[i])): the columns of the row
             one = call.args[-1]
-            row = one.args[0] if isinstance(one, ast.Call) and finding.called(one) == "len" else None
+            row = one.args[0] if isinstance(one, ast.Call) and node_lookup.called_name(one) == "len" else None
             first = self.on.axes[0].index if len(self.on.axes) == 1 else None
             if isinstance(row, ast.Name) and row.id in self.on.known:
                 stop = f"{self.on.known[row.id].text}.shape[1]"
-            elif isinstance(row, ast.Subscript) and scopes.dotted(row.slice) == first and first:
-                stop = f"{edits.written(self.source, row.value)}.shape[1]"
+            elif isinstance(row, ast.Subscript) and scope_names.dotted_name(row.slice) == first and first:
+                stop = f"{edits.node_text(self.source, row.value)}.shape[1]"
             else:
                 raise Unclear("a length that differs between turns")
         if not all(self.simple(a) for a in call.args):
@@ -138,22 +144,22 @@ class _Loop:
         return Axis(index, given[0] if len(given) == 2 else "0", stop)
 
     def simple(self, node: ast.expr) -> bool:
-        return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in trees.walk(node)) and not any(
-            isinstance(n, ast.Call) and finding.called(n) not in ("len", "int") for n in trees.walk(node)
+        return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in syntax_tree.walk(node)) and not any(
+            isinstance(n, ast.Call) and node_lookup.called_name(n) not in ("len", "int") for n in syntax_tree.walk(node)
         )
 
     def element(self, name: str, over: ast.expr, index: str | None) -> None:
         """A loop over the items of an array, or of a row of it."""
-        if isinstance(over, ast.Name) and over.id in self.on.known and over.id in scopes.bound(self.node):
+        if isinstance(over, ast.Name) and over.id in self.on.known and over.id in scope_names.bound_names(self.node):
             row = self.on.known[over.id]
             if row.rank[0] or row.rank[1] < 1 or not row.atom:
                 raise Unclear("items of a row of unknown rank")
             value = Value(row.text, (row.rank[0], row.rank[1] - 1), atom=True)
             self.on.axes.append(Axis(index, "0", f"{row.text}.shape[{len(self.on.axes)}]"))
         else:
-            if self.on.axes or not isinstance(over, ast.Name) or not ranks.isarray(self.source, over):
+            if self.on.axes or not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
                 raise Unclear("items of something else than an array")
-            found = ranks.rank(self.source, over)
+            found = array_ranks.array_rank(self.source, over)
             if found is None:
                 raise Unclear("items of unknown rank")
             value = Value(over.id, (found[0], found[1] - 1), atom=True)
@@ -179,7 +185,7 @@ class _Loop:
             raise Unclear(type(one).__name__)
 
     def body_of(self, one: ast.stmt) -> Sequence[ast.stmt]:
-        return scopes.block(self.source, one)
+        return scope_names.statement_block(self.source, one)
 
     def assigned(self, target: ast.expr, value: ast.expr, test: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
@@ -201,15 +207,15 @@ class _Loop:
         place = self.on.item(target)
         if "None" in place.text or "sliding" in place.text:
             raise Unclear("the same place in several turns")
-        self.unshifted(scopes.dotted(_root(target)), target)
+        self.unshifted(scope_names.dotted_name(_root(target)), target)
         return place
 
     def unshifted(self, name: str, target: ast.Subscript) -> None:
         """What is written is read at the same place only: no turn needs what another has done."""
         wanted = ast.dump(_loaded(target))
-        for node in trees.walk(self.node):
-            if isinstance(node, ast.Subscript) and scopes.dotted(_root(node)) == name:
-                inner = isinstance(finding.parents(self.source).get(node), ast.Subscript)
+        for node in syntax_tree.walk(self.node):
+            if isinstance(node, ast.Subscript) and scope_names.dotted_name(_root(node)) == name:
+                inner = isinstance(node_lookup.parents_of(self.source).get(node), ast.Subscript)
                 if ast.dump(_loaded(node)) != wanted and not inner:
                     raise Unclear("turns that need each other")
                 continue
@@ -218,10 +224,12 @@ class _Loop:
 
     def measured(self, node: ast.Name) -> bool:
         """``len(a)``, ``a.shape``, ``a[…]``."""
-        parent = finding.parents(self.source).get(node)
+        parent = node_lookup.parents_of(self.source).get(node)
         if isinstance(parent, ast.Attribute):
             return parent.attr in ("shape", "ndim")
-        return isinstance(parent, ast.Subscript) or (isinstance(parent, ast.Call) and finding.called(parent) == "len")
+        return isinstance(parent, ast.Subscript) or (
+            isinstance(parent, ast.Call) and node_lookup.called_name(parent) == "len"
+        )
 
     def put(self, place: Value, found: Value, text: str) -> None:
         if found.varies and found.rank != place.rank:
@@ -238,7 +246,7 @@ class _Loop:
                 raise Unclear("a sum of another form")
             self.on.exact = False
             self.sums.add(one.target.id)
-            if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in trees.walk(self.node)) > 1:
+            if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in syntax_tree.walk(self.node)) > 1:
                 raise Unclear("a sum that is read on its way")
             self.lines.append(f"{one.target.id} += {self.on.numpy}.sum({found.text})")
             return
@@ -251,9 +259,9 @@ class _Loop:
         self.lines.append(f"{place.text if '[' in place.text else f'{place.text}[...]'} {sign}= {found.text}")
 
     def append(self, call: ast.Call) -> None:
-        if finding.called(call) != "append" or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+        if node_lookup.called_name(call) != "append" or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
             raise Unclear("a call for its effect")
-        name = scopes.dotted(call.func.value)
+        name = scope_names.dotted_name(call.func.value)
         found = self.on.value(call.args[0])
         if not name or "." in name or len(self.on.axes) != 1 or name in self.appended or not found.varies:
             raise Unclear("a list of another form")
@@ -312,9 +320,9 @@ class _Loop:
 
     def unread(self) -> None:
         """No name of the loop is read elsewhere: it would be the last element's."""
-        for name in scopes.bound(self.node) - self.sums:
-            for one in scopes.body(self.scope):
-                for node in trees.walk(one):
+        for name in scope_names.bound_names(self.node) - self.sums:
+            for one in scope_names.scope_body(self.scope):
+                for node in syntax_tree.walk(one):
                     if isinstance(node, ast.Name) and node.id == name and id(node) not in self.inside:
                         raise Unclear(f"{name} is used elsewhere")
 
@@ -322,34 +330,34 @@ class _Loop:
         """Without ``out = []``, where the list is only made into an array afterwards."""
         uses = [
             n
-            for one in scopes.body(self.scope)
-            for n in trees.walk(one)
+            for one in scope_names.scope_body(self.scope)
+            for n in syntax_tree.walk(one)
             if isinstance(n, ast.Name) and n.id == name and id(n) not in self.inside
         ]
         made = [n for n in uses if isinstance(n.ctx, ast.Store) and not self.rebound(n)]
-        statement = finding.statement(self.source, made[0]) if len(made) == 1 else None
+        statement = node_lookup.enclosing_statement(self.source, made[0]) if len(made) == 1 else None
         empty = isinstance(statement, ast.Assign) and ast.unparse(statement.value) in ("[]", "list()")
         if statement is None or not empty or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             raise Unclear("a list that was not empty")
-        block = scopes.block(self.source, self.node)
+        block = scope_names.statement_block(self.source, self.node)
         if statement not in block or block.index(statement) > block.index(self.node):
             raise Unclear("a list made elsewhere")
         for node in uses:
-            parent = finding.parents(self.source).get(node)
+            parent = node_lookup.parents_of(self.source).get(node)
             arrayed = isinstance(parent, ast.Call) and (
-                comprehended.makes_array(self.source, parent) or finding.called(parent) == "len"
+                comprehended.makes_array(self.source, parent) or node_lookup.called_name(parent) == "len"
             )
             if isinstance(node.ctx, ast.Load) and not arrayed:
                 raise Unclear("the list itself is used")
-        return edits.without(self.source, statement)
+        return edits.remove_statement(self.source, statement)
 
     def rebound(self, node: ast.Name) -> bool:
         """``out = np.array(out)``."""
-        one = finding.statement(self.source, node)
+        one = node_lookup.enclosing_statement(self.source, node)
         value = one.value if isinstance(one, ast.Assign) else None
         if not isinstance(value, ast.Call) or not value.args or one is None or one.lineno < self.node.lineno:
             return False
-        return comprehended.makes_array(self.source, value) and scopes.dotted(value.args[0]) == node.id
+        return comprehended.makes_array(self.source, value) and scope_names.dotted_name(value.args[0]) == node.id
 
 
 def _appended(one: ast.stmt) -> tuple[str, ast.expr] | None:
@@ -357,12 +365,14 @@ def _appended(one: ast.stmt) -> tuple[str, ast.expr] | None:
     call = one.value if isinstance(one, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return None
-    name = scopes.dotted(call.func.value)
+    name = scope_names.dotted_name(call.func.value)
     return (name, call.args[0]) if call.func.attr == "append" and name and "." not in name else None
 
 
 def _appends(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and finding.called(one.value) == "append"
+    return (
+        isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and node_lookup.called_name(one.value) == "append"
+    )
 
 
 def _root(node: ast.expr) -> ast.expr:

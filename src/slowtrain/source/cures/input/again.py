@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, generators
 from slowtrain.trace import Trace
-from slowtrain.trace.pipeline import Node
 
 
 def same_again(trace: Trace, where: Sequence[Place], node: Node) -> Iterable[Prescription]:

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import arrays, feeding_by_hand, generators, loaders
-from slowtrain.source.reading import finding, repeatable, scopes
 
 # Calls that train: what comes before them in a loop makes their input.
 STEPS = frozenset(
@@ -41,7 +43,7 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
         found = _of_generator(source, loop)
         if found:
             return found
-    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For)]
+    loops = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
         found = _of_lines(source, loop, line)
         if found:
@@ -51,10 +53,10 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
 
 def _generated(source: Source, line: int) -> list[ast.For]:
     """Loops through a generator of the file that are around ``line``, or whose generator reaches it."""
-    functions = [f for f in trees.walk(source.tree) if isinstance(f, FUNCTIONS) and _within(f, line)]
+    functions = [f for f in syntax_tree.walk(source.tree) if isinstance(f, FUNCTION_NODES) and _within(f, line)]
     holder = max(functions, key=lambda f: f.lineno, default=None)
     found = []
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.For) and _generator(source, node) is not None:
             reached = holder is not None and holder in source.called(node.iter)
             if reached or (_within(node, line) and not _inner(node, line)):
@@ -64,18 +66,20 @@ def _generated(source: Source, line: int) -> list[ast.For]:
 
 def _inner(loop: ast.For, line: int) -> bool:
     """Whether a loop inside of ``loop`` holds ``line``."""
-    return any(n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in trees.walk(loop))
+    return any(
+        n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in syntax_tree.walk(loop)
+    )
 
 
 def _generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
     """The generator of the file that ``loop`` goes through, and its call."""
     given = loop.iter
-    if isinstance(given, ast.Call) and scopes.dotted(given.func) == "enumerate" and given.args:
+    if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
         given = given.args[0]
     if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
         return None
-    function = finding.defined(source, given.func.id, loop)
-    if function is None or not any(isinstance(n, ast.Yield) for n in scopes.own(function.body)):
+    function = node_lookup.function_named(source, given.func.id, loop)
+    if function is None or not any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(function.body)):
         return None
     return function, given
 
@@ -90,7 +94,10 @@ def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
         return []
     function, call = found
     name, also = _helping(source, function if function in source.tree.body else _top_statement(source, loop))
-    opened, closed = edits.insert(source, edits.start(call), f"{name}("), edits.insert(source, edits.end(call), ")")
+    opened, closed = (
+        edits.insert_text(source, edits.node_start(call), f"{name}("),
+        edits.insert_text(source, edits.node_end(call), ")"),
+    )
     return [*also, opened, closed]
 
 
@@ -105,7 +112,11 @@ def _of_loader(source: Source, loop: ast.For) -> list[Edit]:
         return []
     name, also = _helping(source, _top_statement(source, loop))
     made = loaders.batches(loop)
-    return [*also, edits.insert(source, edits.start(made), f"{name}("), edits.insert(source, edits.end(made), ")")]
+    return [
+        *also,
+        edits.insert_text(source, edits.node_start(made), f"{name}("),
+        edits.insert_text(source, edits.node_end(made), ")"),
+    ]
 
 
 def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
@@ -121,13 +132,13 @@ def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
     rest = loop.body[len(made) :]
     reached = [f for s in made for f in source.called(s)]
     if (
-        not any(isinstance(n, ast.Call) for s in made for n in trees.walk(s))
+        not any(isinstance(n, ast.Call) for s in made for n in syntax_tree.walk(s))
         or loop.orelse
         or not any(_within(f, line) for f in reached)
         or not takes_step(source, rest)
     ):
         return []
-    if isinstance(finding.around(source, loop, ast.ClassDef), ast.ClassDef) or not lines_alone(
+    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not lines_alone(
         source, [*made, rest[0]]
     ):
         return []
@@ -151,8 +162,8 @@ def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit
         rows[n - 1].removeprefix(" " * made[0].col_offset)
         for n in range(made[0].lineno, (made[-1].end_lineno or 0) + 1)
     ]
-    unit = edits.unit(source)
-    head = f"for {edits.written(source, loop.target)} in {edits.written(source, loop.iter)}:"
+    unit = edits.indentation_unit(source)
+    head = f"for {edits.node_text(source, loop.target)} in {edits.node_text(source, loop.iter)}:"
     text = "\n".join(
         [
             f"def {own}():",
@@ -164,8 +175,13 @@ def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit
     )
     return [
         *also,
-        edits.before(source, loop, text + ("\n" if loop.col_offset else "\n\n")),
-        Edit(source.file, edits.start(loop.target), edits.end(loop.iter), f"{', '.join(names)} in {name}({own}())"),
+        edits.insert_before(source, loop, text + ("\n" if loop.col_offset else "\n\n")),
+        Edit(
+            source.file,
+            edits.node_start(loop.target),
+            edits.node_end(loop.iter),
+            f"{', '.join(names)} in {name}({own}())",
+        ),
         Edit(source.file, (made[0].lineno, 0), ((made[-1].end_lineno or 0) + 1, 0), ""),
     ]
 
@@ -177,7 +193,7 @@ def _feeding(source: Source, made: list[ast.stmt]) -> int:
 
 def takes_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether a training step is taken in ``statements``, or in a function that they call."""
-    for node in (n for s in statements for f in source.called(s) for n in trees.walk(f)):
+    for node in (n for s in statements for f in source.called(s) for n in syntax_tree.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in STEPS or "train_step" in name:
             return True
@@ -186,13 +202,13 @@ def takes_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
 
 def _read_before_bound(made: list[ast.stmt], loop: ast.For) -> bool:
     """Whether a name that these statements bind is read by them with the value of the round before."""
-    bound = scopes.bound(loop.target)
-    later = {n for s in made for n in scopes.bound(s)}
+    bound = scope_names.bound_names(loop.target)
+    later = {n for s in made for n in scope_names.bound_names(s)}
     for statement in made:
-        if (scopes.read(statement) & later) - bound:
+        if (scope_names.read_names(statement) & later) - bound:
             return True
-        bound |= scopes.bound(statement)
-    return bool(later & scopes.read(loop.iter))
+        bound |= scope_names.bound_names(statement)
+    return bool(later & scope_names.read_names(loop.iter))
 
 
 def lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
@@ -206,16 +222,18 @@ def lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
         if row[: one.col_offset] != b" " * one.col_offset:
             return False
         last = one.end_lineno or one.lineno
-    texts = [n for s in statements for n in trees.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    texts = [
+        n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
     return all(n.lineno == n.end_lineno for n in texts)  # a text over several lines would change with its indentation
 
 
 def _plain_names(target: ast.expr) -> bool:
-    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in trees.walk(target))
+    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in syntax_tree.walk(target))
 
 
 def _names(target: ast.expr) -> list[str]:
-    return [n.id for n in trees.walk(target) if isinstance(n, ast.Name)]
+    return [n.id for n in syntax_tree.walk(target) if isinstance(n, ast.Name)]
 
 
 def _targets(statement: ast.Assign) -> list[str]:
@@ -225,11 +243,11 @@ def _targets(statement: ast.Assign) -> list[str]:
 def _helping(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
     """The name of the function that works ahead, and the edits that define it before ``at``."""
     name = feeding_by_hand.fresh(source, "made_ahead", [])
-    pool, also = edits.imported(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
+    pool, also = edits.ensure_import(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
     if also:
-        pool, also = edits.imported(source, "concurrent.futures", "futures")
+        pool, also = edits.ensure_import(source, "concurrent.futures", "futures")
         pool = f"{pool}.ThreadPoolExecutor"
-    return name, [*also, edits.before(source, at, AHEAD.format(name=name, pool=pool))]
+    return name, [*also, edits.insert_before(source, at, AHEAD.format(name=name, pool=pool))]
 
 
 def _within(node: ast.AST, line: int) -> bool:
@@ -238,7 +256,7 @@ def _within(node: ast.AST, line: int) -> bool:
 
 def _top_statement(source: Source, node: ast.AST) -> ast.stmt:
     """The statement of the module in which ``node`` stands."""
-    return next(s for s in source.tree.body if any(n is node for n in trees.walk(s)))
+    return next(s for s in source.tree.body if any(n is node for n in syntax_tree.walk(s)))
 
 
 def _apart(
@@ -249,23 +267,33 @@ def _apart(
     ``own_draws``: it draws from generators that nothing else has.
     """
     using = [f for s in rest for f in source.called(s)]
-    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in trees.walk(f)):
+    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
         return False
-    draws = any(repeatable.random(source, f) for f in making)
-    if draws and not own_draws and any(repeatable.random(source, s) for s in using):
+    draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
+    if draws and not own_draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
         return False
-    names = (scopes.full(source, n) for f in making for n in trees.walk(f) if isinstance(n, ast.Attribute))
+    names = (
+        scope_names.resolved_name(source, n)
+        for f in making
+        for n in syntax_tree.walk(f)
+        if isinstance(n, ast.Attribute)
+    )
     if any(n.startswith("tensorflow.") and ".random" in n for n in names):
         return False  # its draws are numbered as they come, the model's among them
-    if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scopes.own(rest)):
+    if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scope_names.nodes_in_scope(rest)):
         return False
-    known = set(scopes.aliases(source)) | repeatable.modules(source)
-    known |= repeatable.BUILTINS - _bound(source)
-    known |= {n.name for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
-    known |= {n for n in scopes.read(source.tree) if arrays.plain(source, n)}
-    own = {n for f in making for n in scopes.bound(f) if isinstance(f, ast.stmt) and not isinstance(f, FUNCTIONS)}
-    free = {n for f in making for n in scopes.read(f)} - known - own - scopes.bound(loop.target)
-    used = {n for f in (*using, *rest) for n in scopes.read(f) | scopes.bound(f)}
+    known = set(scope_names.import_aliases(source)) | repeatable_functions.imported_names(source)
+    known |= repeatable_functions.DETERMINISTIC_BUILTINS - _bound(source)
+    known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
+    known |= {n for n in scope_names.read_names(source.tree) if arrays.plain(source, n)}
+    own = {
+        n
+        for f in making
+        for n in scope_names.bound_names(f)
+        if isinstance(f, ast.stmt) and not isinstance(f, FUNCTION_NODES)
+    }
+    free = {n for f in making for n in scope_names.read_names(f)} - known - own - scope_names.bound_names(loop.target)
+    used = {n for f in (*using, *rest) for n in scope_names.read_names(f) | scope_names.bound_names(f)}
     if free & used or any(generators.changed(source, free, loop)):
         return False
     return not any(_held_elsewhere(source, name, making) for name in free)
@@ -273,18 +301,22 @@ def _apart(
 
 def _bound(source: Source) -> set[str]:
     """Names that the file gives a value anywhere."""
-    names = (n for n in trees.walk(source.tree) if isinstance(n, ast.Name))
+    names = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name))
     return {n.id for n in names if not isinstance(n.ctx, ast.Load)}
 
 
 def _held_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:
     """Whether something that is no array was handed to code that may keep it, and change it during a step."""
-    inside = {id(n) for f in making for n in trees.walk(f)}
-    for node in trees.walk(source.tree):
+    inside = {id(n) for f in making for n in syntax_tree.walk(f)}
+    for node in syntax_tree.walk(source.tree):
         if not isinstance(node, ast.Call) or id(node) in inside:
             continue
         given = [a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name]
-        plain = scopes.full(source, node.func).startswith(repeatable.LIBRARIES)
-        if given and not plain and scopes.dotted(node.func) not in repeatable.BUILTINS:
+        plain = scope_names.resolved_name(source, node.func).startswith(repeatable_functions.DETERMINISTIC_LIBRARIES)
+        if (
+            given
+            and not plain
+            and scope_names.dotted_name(node.func) not in repeatable_functions.DETERMINISTIC_BUILTINS
+        ):
             return arrays.table(source, given[0]) is None
     return False

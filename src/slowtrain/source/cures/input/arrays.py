@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, scopes
-from slowtrain.source.reading.input import chains
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 
 KEEPING = frozenset("astype reshape copy transpose squeeze clip swapaxes repeat to_numpy ravel flatten view".split())
 GENERATORS = frozenset({"default_rng", "RandomState", "Generator"})
@@ -41,27 +42,27 @@ def numbers(source: Source, name: ast.Name) -> bool:
 
 def plain(source: Source, name: str) -> bool:
     """Whether a name of the module is given a constant once: a number, a text, a tuple of them."""
-    found = scopes.binders(source, name, source.tree)
+    found = scope_names.binding_statements(source, name, source.tree)
     if len(found) != 1 or not isinstance(found[0], ast.Assign):
         return False
     value = _part(found[0], name)
-    return isinstance(value, ast.expr) and all(_unchangeable(source, n) for n in trees.walk(value))
+    return isinstance(value, ast.expr) and all(_unchangeable(source, n) for n in syntax_tree.walk(value))
 
 
 def _unchangeable(source: Source, node: ast.AST) -> bool:
     """Whether a part of an expression makes nothing that can be changed in place."""
     if isinstance(node, ast.Call):
-        name = scopes.full(source, node.func)
+        name = scope_names.resolved_name(source, node.func)
         return name.startswith("os.path.") or name in SIMPLE
     return not isinstance(node, (ast.List, ast.Dict, ast.Set, ast.Subscript, ast.ListComp, ast.DictComp, ast.SetComp))
 
 
 def _values(source: Source, name: ast.Name) -> list[ast.expr | None]:
     """All that ``name`` is given in its scope, None for what the text does not show."""
-    scope = scopes.scope(source, name)
-    found = scopes.binders(source, name.id, scope)
-    if not found and name.id not in scopes.parameters(scope):
-        found = scopes.binders(source, name.id, source.tree)
+    scope = scope_names.enclosing_scope(source, name)
+    found = scope_names.binding_statements(source, name.id, scope)
+    if not found and name.id not in scope_names.parameter_names(scope):
+        found = scope_names.binding_statements(source, name.id, source.tree)
     plain = (ast.Assign, ast.AnnAssign, ast.AugAssign)
     return [(_part(f, name.id) or _given(source, f, name.id)) if isinstance(f, plain) else None for f in found]
 
@@ -80,13 +81,13 @@ def _given(source: Source, statement: ast.stmt, name: str) -> ast.expr | None:
 def _returned(source: Source, value: ast.expr) -> list[ast.expr]:
     """All that a plain function of this file may return, called by its name; nothing where that is not known."""
     made = (
-        finding.defined(source, value.func.id, value)
+        node_lookup.function_named(source, value.func.id, value)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
         else None
     )
     if made is None or made.decorator_list:
         return []
-    own = list(scopes.own(made.body))
+    own = list(scope_names.nodes_in_scope(made.body))
     found = [n.value for n in own if isinstance(n, ast.Return)]
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own):
         return []
@@ -104,7 +105,7 @@ def _part(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str) -> a
     target, value = statement.targets[0], statement.value
     if _is(target, name):
         return value
-    if isinstance(value, ast.Call) and finding.called(value) == "load_data":
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) == "load_data":
         return value
     if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
         pairs = zip(target.elts, value.elts, strict=False) if len(target.elts) == len(value.elts) else ()
@@ -130,8 +131,8 @@ def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
         return bool(values) and all(_array(source, v, depth + 1) for v in values)
     if not isinstance(node, ast.Call):
         return False
-    name = scopes.full(source, node.func)
-    if finding.called(node) == "load_data" and ".datasets." in name:
+    name = scope_names.resolved_name(source, node.func)
+    if node_lookup.called_name(node) == "load_data" and ".datasets." in name:
         return True
     if name.startswith("numpy."):
         last = name.rpartition(".")[2]
@@ -146,17 +147,17 @@ def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
 
 
 def _mentions(value: ast.expr, name: str) -> bool:
-    return any(_is(n, name) for n in trees.walk(value))
+    return any(_is(n, name) for n in syntax_tree.walk(value))
 
 
 def generator(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is one of NumPy's generators of random numbers."""
     if isinstance(node, ast.Call):
-        return finding.called(node) in GENERATORS
+        return node_lookup.called_name(node) in GENERATORS
     if not isinstance(node, ast.Name):
         return False
     values = _values(source, node)
-    return bool(values) and all(isinstance(v, ast.Call) and finding.called(v) in GENERATORS for v in values)
+    return bool(values) and all(isinstance(v, ast.Call) and node_lookup.called_name(v) in GENERATORS for v in values)
 
 
 def _numbers(source: Source, node: ast.expr | None, depth: int) -> bool:
@@ -169,7 +170,7 @@ def _numbers(source: Source, node: ast.expr | None, depth: int) -> bool:
         return bool(values) and all(_numbers(source, v, depth + 1) for v in values)
     if not isinstance(node, ast.Call):
         return False
-    name = scopes.full(source, node.func)
+    name = scope_names.resolved_name(source, node.func)
     if name == "numpy.sort":
         return bool(node.args) and _numbers(source, node.args[0], depth + 1)
     if name.startswith("numpy.") and name.rpartition(".")[2] in NUMBERS:
@@ -184,9 +185,13 @@ def _rectangular(node: ast.expr) -> bool:
         inner = node.elt
         if isinstance(inner, ast.ListComp):
             fixed = len(inner.generators) == 1 and not inner.generators[0].ifs
-            own = {n.id for g in node.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
+            own = {n.id for g in node.generators for n in syntax_tree.walk(g.target) if isinstance(n, ast.Name)}
             over = inner.generators[0].iter
-            length = isinstance(over, ast.Call) and finding.called(over) == "range" and not own & scopes.read(over)
+            length = (
+                isinstance(over, ast.Call)
+                and node_lookup.called_name(over) == "range"
+                and not own & scope_names.read_names(over)
+            )
             return fixed and length and _scalar(inner.elt)
         return _scalar(inner) or (isinstance(inner, ast.List) and all(_scalar(e) for e in inner.elts))
     if isinstance(node, ast.List) and node.elts:
@@ -205,7 +210,7 @@ def _scalar(node: ast.expr) -> bool:
         return left and right
     if isinstance(node, ast.UnaryOp):
         return _scalar(node.operand)
-    return isinstance(node, ast.Call) and finding.called(node) in SCALARS
+    return isinstance(node, ast.Call) and node_lookup.called_name(node) in SCALARS
 
 
 def read_whole(source: Source, line: int) -> list[Edit]:
@@ -214,9 +219,9 @@ def read_whole(source: Source, line: int) -> list[Edit]:
     The array takes all of it: whether that fits is for the caller to know.
     """
     names = {
-        n.value.id: n.value for n in trees.walk(source.tree)
+        n.value.id: n.value for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
-        and scopes.loops(source, n)
+        and scope_names.enclosing_loops(source, n)
     }  # fmt: skip
     found = []
     for name in names.values():
@@ -228,7 +233,7 @@ def read_whole(source: Source, line: int) -> list[Edit]:
         if not isinstance(part.slice, ast.Constant) or not isinstance(part.slice.value, str):
             continue
         if _only_rows(source, name.id):
-            found.append(edits.insert(source, edits.end(part), "[:]"))
+            found.append(edits.insert_text(source, edits.node_end(part), "[:]"))
     return sorted(found, key=lambda e: e.start)
 
 
@@ -236,35 +241,35 @@ def _is_file(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is an HDF5 file that is open for reading."""
     if not isinstance(node, ast.Name):
         return False
-    given = chains.assigned(source, node, node)
-    block = finding.around(source, node, ast.With)
+    given = dataset_chains.last_assignment(source, node, node)
+    block = node_lookup.enclosing_node(source, node, ast.With)
     while given is None and isinstance(block, ast.With):
         given = next((i.context_expr for i in block.items if i.optional_vars and _is(i.optional_vars, node.id)), None)
-        block = finding.around(source, block, ast.With)
-    if not isinstance(given, ast.Call) or scopes.full(source, given.func) != "h5py.File":
+        block = node_lookup.enclosing_node(source, block, ast.With)
+    if not isinstance(given, ast.Call) or scope_names.resolved_name(source, given.func) != "h5py.File":
         return False
-    mode = finding.keyword(given, "mode", 1)
+    mode = node_lookup.argument_value(given, "mode", 1)
     return mode is None or (isinstance(mode, ast.Constant) and mode.value == "r")
 
 
 def _only_rows(source: Source, name: str) -> bool:
     """Whether ``name`` is only cut, measured and asked for its shape, and no part of it is changed in place."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     parts: set[str] = set()
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
             continue
         parent = above.get(node)
         if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "ndim", "size"):
             continue
-        if isinstance(parent, ast.Call) and scopes.dotted(parent.func) == "len":
+        if isinstance(parent, ast.Call) and scope_names.dotted_name(parent.func) == "len":
             continue
         if not isinstance(parent, ast.Subscript) or parent.value is not node or not isinstance(parent.ctx, ast.Load):
             return False
         holder = above.get(parent)
         if isinstance(holder, ast.Assign):
-            parts |= scopes.bound(holder)
-    for node in trees.walk(source.tree):
+            parts |= scope_names.bound_names(holder)
+    for node in syntax_tree.walk(source.tree):
         target: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             target = node.value

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding, values
-from slowtrain.source.reading.input import chains
+from slowtrain.script.navigation import name_bindings, node_lookup
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 
 NAME = "batched_generator"
 CHUNK = 32  # samples handed over at once where something comes between the generator and its batches
@@ -40,37 +41,40 @@ def handed_over(source: Source, line: int) -> list[Edit]:
 
     The samples, their order and what is drawn for them stay, whatever ``f`` does; only shapes have to be known.
     """
-    call = finding.only(source, line, "from_generator")
-    if call is None or NAME in source.text or not chains.makes(source, call):
+    call = node_lookup.single_call(source, line, "from_generator")
+    if call is None or NAME in source.text or not dataset_chains.makes_dataset(source, call):
         return []
     taken = {k.arg for k in call.keywords}
-    generator, spec = finding.keyword(call, "generator", 0), finding.keyword(call, "output_signature", 4)
+    generator, spec = (
+        node_lookup.argument_value(call, "generator", 0),
+        node_lookup.argument_value(call, "output_signature", 4),
+    )
     if generator is None or spec is None or len(call.args) > 1 or not taken <= {"generator", "output_signature"}:
         return []
     top: ast.AST | None = call
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     while top is not None and not isinstance(above.get(top), ast.Module):
         top = above.get(top)
     if not known(source, spec, call) or not isinstance(top, ast.stmt):
         return []
-    several = chains.flows(source, call)
+    several = dataset_chains.chains_through(source, call)
     after = several[0].after(call) if len(several) == 1 else ()
     size, drop, gone = _batch(source, call, after[0]) if after else ("", "", [])
     given = [
-        edits.written(source, generator),
-        edits.written(source, spec),
+        edits.node_text(source, generator),
+        edits.node_text(source, spec),
         size or str(CHUNK),
         *([drop] if drop else []),
     ]
     made = f"{NAME}({', '.join(given)})" + ("" if size else ".unbatch()")
     names, more = {}, []
     for module, usual in (("tensorflow", "tf"), ("numpy", "np"), ("itertools", "itertools")):
-        names[usual], also = edits.imported(source, module, usual)
+        names[usual], also = edits.ensure_import(source, module, usual)
         more += also
     return [
         *more,
-        edits.before(source, top, BATCHED.format(name=NAME, **names)),
-        edits.replace(source, call, made),
+        edits.insert_before(source, top, BATCHED.format(name=NAME, **names)),
+        edits.replace_node(source, call, made),
         *gone,
     ]
 
@@ -78,29 +82,32 @@ def handed_over(source: Source, line: int) -> list[Edit]:
 def _batch(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, list[Edit]]:
     """The size of the batches that are made of the generator's samples at once, and the chain without ``batch``."""
     nothing: tuple[str, str, list[Edit]] = ("", "", [])
-    if finding.called(batch) != "batch" or not isinstance(batch.func, ast.Attribute):
+    if node_lookup.called_name(batch) != "batch" or not isinstance(batch.func, ast.Attribute):
         return nothing
-    size, drop = finding.keyword(batch, "batch_size", 0), finding.keyword(batch, "drop_remainder", 1)
+    size, drop = (
+        node_lookup.argument_value(batch, "batch_size", 0),
+        node_lookup.argument_value(batch, "drop_remainder", 1),
+    )
     if size is None or len(batch.args) > 2 or not {k.arg for k in batch.keywords} <= {"batch_size", "drop_remainder"}:
         return nothing
-    if not chains.movable(source, [call, batch]):
+    if not dataset_chains.are_movable(source, [call, batch]):
         return nothing
-    without = Edit(source.file, edits.end(batch.func.value), edits.end(batch), "")
-    return edits.written(source, size), edits.written(source, drop) if drop is not None else "", [without]
+    without = Edit(source.file, edits.node_end(batch.func.value), edits.node_end(batch), "")
+    return edits.node_text(source, size), edits.node_text(source, drop) if drop is not None else "", [without]
 
 
 def known(source: Source, spec: ast.expr, near: ast.AST) -> bool:
     """Whether every part of a signature is a tensor of a shape that is written down in full."""
     if isinstance(spec, ast.Name):
-        value = chains.assigned(source, spec, near)
+        value = dataset_chains.last_assignment(source, spec, near)
         return value is not None and not isinstance(value, ast.Name) and known(source, value, value)
     if isinstance(spec, ast.Tuple):
         return bool(spec.elts) and all(known(source, e, near) for e in spec.elts)
     if isinstance(spec, ast.Dict):
         return bool(spec.values) and None not in spec.keys and all(known(source, v, near) for v in spec.values)
-    if not isinstance(spec, ast.Call) or values.qualified(source, spec.func) != "tensorflow.TensorSpec":
+    if not isinstance(spec, ast.Call) or name_bindings.qualified_name(source, spec.func) != "tensorflow.TensorSpec":
         return False
-    shape = finding.keyword(spec, "shape", 0)
+    shape = node_lookup.argument_value(spec, "shape", 0)
     dims = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
     open_ = (d is None or isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and d.value is None) for d in dims)
     return isinstance(shape, (ast.Tuple, ast.List)) and not any(open_)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, index, objects, scopes, values
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 # Draws of NumPy's that give an array of whole numbers, where they are told how many.
@@ -55,10 +56,10 @@ def _picked(source: Source, function: ast.FunctionDef, statement: ast.Assign) ->
     if len(value.generators) != 1 or loop.ifs or not isinstance(loop.target, ast.Name) or not _drawn(source, loop.iter):
         return []
     taken = value.elt
-    if not isinstance(taken, ast.Subscript) or scopes.dotted(taken.slice) != loop.target.id:
+    if not isinstance(taken, ast.Subscript) or scope_names.dotted_name(taken.slice) != loop.target.id:
         return []
     records = taken.value
-    if not isinstance(records, ast.Attribute) or scopes.dotted(records.value) != "self":
+    if not isinstance(records, ast.Attribute) or scope_names.dotted_name(records.value) != "self":
         return []
     fields = _fields(source, function, target.id)
     made = _made(source, records, taken)
@@ -70,34 +71,36 @@ def _picked(source: Source, function: ast.FunctionDef, statement: ast.Assign) ->
     whole = f"self.{records.attr}"
     lines = []
     for key, one in {f.name: f for f in fields}.items():
-        array = edits.written(source, one.call.func)
+        array = edits.node_text(source, one.call.func)
         lines.append(f"self.{names[key]} = {array}([r[{one.key.value!r}] for r in {whole}], {one.format})\n")
-    cured = [edits.replace(source, f.call, f"self.{names[f.name]}[{target.id}]") for f in fields]
-    drawn = edits.replace(source, value, edits.written(source, loop.iter))
-    return [edits.after(source, made, "".join(lines)), drawn, *cured]
+    cured = [edits.replace_node(source, f.call, f"self.{names[f.name]}[{target.id}]") for f in fields]
+    drawn = edits.replace_node(source, value, edits.node_text(source, loop.iter))
+    return [edits.insert_after(source, made, "".join(lines)), drawn, *cured]
 
 
 def _drawn(source: Source, node: ast.expr) -> bool:
     """Whether places are an array of whole numbers that NumPy drew."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node)
+        value = name_bindings.single_assignment(source, node)
         return value is not None and not isinstance(value, ast.Name) and _drawn(source, value)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     name = node.func.attr
-    sized = finding.keyword(node, "size", DRAWN.get(name, 9) - 1)
+    sized = node_lookup.argument_value(node, "size", DRAWN.get(name, 9) - 1)
     whole = name != "choice" or (bool(node.args) and _number(node.args[0]))
     return name in DRAWN and sized is not None and not isinstance(sized, (ast.Tuple, ast.List)) and whole
 
 
 def _number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and scopes.dotted(node.func) == "len")
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, ast.Call) and scope_names.dotted_name(node.func) == "len"
+    )
 
 
 def _fields(source: Source, function: ast.FunctionDef, rows: str) -> list[Field]:
     """All uses of ``rows`` in the function, where each is an array of one field with its number format."""
-    above, found = finding.parents(source), []
-    for node in trees.walk(function):
+    above, found = node_lookup.parents_of(source), []
+    for node in syntax_tree.walk(function):
         if not isinstance(node, ast.Name) or node.id != rows or not isinstance(node.ctx, ast.Load):
             continue
         loop = above.get(node)
@@ -114,39 +117,53 @@ def _fields(source: Source, function: ast.FunctionDef, rows: str) -> list[Field]
 
 
 def _field(source: Source, call: ast.Call, listed: ast.ListComp) -> Field | None:
-    format_ = finding.keyword(call, "dtype", 1)
+    format_ = node_lookup.argument_value(call, "dtype", 1)
     loop, taken = listed.generators[0], listed.elt
-    if values.qualified(source, call.func) not in ARRAYS or call.args[:1] != [listed] or format_ is None:
+    if name_bindings.qualified_name(source, call.func) not in ARRAYS or call.args[:1] != [listed] or format_ is None:
         return None
     if len(call.args) + len(call.keywords) != 2 or len(listed.generators) != 1 or loop.ifs:
         return None
-    if not isinstance(taken, ast.Subscript) or scopes.dotted(taken.value) != scopes.dotted(loop.target):
+    if not isinstance(taken, ast.Subscript) or scope_names.dotted_name(taken.value) != scope_names.dotted_name(
+        loop.target
+    ):
         return None
-    name = format_.value if isinstance(format_, ast.Constant) else values.qualified(source, format_).rpartition(".")[2]
+    name = (
+        format_.value
+        if isinstance(format_, ast.Constant)
+        else name_bindings.qualified_name(source, format_).rpartition(".")[2]
+    )
     key = taken.slice
     if name not in FORMATS or not isinstance(key, ast.Constant) or not isinstance(key.value, (str, int)):
         return None
     if not isinstance(key.value, str):
         return None
-    return Field(call, key, edits.written(source, format_))
+    return Field(call, key, edits.node_text(source, format_))
 
 
 def _made(source: Source, records: ast.Attribute, taken: ast.Subscript) -> ast.stmt | None:
     """The statement of the constructor that makes the records, if nothing else has hold of them or changes them."""
-    above = finding.parents(source)
-    uses = [n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == records.attr]
+    above = node_lookup.parents_of(source)
+    uses = [
+        n
+        for n in call_index.nodes_of_kind(source, ast.Attribute)
+        if isinstance(n, ast.Attribute) and n.attr == records.attr
+    ]
     stores = [n for n in uses if not isinstance(n.ctx, ast.Load)]
-    statement = finding.statement(source, stores[0]) if len(stores) == 1 else None
-    function = finding.function(source, stores[0]) if stores else None
+    statement = node_lookup.enclosing_statement(source, stores[0]) if len(stores) == 1 else None
+    function = node_lookup.enclosing_function(source, stores[0]) if stores else None
     if not isinstance(statement, ast.Assign) or statement.targets != stores or function is None:
         return None
-    if function.name != "__init__" or statement not in function.body or scopes.dotted(stores[0].value) != "self":
+    if (
+        function.name != "__init__"
+        or statement not in function.body
+        or scope_names.dotted_name(stores[0].value) != "self"
+    ):
         return None
-    if objects.class_of(source, statement) is not objects.class_of(source, taken):
+    if class_members.enclosing_class(source, statement) is not class_members.enclosing_class(source, taken):
         return None
     for node in uses:
         holder = above.get(node)
-        length = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
+        length = isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len"
         if node not in stores and holder is not taken and not length:
             return None
     listed = statement.value
@@ -158,12 +175,12 @@ def _made(source: Source, records: ast.Attribute, taken: ast.Subscript) -> ast.s
 def _fresh(node: ast.expr) -> bool:
     """Whether a value is one that nothing else holds: a number, a text, a list or an array of its own."""
     if isinstance(node, ast.Call):
-        return finding.called(node) in FRESH
+        return node_lookup.called_name(node) in FRESH
     if isinstance(node, (ast.BinOp, ast.Compare)):
         return True
     return isinstance(node, ast.Constant)
 
 
 def _free(source: Source, name: str) -> str | None:
-    taken = {n.attr for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute)}
+    taken = {n.attr for n in call_index.nodes_of_kind(source, ast.Attribute) if isinstance(n, ast.Attribute)}
     return name if name not in taken else None

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import elementwise, generators
-from slowtrain.source.reading import finding, repeatable, scopes, settings, visible
-from slowtrain.source.reading.input import chains
 
 PASSING = frozenset({"map", "repeat", "prefetch", "with_options"})  # a map may stand on either side of them
 KEEPING = frozenset({"map", "shuffle", "repeat", "prefetch", "with_options", "take", "skip"})  # and leaves elements be
@@ -36,68 +39,82 @@ CALLING = frozenset({"map", "filter", "flat_map", "interleave"})  # operations t
 
 def prefetched(source: Source, line: int) -> list[Edit]:
     """The pipeline at ``line`` ended in ``.prefetch(tf.data.AUTOTUNE)``; none where it does already."""
-    last = chains.at(source, line)
-    if last is None or finding.called(last) == "prefetch" or not chains.may_be(chains.upstream(source, last)):
+    last = dataset_chains.chain_at(source, line)
+    if (
+        last is None
+        or node_lookup.called_name(last) == "prefetch"
+        or not dataset_chains.may_be_dataset(dataset_chains.upstream_chain(source, last))
+    ):
         return []
-    if any("prefetch" in f.names[f.calls.index(last) :] for f in chains.flows(source, last)):
+    if any("prefetch" in f.names[f.calls.index(last) :] for f in dataset_chains.chains_through(source, last)):
         return []
     if _tuning_off(source):  # then AUTOTUNE has nobody to tune it
-        return chains.followed(source, last, ".prefetch(2)")
+        return dataset_chains.append_operation(source, last, ".prefetch(2)")
     text, also = autotune(source, last)
-    return [*also, *chains.followed(source, last, f".prefetch({text})")]
+    return [*also, *dataset_chains.append_operation(source, last, f".prefetch({text})")]
 
 
 def parallel(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
     """``map`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``."""
-    found = [c for c in chains.maps(source, line, function_line) if in_turn(source, c)]
-    if not found or any(_starred(c) or not repeatable.alongside(source, c.args[0], c) for c in found):
+    found = [c for c in dataset_chains.map_calls(source, line, function_line) if in_turn(source, c)]
+    if not found or any(
+        _starred(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
+    ):
         return []
     text, also = autotune(source, found[0])
     for call in found:
-        given = finding.keyword(call, "num_parallel_calls", 1)
+        given = node_lookup.argument_value(call, "num_parallel_calls", 1)
         also.append(
-            edits.keyword(source, call, "num_parallel_calls", text)
-            if given is None else edits.replace(source, given, text)
+            edits.set_keyword(source, call, "num_parallel_calls", text)
+            if given is None else edits.replace_node(source, given, text)
         )  # fmt: skip
     return also
 
 
 def interleaved(source: Source, line: int) -> list[Edit]:
     """``interleave`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``; the order of elements stays."""
-    call = finding.only(source, line, "interleave")
-    if call is None or _starred(call) or len(call.args) > 3 or finding.keyword(call, "num_parallel_calls"):
+    call = node_lookup.single_call(source, line, "interleave")
+    if call is None or _starred(call) or len(call.args) > 3 or node_lookup.argument_value(call, "num_parallel_calls"):
         return []
     text, also = autotune(source, call)
-    return [*also, edits.keyword(source, call, "num_parallel_calls", text)]
+    return [*also, edits.set_keyword(source, call, "num_parallel_calls", text)]
 
 
 def unordered(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
     """The parallel ``map`` or ``interleave`` at ``line`` with ``deterministic=False``: its elements in any order."""
-    found = chains.maps(source, line, function_line)
-    found = found or [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
+    found = dataset_chains.map_calls(source, line, function_line)
+    found = found or [
+        c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)
+    ]
     if len(found) != 1 or _starred(found[0]):
         return []
-    at = 1 if finding.called(found[0]) == "map" else 3  # of its arguments, where both may stand without their names
-    order = finding.keyword(found[0], "deterministic", at + 1)
-    if finding.keyword(found[0], "num_parallel_calls", at) is None:
+    at = (
+        1 if node_lookup.called_name(found[0]) == "map" else 3
+    )  # of its arguments, where both may stand without their names
+    order = node_lookup.argument_value(found[0], "deterministic", at + 1)
+    if node_lookup.argument_value(found[0], "num_parallel_calls", at) is None:
         return []
     if order is None:
-        return [edits.keyword(source, found[0], "deterministic", "False")]
+        return [edits.set_keyword(source, found[0], "deterministic", "False")]
     kept = isinstance(order, ast.Constant) and order.value in (None, True)
-    return [edits.replace(source, order, "False")] if kept else []
+    return [edits.replace_node(source, order, "False")] if kept else []
 
 
 def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
     """How the file writes ``tf.data.AUTOTUNE``, and what has to be imported for it."""
-    name, also = edits.imported(source, "tensorflow", "tf")
+    name, also = edits.ensure_import(source, "tensorflow", "tf")
     for node in source.tree.body:
         if isinstance(node, ast.Assign) and node.lineno < getattr(near, "lineno", 0) and len(node.targets) == 1:
             target = node.targets[0]
-            full = scopes.full(source, node.value)
+            full = scope_names.resolved_name(source, node.value)
             constant = full in ("tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE")
-            if constant and isinstance(target, ast.Name) and len(scopes.binders(source, target.id, source.tree)) == 1:
+            if (
+                constant
+                and isinstance(target, ast.Name)
+                and len(scope_names.binding_statements(source, target.id, source.tree)) == 1
+            ):
                 return target.id, []
-    for known, meant in scopes.aliases(source).items():
+    for known, meant in scope_names.import_aliases(source).items():
         if meant == "tensorflow.data.AUTOTUNE":
             return known, []
         if meant == "tensorflow.data" and also:
@@ -108,7 +125,7 @@ def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
 def threads_freed(source: Source, line: int) -> list[Edit]:
     """Without the limit on a data set's threads that the file sets, for the data set at ``line`` or in its module."""
     limits = [
-        n for n in trees.walk(source.tree)
+        n for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
         and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
     ]  # fmt: skip
@@ -118,11 +135,15 @@ def threads_freed(source: Source, line: int) -> list[Edit]:
     if len(limits) != 1 or (isinstance(limits[0].value, ast.Constant) and not limits[0].value.value):
         return []
     only = limits[0]
-    block = scopes.block(source, only)
+    block = scope_names.statement_block(source, only)
     row = source.text.splitlines()[only.lineno - 1]
     alone = ";" not in row and only.lineno == only.end_lineno and not row[: only.col_offset].strip()
     # 0 lets TensorFlow choose; where the line holds a block open, it has to stay.
-    return [edits.without(source, only)] if alone and len(block) > 1 else [edits.replace(source, only.value, "0")]
+    return (
+        [edits.remove_statement(source, only)]
+        if alone and len(block) > 1
+        else [edits.replace_node(source, only.value, "0")]
+    )
 
 
 # -- once instead of every epoch
@@ -136,26 +157,28 @@ def cached(
     A ``shuffle`` in front of it moves behind the cache, which keeps the order of the first epoch otherwise.
     ``furthest``: behind all that follows and gives the same in every epoch too.
     """
-    found = chains.maps(source, line, function_line, *names)
+    found = dataset_chains.map_calls(source, line, function_line, *names)
     if names:
-        found = found or [c for c in finding.calls(source, line, *names) if chains.makes(source, c)]
+        found = found or [
+            c for c in node_lookup.calls_at_line(source, line, *names) if dataset_chains.makes_dataset(source, c)
+        ]
     if len(found) != 1:
         return [], False
     call = found[0]
-    several = chains.flows(source, call)
+    several = dataset_chains.chains_through(source, call)
     if not several or any(_kept_after(f, call) or not f.whole for f in several):
         return [], False
-    if all("take" in (finding.called(c) for c in f.after(call)) for f in several):
+    if all("take" in (node_lookup.called_name(c) for c in f.after(call)) for f in several):
         return [], False  # a cache that is not filled to its end is thrown away
     flow = several[0]
     before = flow.before(call)
-    held = [c for c in before if finding.called(c) == "cache"]
+    held = [c for c in before if node_lookup.called_name(c) == "cache"]
     before = before[before.index(held[-1]) :] if held else before  # what it keeps is the same in every epoch
-    names_before = [finding.called(c) for c in before]
+    names_before = [node_lookup.called_name(c) for c in before]
     if not before and not _ordered(source, call):
         return [], False
-    functions = [c for c in (*before, call) if finding.called(c) in CALLING]
-    drawn = any(not c.args or repeatable.drawing(source, c.args[0]) for c in functions)
+    functions = [c for c in (*before, call) if node_lookup.called_name(c) in CALLING]
+    drawn = any(not c.args or repeatable_functions.may_vary_by_call(source, c.args[0]) for c in functions)
     known = FINITE | {"shuffle"}
     if drawn or not set(names_before[1:]) <= known:
         return [], False
@@ -163,17 +186,23 @@ def cached(
         return [], False
     if not _constant(source, call, several):
         return [], False
-    moved = _dropped(source, held[-1]) if held and all(call in f.calls for f in chains.flows(source, held[-1])) else []
+    moved = (
+        _dropped(source, held[-1])
+        if held and all(call in f.calls for f in dataset_chains.chains_through(source, held[-1]))
+        else []
+    )
     if "shuffle" not in names_before:
         at = _furthest(source, flow, call) if furthest and len(several) == 1 else call
-        return [*moved, *chains.followed(source, at, ".cache()")], True
+        return [*moved, *dataset_chains.append_operation(source, at, ".cache()")], True
     begun = names_before.index("shuffle")
     run = (*before[begun:], call)
-    if any(finding.called(c) not in ("map", "prefetch") for c in run[1:]) or not chains.movable(source, run):
+    if any(node_lookup.called_name(c) not in ("map", "prefetch") for c in run[1:]) or not dataset_chains.are_movable(
+        source, run
+    ):
         return [], False
-    texts = [chains.operation(source, c) for c in run]
+    texts = [dataset_chains.operation_text(source, c) for c in run]
     texts = [*texts[1:], f"cache().{texts[0]}"]
-    return [*moved, *chains.rearranged(source, run, texts)], False
+    return [*moved, *dataset_chains.replace_operations(source, run, texts)], False
 
 
 def cached_on_disk(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
@@ -182,43 +211,53 @@ def cached_on_disk(source: Source, line: int, function_line: int | None = None) 
     keeping = [e for e in made if "cache()" in e.text]
     if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
         return [], False
-    module, also = edits.imported(source, "tempfile", "tempfile")
+    module, also = edits.ensure_import(source, "tempfile", "tempfile")
     folder = "kept_elements"
     if folder in source.text:
         return [], False
-    at = next(s for s in source.tree.body if edits.start(s) <= keeping[0].start <= edits.end(s))
-    held = edits.before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
+    at = next(s for s in source.tree.body if edits.node_start(s) <= keeping[0].start <= edits.node_end(s))
+    held = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
     path = f'cache({module}.mkdtemp(dir={folder}.name) + "/cache")'
     return [*also, held, *(replace(e, text=e.text.replace("cache()", path)) for e in made)], same
 
 
-def _kept_after(flow: chains.Flow, call: ast.Call) -> bool:
+def _kept_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether a cache keeps what ``call`` makes already."""
-    return any(finding.called(c) == "cache" for c in flow.after(call))
+    return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
 
 
 def _dropped(source: Source, cache: ast.Call) -> list[Edit]:
     """``ds = ds.cache()`` gone, or ``.cache()`` out of its chain; one that keeps a file stays."""
     if cache.args or cache.keywords or not isinstance(cache.func, ast.Attribute):
         return []
-    statement, owner = finding.statement(source, cache), cache.func.value
+    statement, owner = node_lookup.enclosing_statement(source, cache), cache.func.value
     itself = (
         isinstance(statement, ast.Assign) and statement.value is cache and len(statement.targets) == 1
-        and isinstance(owner, ast.Name) and scopes.dotted(statement.targets[0]) == owner.id
+        and isinstance(owner, ast.Name) and scope_names.dotted_name(statement.targets[0]) == owner.id
     )  # fmt: skip
     if statement is not None and itself:
         row = source.text.splitlines()[statement.lineno - 1]
         alone = ";" not in row and statement.lineno == statement.end_lineno and not row[: statement.col_offset].strip()
-        return [edits.without(source, statement)] if alone and len(scopes.block(source, statement)) > 1 else []
-    return [Edit(source.file, edits.end(owner), edits.end(cache), "")] if owner.end_lineno == cache.end_lineno else []
+        return (
+            [edits.remove_statement(source, statement)]
+            if alone and len(scope_names.statement_block(source, statement)) > 1
+            else []
+        )
+    return (
+        [Edit(source.file, edits.node_end(owner), edits.node_end(cache), "")]
+        if owner.end_lineno == cache.end_lineno
+        else []
+    )
 
 
-def _furthest(source: Source, flow: chains.Flow, call: ast.Call) -> ast.Call:
+def _furthest(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
     """The last operation from ``call`` on up to which nothing is drawn, repeated, or put in another order."""
     for after in flow.after(call):
-        name = finding.called(after)
-        fixed = name == "batch" or (name in CALLING and after.args and not repeatable.drawing(source, after.args[0]))
-        if not fixed or scopes.loops(source, after):
+        name = node_lookup.called_name(after)
+        fixed = name == "batch" or (
+            name in CALLING and after.args and not repeatable_functions.may_vary_by_call(source, after.args[0])
+        )
+        if not fixed or scope_names.enclosing_loops(source, after):
             break
         call = after
     return call
@@ -229,22 +268,22 @@ def _furthest(source: Source, flow: chains.Flow, call: ast.Call) -> ast.Call:
 
 def shuffled_first(source: Source, line: int) -> list[Edit]:
     """``.map(f).shuffle(n)`` at ``line`` as ``.shuffle(n).map(f)``: a buffer of what the map is given."""
-    found = [c for c in finding.calls(source, line, "shuffle") if chains.operates(c)]
+    found = [c for c in node_lookup.calls_at_line(source, line, "shuffle") if dataset_chains.is_operation(c)]
     if len(found) != 1:
         return []
-    flow = chains.upstream(source, found[0])
+    flow = dataset_chains.upstream_chain(source, found[0])
     run = [found[0]]
     for call in reversed(flow.before(found[0])):
-        if finding.called(call) not in PASSING:
+        if node_lookup.called_name(call) not in PASSING:
             break
         run.insert(0, call)
-    while run and finding.called(run[0]) != "map":
+    while run and node_lookup.called_name(run[0]) != "map":
         run.pop(0)
-    if len(run) < 2 or not chains.movable(source, run):
+    if len(run) < 2 or not dataset_chains.are_movable(source, run):
         return []
-    maps = [c for c in run if finding.called(c) == "map"]
+    maps = [c for c in run if node_lookup.called_name(c) == "map"]
     order = [*(c for c in run if c not in maps), *maps]
-    return chains.rearranged(source, run, [chains.operation(source, c) for c in order])
+    return dataset_chains.replace_operations(source, run, [dataset_chains.operation_text(source, c) for c in order])
 
 
 def batched_first(
@@ -258,8 +297,8 @@ def batched_first(
 
     Only where ``f`` does the same to a batch: see :func:`slowtrain.source.cures.input.elementwise.batches`.
     """
-    found = chains.maps(source, line, function_line)
-    several = chains.flows(source, found[0]) if len(found) == 1 else []
+    found = dataset_chains.map_calls(source, line, function_line)
+    several = dataset_chains.chains_through(source, found[0]) if len(found) == 1 else []
     if not several:
         return [], False
     if not ranks and not set(several[0].names[: several[0].calls.index(found[0])]) <= ALIKE:
@@ -267,13 +306,13 @@ def batched_first(
     run, changes, random = [found[0]], [], False
     for call in several[0].after(found[0]):
         run.append(call)
-        if finding.called(call) == "batch":
+        if node_lookup.called_name(call) == "batch":
             break
-        if finding.called(call) not in KEEPING:
+        if node_lookup.called_name(call) not in KEEPING:
             return [], False
-    if finding.called(run[-1]) != "batch" or not chains.movable(source, run):
+    if node_lookup.called_name(run[-1]) != "batch" or not dataset_chains.are_movable(source, run):
         return [], False
-    maps = [c for c in run if finding.called(c) == "map"]
+    maps = [c for c in run if node_lookup.called_name(c) == "map"]
     for call in maps:
         first = call is found[0]
         followed = elementwise.batches(source, call, ranks if first else (), results if first else ())
@@ -282,10 +321,10 @@ def batched_first(
         changes += followed.changes
         random |= followed.random
     changes = list(dict.fromkeys(changes))
-    inside = [c for c in changes if any(edits.start(m) <= c.start < edits.end(m) for m in maps)]
+    inside = [c for c in changes if any(edits.node_start(m) <= c.start < edits.node_end(m) for m in maps)]
     order = [*(c for c in run if c not in maps), *maps]
-    texts = [chains.operation(source, c, inside) for c in order]
-    return [*chains.rearranged(source, run, texts), *(c for c in changes if c not in inside)], random
+    texts = [dataset_chains.operation_text(source, c, inside) for c in order]
+    return [*dataset_chains.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
 # -- several files at once
@@ -293,36 +332,44 @@ def batched_first(
 
 def many_readers(source: Source, line: int) -> tuple[list[Edit], bool]:
     """The record reader at ``line`` with several files read at once, and whether the records keep their order."""
-    inside = [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
-    if len(inside) == 1 and finding.keyword(inside[0], "num_parallel_calls") is None and not _starred(inside[0]):
+    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
+    if (
+        len(inside) == 1
+        and node_lookup.argument_value(inside[0], "num_parallel_calls") is None
+        and not _starred(inside[0])
+    ):
         text, also = autotune(source, inside[0])
-        return [*also, edits.keyword(source, inside[0], "num_parallel_calls", text)], True
-    readers = [c for c in finding.calls(source, line, "TFRecordDataset", "TextLineDataset") if chains.makes(source, c)]
-    if finding.called(readers[0]) != "TFRecordDataset" if readers else True:
+        return [*also, edits.set_keyword(source, inside[0], "num_parallel_calls", text)], True
+    readers = [
+        c
+        for c in node_lookup.calls_at_line(source, line, "TFRecordDataset", "TextLineDataset")
+        if dataset_chains.makes_dataset(source, c)
+    ]
+    if node_lookup.called_name(readers[0]) != "TFRecordDataset" if readers else True:
         return [], False
     reader = readers[0]
-    if len(readers) != 1 or finding.keyword(reader, "num_parallel_reads", 3) is not None or _starred(reader):
+    if len(readers) != 1 or node_lookup.argument_value(reader, "num_parallel_reads", 3) is not None or _starred(reader):
         return [], False
-    names = finding.keyword(reader, "filenames", 0)
+    names = node_lookup.argument_value(reader, "filenames", 0)
     if names is None or not _several(source, names, reader):
         return [], False
     text, also = autotune(source, reader)
-    return [*also, edits.keyword(source, reader, "num_parallel_reads", text)], False
+    return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
 
 
 def opened_alongside(source: Source, line: int) -> list[Edit]:
     """``interleave`` at ``line`` with several files opened at once, their elements in the order that they had."""
     made, same = many_readers(source, line)
-    inside = [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
+    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
     sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
-    alike = sure and not repeatable.drawing(source, inside[0].args[0])
-    return made if alike and repeatable.alongside(source, inside[0].args[0], inside[0]) else []
+    alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
+    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
 
 
 def shuffles(source: Source, line: int) -> bool:
     """Whether the pipeline at ``line`` shuffles further on."""
-    call = chains.at(source, line)
-    several = chains.flows(source, call) if call is not None else []
+    call = dataset_chains.chain_at(source, line)
+    several = dataset_chains.chains_through(source, call) if call is not None else []
     return bool(several) and all("shuffle" in f.names for f in several)
 
 
@@ -334,15 +381,15 @@ def _several(source: Source, names: ast.expr, near: ast.AST) -> bool:
     if isinstance(names, (ast.List, ast.Tuple)):
         return len(names.elts) > 1
     if isinstance(names, ast.Name):
-        found = scopes.binders(source, names.id, scopes.scope(source, near)) or scopes.binders(
-            source, names.id, source.tree
-        )
+        found = scope_names.binding_statements(
+            source, names.id, scope_names.enclosing_scope(source, near)
+        ) or scope_names.binding_statements(source, names.id, source.tree)
         values = [f.value for f in found if isinstance(f, ast.Assign)]
         return len(values) == len(found) == 1 and _several(source, values[0], near)
     if isinstance(names, ast.ListComp):
         return True
     if isinstance(names, ast.Call):
-        last = finding.called(names)
+        last = node_lookup.called_name(names)
         return last in ("glob", "rglob", "listdir", "list_files") or (
             last in ("sorted", "list") and bool(names.args) and _several(source, names.args[0], near)
         )
@@ -351,27 +398,29 @@ def _several(source: Source, names: ast.expr, near: ast.AST) -> bool:
 
 def _ordered(source: Source, maker: ast.Call) -> bool:
     """Whether a data set gives the same elements in the same order whenever it is read."""
-    name = finding.called(maker)
+    name = node_lookup.called_name(maker)
     if name == "list_files":
-        given = finding.keyword(maker, "shuffle", 1)
+        given = node_lookup.argument_value(maker, "shuffle", 1)
         return isinstance(given, ast.Constant) and given.value is False
     if name == "from_generator":
-        generator = finding.keyword(maker, "generator", 0)
+        generator = node_lookup.argument_value(maker, "generator", 0)
         return generator is not None and generators.steady(source, generator, maker)
     return name in ORDERED
 
 
-def _constant(source: Source, call: ast.Call, several: Sequence[chains.Flow]) -> bool:
+def _constant(source: Source, call: ast.Call, several: Sequence[dataset_chains.DatasetChain]) -> bool:
     """Whether the pipeline is made once: one that is made anew for each epoch would begin with an empty cache."""
-    return not scopes.loops(source, call) and not any(scopes.loops(source, f.calls[0]) for f in several)
+    return not scope_names.enclosing_loops(source, call) and not any(
+        scope_names.enclosing_loops(source, f.calls[0]) for f in several
+    )
 
 
 def in_turn(source: Source, call: ast.Call) -> bool:
     """Whether a ``map`` makes one call at a time: it is given no number of calls, or one that comes to 1 or None."""
-    given = finding.keyword(call, "num_parallel_calls", 1)
-    if given is None or visible.number(source, given) == 1:
+    given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+    if given is None or literal_sizes.literal_int(source, given) == 1:
         return True
-    written = settings.literal(source, given)
+    written = setting_origins.literal_origin(source, given)
     return written is not None and written.value is None
 
 
@@ -383,6 +432,6 @@ def _tuning_off(source: Source) -> bool:
     """Whether the file switches tf.data's tuning off."""
     return any(
         isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False
-        and any(scopes.dotted(t).endswith("autotune.enabled") for t in n.targets)
-        for n in trees.walk(source.tree)
+        and any(scope_names.dotted_name(t).endswith("autotune.enabled") for t in n.targets)
+        for n in syntax_tree.walk(source.tree)
     )  # fmt: skip

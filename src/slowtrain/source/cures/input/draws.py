@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input.generators import CHANGING, written_to
-from slowtrain.source.reading import finding, index, scopes, settings, values
 
 GENERATORS = ("numpy.random.default_rng", "numpy.random.Generator")
 COUNTED = frozenset({"range", "arange", "integers", "randint", "Embedding", "zeros", "ones"})
@@ -22,7 +24,9 @@ def summed_once(source: Source, line: int) -> list[Edit]:
     """
     function = source.function_at(line)
     for part in source.called(function) if function is not None else ():
-        for call in (n for n in trees.walk(part) if isinstance(n, ast.Call) and finding.called(n) == "choice"):
+        for call in (
+            n for n in syntax_tree.walk(part) if isinstance(n, ast.Call) and node_lookup.called_name(n) == "choice"
+        ):
             made = _looked_up(source, call)
             if made:
                 return made
@@ -30,8 +34,8 @@ def summed_once(source: Source, line: int) -> list[Edit]:
 
 
 def _looked_up(source: Source, call: ast.Call) -> list[Edit]:
-    weights, options = finding.keyword(call, "p", 3), finding.keyword(call, "a", 0)
-    size = finding.keyword(call, "size", 1)
+    weights, options = node_lookup.argument_value(call, "p", 3), node_lookup.argument_value(call, "a", 0)
+    size = node_lookup.argument_value(call, "size", 1)
     named = {k.arg for k in call.keywords}
     if weights is None or options is None or len(call.args) > 2 or not named <= {"p", "a", "size"}:
         return []
@@ -39,17 +43,21 @@ def _looked_up(source: Source, call: ast.Call) -> list[Edit]:
     made = _made(source, weights)
     if drawn is None or made is None or not _number(source, options) or _changes(source, weights):
         return []
-    sums = f"{edits.written(source, weights)}_sums"
+    sums = f"{edits.node_text(source, weights)}_sums"
     if sums.rpartition(".")[2] in source.text:
         return []
-    np, also = edits.imported(source, "numpy", "np")
-    given = edits.written(source, size) if size is not None else ""
+    np, also = edits.ensure_import(source, "numpy", "np")
+    given = edits.node_text(source, size) if size is not None else ""
     text = f'{sums}.searchsorted({drawn}({given}), side="right")'
-    rows = f"{sums} = {np}.cumsum({edits.written(source, weights)}, dtype={np}.float64)\n{sums} /= {sums}[-1]"
+    rows = f"{sums} = {np}.cumsum({edits.node_text(source, weights)}, dtype={np}.float64)\n{sums} /= {sums}[-1]"
     one = size is None or (isinstance(size, ast.Constant) and size.value is None)
-    holder = finding.parents(source).get(call)
-    one = one and not (isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "int")
-    return [*also, edits.after(source, made, rows), edits.replace(source, call, f"int({text})" if one else text)]
+    holder = node_lookup.parents_of(source).get(call)
+    one = one and not (isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "int")
+    return [
+        *also,
+        edits.insert_after(source, made, rows),
+        edits.replace_node(source, call, f"int({text})" if one else text),
+    ]
 
 
 def _numbers(source: Source, func: ast.expr) -> str | None:
@@ -57,10 +65,12 @@ def _numbers(source: Source, func: ast.expr) -> str | None:
     owner = func.value if isinstance(func, ast.Attribute) else None
     if owner is None:
         return None
-    text = edits.written(source, owner)
-    if values.qualified(source, owner) == "numpy.random":
+    text = edits.node_text(source, owner)
+    if name_bindings.qualified_name(source, owner) == "numpy.random":
         return f"{text}.random_sample"
-    kinds = {values.qualified(source, n.func) if isinstance(n, ast.Call) else "" for n in _given(source, owner)}
+    kinds = {
+        name_bindings.qualified_name(source, n.func) if isinstance(n, ast.Call) else "" for n in _given(source, owner)
+    }
     if kinds and kinds <= set(GENERATORS):
         return f"{text}.random"
     return f"{text}.random_sample" if kinds == {"numpy.random.RandomState"} else None
@@ -73,12 +83,16 @@ def _given(source: Source, node: ast.expr) -> Iterator[ast.expr | None]:
 
 
 def _stores(source: Source, node: ast.expr) -> list[ast.AST]:
-    name = scopes.dotted(node)
-    above = finding.parents(source)
+    name = scope_names.dotted_name(node)
+    above = node_lookup.parents_of(source)
     if isinstance(node, ast.Name):
-        found: list[ast.AST] = [*values.stores(values.scope(source, node, node.id), node.id)]
+        found: list[ast.AST] = [*name_bindings.bindings_of(name_bindings.binding_scope(source, node, node.id), node.id)]
     elif name.startswith("self.") and name.count(".") == 1:
-        every = (n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == name[5:])
+        every = (
+            n
+            for n in call_index.nodes_of_kind(source, ast.Attribute)
+            if isinstance(n, ast.Attribute) and n.attr == name[5:]
+        )
         found = [n for n in every if not isinstance(n.ctx, ast.Load)]
     else:
         return [node]
@@ -89,25 +103,29 @@ def _made(source: Source, weights: ast.expr) -> ast.stmt | None:
     """The one statement that sets the weights: of the object as it is made, of the module, none in a loop."""
     found = _stores(source, weights)
     statement = found[0] if len(found) == 1 else None
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or scopes.loops(source, statement):
+    if (
+        not isinstance(statement, ast.Assign)
+        or len(statement.targets) != 1
+        or scope_names.enclosing_loops(source, statement)
+    ):
         return None
-    holder = finding.function(source, statement)
+    holder = node_lookup.enclosing_function(source, statement)
     plain = isinstance(statement.targets[0], (ast.Name, ast.Attribute))
-    above = finding.parents(source).get(statement)
+    above = node_lookup.parents_of(source).get(statement)
     where = above is source.tree if isinstance(weights, ast.Name) else getattr(holder, "name", "") == "__init__"
     return statement if plain and where and above in (source.tree, holder) else None
 
 
 def _changes(source: Source, weights: ast.expr) -> bool:
     """Whether something in the file may change the weights in place."""
-    name = scopes.dotted(weights).rpartition(".")[2]
+    name = scope_names.dotted_name(weights).rpartition(".")[2]
 
     def is_weights(node: ast.expr) -> bool:
         while isinstance(node, ast.Subscript):
             node = node.value
-        return scopes.dotted(node).rpartition(".")[2] == name
+        return scope_names.dotted_name(node).rpartition(".")[2] == name
 
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and is_weights(node):
             return True
         if isinstance(node, ast.AugAssign) and is_weights(node.target):
@@ -127,20 +145,20 @@ def _changes(source: Source, weights: ast.expr) -> bool:
 
 def _number(source: Source, node: ast.expr, depth: int = 3) -> bool:
     """Whether the options are a number of them: what they are is then their place."""
-    if settings.whole(source, node) is not None:
+    if setting_origins.literal_int(source, node) is not None:
         return True
     if isinstance(node, ast.Call):
-        return finding.called(node) in ("len", "int")
+        return node_lookup.called_name(node) in ("len", "int")
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-    name = scopes.dotted(node)
+    name = scope_names.dotted_name(node)
     if not name or not depth:
         return False
-    for call in index.nodes(source, ast.Call):
+    for call in call_index.nodes_of_kind(source, ast.Call):
         if isinstance(call, ast.Call):
             counts = [*(k.value for k in call.keywords if k.arg in ("minlength", "input_dim", "num_classes"))]
-            counts += call.args[:1] if finding.called(call) in COUNTED else []
-            if any(scopes.dotted(c) == name for c in counts):
+            counts += call.args[:1] if node_lookup.called_name(call) in COUNTED else []
+            if any(scope_names.dotted_name(c) == name for c in counts):
                 return True
     given = list(_given(source, node))
     return bool(given) and all(g is not None and _number(source, g, depth - 1) for g in given)

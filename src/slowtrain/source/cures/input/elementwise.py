@@ -11,7 +11,10 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slowtrain.source import Source, edits
+from slowtrain.script.navigation import name_bindings, scope_names
+from slowtrain.script.pipelines import element_sizes
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import elementwise_axes
 from slowtrain.source.cures.input import elementwise_functions as functions
 from slowtrain.source.cures.input import elementwise_keys as keys
@@ -31,8 +34,6 @@ from slowtrain.source.cures.input.elementwise_ops import (
     Unsure,
     Value,
 )
-from slowtrain.source.reading import scopes, values
-from slowtrain.source.reading.input import elements
 
 MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "random.truncated_normal"})
 
@@ -64,7 +65,7 @@ def _elements(function: functions.Function, ranks: Sequence[int | None], skipped
     given = function.args
     if given.kwonlyargs or given.kwarg or given.posonlyargs or given.defaults:
         raise Unsure("its parameters")
-    names = scopes.parameters(function)[skipped:]
+    names = scope_names.parameter_names(function)[skipped:]
     if given.vararg and not given.args:
         return [Item(r) for r in ranks] if ranks else [Several(each=Item(None, "each"))]
     if given.vararg:
@@ -188,8 +189,8 @@ class _Reader:
     def comprehended(self, node: ast.ListComp | ast.DictComp) -> Value:
         """Each turn of ``[row[f"slot_{i}"] for i in range(8)]`` by itself."""
         loop = keys.one_loop(node)
-        name, before = scopes.dotted(loop.target), dict(self.known)
-        if scopes.read(loop.iter) & set(self.known):
+        name, before = scope_names.dotted_name(loop.target), dict(self.known)
+        if scope_names.read_names(loop.iter) & set(self.known):
             raise Unsure("a loop over what is made of the element")
         parts, names = [], []
         for turn in keys.rounds(self.source, loop.iter):
@@ -207,8 +208,8 @@ class _Reader:
         return keys.evaluated(node, counted)
 
     def attribute(self, node: ast.Attribute) -> Value:
-        if scopes.dotted(node) and scopes.dotted(node).partition(".")[0] not in self.known:
-            full = scopes.full(self.source, node)
+        if scope_names.dotted_name(node) and scope_names.dotted_name(node).partition(".")[0] not in self.known:
+            full = scope_names.resolved_name(self.source, node)
             return Fixed(0 if full.startswith(("tensorflow.", "numpy.", "math.")) else None)
         owner = self.value(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
         if isinstance(owner, Own):
@@ -264,7 +265,7 @@ class _Reader:
         listed = index.elts if isinstance(index, ast.Tuple) else [index]
         dots = bool(listed) and isinstance(listed[0], ast.Constant) and listed[0].value is Ellipsis
         taken = listed[1:] if dots else listed
-        added = sum(values.is_new_axis(self.source, i) for i in taken)
+        added = sum(name_bindings.is_new_axis(self.source, i) for i in taken)
         if any(isinstance(self.value(i), (Item, Several)) for i in taken if not isinstance(i, ast.Slice)):
             raise Unsure("an index that differs")
         if any(isinstance(i, ast.Constant) and i.value is Ellipsis for i in taken):
@@ -272,11 +273,11 @@ class _Reader:
         if not dots:
             if value.rank is None or added or not 0 < len(taken) <= value.rank:
                 raise Unsure("an index of the first axis")
-            self.found.changes.append(edits.insert(self.source, edits.start(index), "..., "))
+            self.found.changes.append(edits.insert_text(self.source, edits.node_start(index), "..., "))
             if len(taken) < value.rank:
                 more = ", :" * (value.rank - len(taken))
-                self.found.changes.append(edits.insert(self.source, edits.end(index), more))
-        gone = sum(not isinstance(i, ast.Slice) and not values.is_new_axis(self.source, i) for i in taken)
+                self.found.changes.append(edits.insert_text(self.source, edits.node_end(index), more))
+        gone = sum(not isinstance(i, ast.Slice) and not name_bindings.is_new_axis(self.source, i) for i in taken)
         self.found.lowered |= gone > 0
         return Item(None if value.rank is None else value.rank - gone + added, node if value.rank is None else None)
 
@@ -285,11 +286,11 @@ class _Reader:
     def called(self, node: ast.Call) -> Value:
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             raise Unsure("a star")
-        name = scopes.full(self.source, node.func)
+        name = scope_names.resolved_name(self.source, node.func)
         plain = name.removeprefix("tensorflow.").removeprefix("compat.v1.").removeprefix("math.")
         if not name.startswith("tensorflow."):
             return self.own(node)
-        if plain in MADE_ALIKE and (like := elements.as_many_as(self.source, node)) is not None:
+        if plain in MADE_ALIKE and (like := element_sizes.shape_source(self.source, node)) is not None:
             return self.made_alike(node, plain, like)
         values = [self.value(a) for a in node.args]
         named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}

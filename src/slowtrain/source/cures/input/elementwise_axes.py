@@ -6,10 +6,10 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import edits
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
 from slowtrain.source.cures.input import elementwise_keys as keys
 from slowtrain.source.cures.input.elementwise_ops import Fixed, Followed, Item, Several, Unsure, Value
-from slowtrain.source.reading import finding
 
 FALLING = ("reduce_", "arg", "squeeze")
 
@@ -32,7 +32,7 @@ def result(
     if name == "reshape":
         return _reshaped(found, call)
     if name == "one_hot":
-        if finding.keyword(call, "axis", 4) is not None:
+        if node_lookup.argument_value(call, "axis", 4) is not None:
             raise Unsure("one_hot with an axis")
         return Item(None if first.rank is None else first.rank + 1, call if first.rank is None else None)
     return _along(found, call, name, first)
@@ -43,10 +43,10 @@ def _along(found: Followed, call: ast.Call, name: str, first: Item) -> Value:
     default = -1 if name.startswith("nn.") else None
     grows = name == "expand_dims"
     count = None if first.rank is None else first.rank + grows
-    if default is None or finding.keyword(call, "axis", position) is not None:
+    if default is None or node_lookup.argument_value(call, "axis", position) is not None:
         _from_the_end(found, call, count, position)
     if name.startswith(FALLING):
-        kept = finding.keyword(call, "keepdims")
+        kept = node_lookup.argument_value(call, "keepdims")
         if kept is not None and not (name.startswith("reduce_") and isinstance(kept, ast.Constant)):
             raise Unsure("keepdims")
         found.lowered = True
@@ -63,7 +63,7 @@ def _along(found: Followed, call: ast.Call, name: str, first: Item) -> Value:
 
 def _from_the_end(found: Followed, call: ast.Call, count: int | None, position: int) -> None:
     """The one axis of ``call`` counted from the end; ``count`` axes there are, None: not known."""
-    given = finding.keyword(call, "axis", position)
+    given = node_lookup.argument_value(call, "axis", position)
     if given is None:
         raise Unsure("all axes")
     try:
@@ -76,7 +76,7 @@ def _from_the_end(found: Followed, call: ast.Call, count: int | None, position: 
         return
     if count is None or axis >= count:
         raise Unsure("an axis from the front")
-    found.changes.append(edits.replace(found.source, given, str(axis - count)))
+    found.changes.append(edits.replace_node(found.source, given, str(axis - count)))
 
 
 def _joined(found: Followed, call: ast.Call, name: str, values: Sequence[Value]) -> Value:
@@ -92,10 +92,10 @@ def _joined(found: Followed, call: ast.Call, name: str, values: Sequence[Value])
     if not alike:
         raise Unsure("different axes")
     count = None if rank is None else rank + (name == "stack")
-    if finding.keyword(call, "axis", 1) is None and name == "stack":
+    if node_lookup.argument_value(call, "axis", 1) is None and name == "stack":
         if count is None:
             raise Unsure("an axis from the front")
-        found.changes.append(edits.keyword(found.source, call, "axis", str(-count)))
+        found.changes.append(edits.set_keyword(found.source, call, "axis", str(-count)))
     else:
         _from_the_end(found, call, count, 1)
     return Item(count, call if count is None else None)
@@ -105,21 +105,21 @@ def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
     """``tf.io.parse_example`` takes one example and many, and gives features of a fixed length the same way."""
     if first.rank not in (0, None):
         raise Unsure("several examples")
-    given = finding.keyword(call, "features", 1)
+    given = node_lookup.argument_value(call, "features", 1)
     if given is None:
         raise Unsure("features")
     entries = dict(keys.filled(found.source, given))  # of a key that is put in twice the later value
     ranks = []
     for value in entries.values():
-        shape = finding.keyword(value, "shape", 0) if isinstance(value, ast.Call) else None
-        fixed = isinstance(value, ast.Call) and finding.called(value) == "FixedLenFeature"
+        shape = node_lookup.argument_value(value, "shape", 0) if isinstance(value, ast.Call) else None
+        fixed = isinstance(value, ast.Call) and node_lookup.called_name(value) == "FixedLenFeature"
         if not fixed or not isinstance(shape, (ast.List, ast.Tuple)):
             raise Unsure("features of any length")
         ranks.append(len(shape.elts))
-    if finding.called(call) == "parse_single_example":
+    if node_lookup.called_name(call) == "parse_single_example":
         if not isinstance(call.func, ast.Attribute):
             raise Unsure("parse_single_example by itself")
-        line, column = edits.end(call.func)
+        line, column = edits.node_end(call.func)
         found.changes.append(
             Edit(found.source.file, (line, column - len("parse_single_example")), (line, column), "parse_example")
         )
@@ -128,13 +128,13 @@ def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
 
 def _reshaped(found: Followed, call: ast.Call) -> Value:
     """A shape of numbers gets a first axis for the batch."""
-    shape = finding.keyword(call, "shape", 1)
+    shape = node_lookup.argument_value(call, "shape", 1)
     if not isinstance(shape, (ast.List, ast.Tuple)) or not shape.elts:
         raise Unsure("a shape")
     for one in shape.elts:
         number = isinstance(one, ast.Constant) and isinstance(one.value, int) and one.value > 0
         if not number:
             raise Unsure("a shape")
-    found.changes.append(edits.insert(found.source, edits.start(shape.elts[0]), "-1, "))
+    found.changes.append(edits.insert_text(found.source, edits.node_start(shape.elts[0]), "-1, "))
     found.once = True
     return Item(len(shape.elts))

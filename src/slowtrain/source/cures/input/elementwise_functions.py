@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input.elementwise_ops import LAYERS, Fixed, Followed, Own, Unsure, Value
-from slowtrain.source.reading import finding, scopes, values
 
 Function = ast.FunctionDef | ast.Lambda
 NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -18,11 +19,11 @@ def function(source: Source, given: ast.expr, near: ast.AST) -> tuple[Function, 
         return given, ()
     found = None
     if isinstance(given, ast.Name):
-        found = finding.defined(source, given.id, near)
-    elif isinstance(given, ast.Attribute) and not values.qualified(source, given):
-        found = finding.defined(source, given.attr, near)
-    owner = finding.parents(source).get(found) if found is not None else None
-    decorators = {scopes.dotted(d) for d in found.decorator_list} if found is not None else {""}
+        found = node_lookup.function_named(source, given.id, near)
+    elif isinstance(given, ast.Attribute) and not name_bindings.qualified_name(source, given):
+        found = node_lookup.function_named(source, given.attr, near)
+    owner = node_lookup.parents_of(source).get(found) if found is not None else None
+    decorators = {scope_names.dotted_name(d) for d in found.decorator_list} if found is not None else {""}
     if found is None or isinstance(owner, ast.ClassDef) != isinstance(given, ast.Attribute):
         raise Unsure("not a function of this file")
     if isinstance(owner, ast.ClassDef) and "staticmethod" not in decorators:
@@ -37,13 +38,15 @@ def function(source: Source, given: ast.expr, near: ast.AST) -> tuple[Function, 
 def _derived(owner: ast.ClassDef, name: str) -> bool:
     """Whether the class is one of those whose methods a library calls in its own way, or only stands for others."""
     calls = {"call", "__call__", "build", "forward"}
-    return name in calls or any(scopes.dotted(b).rpartition(".")[2] in ("ABC", "Protocol") for b in owner.bases)
+    return name in calls or any(
+        scope_names.dotted_name(b).rpartition(".")[2] in ("ABC", "Protocol") for b in owner.bases
+    )
 
 
 def alone(source: Source, called: str) -> bool:
     """Whether a function is used in one place only."""
     used = [
-        n for n in trees.walk(source.tree)
+        n for n in syntax_tree.walk(source.tree)
         if (isinstance(n, ast.Name) and n.id == called) or (isinstance(n, ast.Attribute) and n.attr == called)
     ]  # fmt: skip
     return len(used) == 1
@@ -51,54 +54,63 @@ def alone(source: Source, called: str) -> bool:
 
 def mapped_only(source: Source, found: Followed) -> bool:
     """Whether functions that are changed are given elements alone: by a data set, or by each other."""
-    above = finding.parents(source)
-    entered = [f for name in set(found.entered) if (f := finding.defined(source, name)) is not None]
-    inside = {id(n) for f in entered for n in trees.walk(f)}
+    above = node_lookup.parents_of(source)
+    entered = [f for name in set(found.entered) if (f := node_lookup.function_named(source, name)) is not None]
+    inside = {id(n) for f in entered for n in syntax_tree.walk(f)}
     for one in entered:
-        begun, stop = edits.start(one), edits.end(one)
+        begun, stop = edits.node_start(one), edits.node_end(one)
         if not any(begun <= change.start <= stop for change in found.changes):
             continue
-        for node in trees.walk(source.tree):
+        for node in syntax_tree.walk(source.tree):
             named = isinstance(node, ast.Name) and node.id == one.name
             if (named or (isinstance(node, ast.Attribute) and node.attr == one.name)) and id(node) not in inside:
                 user = above.get(node)
-                if not isinstance(user, ast.Call) or user.func is node or finding.called(user) != "map":
+                if not isinstance(user, ast.Call) or user.func is node or node_lookup.called_name(user) != "map":
                     return False
     return True
 
 
 def attribute(source: Source, owner: ast.ClassDef, name: str) -> Value:
     """What ``self.name`` is to every element: a number where the class says so and nothing sets it."""
-    stored = [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name]
-    plain = [n.value for n in owner.body if isinstance(n, ast.Assign) and scopes.dotted(n.targets[0]) == name]
+    stored = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name]
+    plain = [n.value for n in owner.body if isinstance(n, ast.Assign) and scope_names.dotted_name(n.targets[0]) == name]
     plain += [n.value for n in owner.body
-              if isinstance(n, ast.AnnAssign) and n.value is not None and scopes.dotted(n.target) == name]  # fmt: skip
+              if isinstance(n, ast.AnnAssign) and n.value is not None
+              and scope_names.dotted_name(n.target) == name]  # fmt: skip
     if any(not isinstance(n.ctx, ast.Load) for n in stored) or len(plain) != 1:
         return Fixed()
-    return Fixed(0) if all(isinstance(n, NUMBERS) for n in trees.walk(plain[0])) else Fixed()
+    return Fixed(0) if all(isinstance(n, NUMBERS) for n in syntax_tree.walk(plain[0])) else Fixed()
 
 
 def constant(source: Source, name: ast.Name) -> Value:
     """A name from outside: a number where the file says so."""
-    found = scopes.binders(source, name.id, source.tree)
+    found = scope_names.binding_statements(source, name.id, source.tree)
     made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.targets[0], ast.Name)]
     if len(found) != 1 or len(made) != 1:
         return Fixed()
-    if all(isinstance(n, NUMBERS) for n in trees.walk(made[0])):
+    if all(isinstance(n, NUMBERS) for n in syntax_tree.walk(made[0])):
         return Fixed(0)
     return Fixed()
 
 
 def layers(source: Source, name: str) -> list[str]:
     """The kinds of Keras layer in a layer or a Sequential of the file, where all of them take batches and elements."""
-    found = scopes.binders(source, name, source.tree)
+    found = scope_names.binding_statements(source, name, source.tree)
     made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.value, ast.Call)]
-    if len(found) != 1 or len(made) != 1 or ".layers" not in f".{scopes.full(source, made[0].func)}.layers":
+    if (
+        len(found) != 1
+        or len(made) != 1
+        or ".layers" not in f".{scope_names.resolved_name(source, made[0].func)}.layers"
+    ):
         return []
     calls = [made[0]]
-    if finding.called(made[0]) == "Sequential" and len(made[0].args) == 1 and isinstance(made[0].args[0], ast.List):
+    if (
+        node_lookup.called_name(made[0]) == "Sequential"
+        and len(made[0].args) == 1
+        and isinstance(made[0].args[0], ast.List)
+    ):
         if not all(isinstance(e, ast.Call) for e in made[0].args[0].elts):
             return []
         calls = [e for e in made[0].args[0].elts if isinstance(e, ast.Call)]
-    names = [finding.called(c) for c in calls]
+    names = [node_lookup.called_name(c) for c in calls]
     return names if all(n in LAYERS for n in names) else []

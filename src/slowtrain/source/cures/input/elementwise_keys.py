@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from slowtrain.source import Source, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input.elementwise_ops import Fixed, Several, Unsure, Value
-from slowtrain.source.reading import finding, scopes, settings, values
 
 MOST = 1000  # turns of a comprehension that are followed one by one
 
@@ -23,7 +25,7 @@ def evaluated(node: ast.expr, known: Mapping[str, object]) -> object | None:
         if isinstance(left, int) and isinstance(right, int):
             return left + right
         return left + right if isinstance(left, str) and isinstance(right, str) else None
-    if isinstance(node, ast.Call) and scopes.dotted(node.func) == "str" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and scope_names.dotted_name(node.func) == "str" and len(node.args) == 1:
         found = evaluated(node.args[0], known)
         return None if found is None else str(found)
     return _formatted(node, known) if isinstance(node, ast.JoinedStr) else None
@@ -49,8 +51,8 @@ def _formatted(node: ast.JoinedStr, known: Mapping[str, object]) -> str | None:
 
 def rounds(source: Source, over: ast.expr) -> list[object]:
     """What a loop over ``range(10)`` or a list of texts goes through."""
-    if isinstance(over, ast.Call) and scopes.dotted(over.func) == "range" and not over.keywords:
-        bounds = [settings.whole(source, a) for a in over.args]
+    if isinstance(over, ast.Call) and scope_names.dotted_name(over.func) == "range" and not over.keywords:
+        bounds = [setting_origins.literal_int(source, a) for a in over.args]
         whole = [b for b in bounds if b is not None]
         if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
             raise Unsure("a range")
@@ -58,7 +60,7 @@ def rounds(source: Source, over: ast.expr) -> list[object]:
         if len(turns) > MOST:
             raise Unsure("many turns")
         return list(turns)
-    listed = settings.written(source, over) if isinstance(over, ast.Name) else over
+    listed = setting_origins.written_value(source, over) if isinstance(over, ast.Name) else over
     if not isinstance(listed, (ast.List, ast.Tuple)) or (isinstance(over, ast.Name) and _used(source, over)):
         raise Unsure("a loop")
     found = [evaluated(e, {}) for e in listed.elts]
@@ -75,16 +77,20 @@ def rearranged(source: Source, node: ast.Call, value: Callable[[ast.expr], Value
     if isinstance(node.func, ast.Attribute) and node.func.attr == "values" and not node.args:
         held = value(node.func.value)
         return Several(held.parts) if isinstance(held, Several) and held.keys else None
-    name = scopes.dotted(node.func)
+    name = scope_names.dotted_name(node.func)
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if given is None or name not in ("dict", "list", "tuple", "len") or finding.defined(source, name) is not None:
+    if (
+        given is None
+        or name not in ("dict", "list", "tuple", "len")
+        or node_lookup.function_named(source, name) is not None
+    ):
         return None
     if name == "len":
         return Fixed(0) if isinstance(value(given), Fixed) else None
     if name != "dict":
         held = value(given)
         return held if isinstance(held, Several) and not held.keys else None
-    if not isinstance(given, ast.Call) or scopes.dotted(given.func) != "zip" or len(given.args) != 2:
+    if not isinstance(given, ast.Call) or scope_names.dotted_name(given.func) != "zip" or len(given.args) != 2:
         return None
     names, held = rounds(source, given.args[0]), value(given.args[1])
     if not isinstance(held, Several) or held.keys:
@@ -104,8 +110,8 @@ def one_loop(node: ast.ListComp | ast.DictComp) -> ast.comprehension:
 def filled(source: Source, node: ast.expr) -> list[tuple[object, ast.expr]]:
     """What stands under each key of a dictionary: written out, comprehended, and put in by statements of its block."""
     if isinstance(node, ast.Name):
-        where = values.scope(source, node, node.id)
-        value = values.assigned(source, node)
+        where = name_bindings.binding_scope(source, node, node.id)
+        value = name_bindings.single_assignment(source, node)
         if value is None or not _only_read(source, node):
             raise Unsure("a dictionary")
         return [*filled(source, value), *_put(source, where, node.id)]
@@ -116,7 +122,7 @@ def filled(source: Source, node: ast.expr) -> list[tuple[object, ast.expr]]:
         return list(zip(keys, node.values, strict=True))
     if isinstance(node, ast.DictComp):
         loop = one_loop(node)
-        name = scopes.dotted(loop.target)
+        name = scope_names.dotted_name(loop.target)
         return [_entry(node.key, node.value, {name: turn}) for turn in rounds(source, loop.iter)]
     raise Unsure("a dictionary")
 
@@ -130,9 +136,9 @@ def _entry(key: ast.expr, value: ast.expr, known: Mapping[str, object]) -> tuple
 
 def _put(source: Source, where: ast.AST, name: str) -> list[tuple[object, ast.expr]]:
     """``spec[key] = value`` in the same block as the dictionary, or in a loop there."""
-    above, found = finding.parents(source), []
-    for node in trees.walk(source.tree):
-        if not (isinstance(node, ast.Subscript) and scopes.dotted(node.value) == name):
+    above, found = node_lookup.parents_of(source), []
+    for node in syntax_tree.walk(source.tree):
+        if not (isinstance(node, ast.Subscript) and scope_names.dotted_name(node.value) == name):
             continue
         if isinstance(node.ctx, ast.Load):
             continue
@@ -152,8 +158,8 @@ def _put(source: Source, where: ast.AST, name: str) -> list[tuple[object, ast.ex
 
 def _only_read(source: Source, name: ast.Name) -> bool:
     """Whether nothing but ``spec[key] = value`` changes the dictionary, by its name."""
-    above = finding.parents(source)
-    for node in trees.walk(source.tree):
+    above = node_lookup.parents_of(source)
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
             holder = above.get(node)
             if isinstance(holder, ast.Attribute) and holder.attr not in ("keys", "values", "items", "get", "copy"):
@@ -165,8 +171,8 @@ def _only_read(source: Source, name: ast.Name) -> bool:
 
 def _used(source: Source, name: ast.Name) -> bool:
     """Whether a list may change after it is made."""
-    above = finding.parents(source)
-    holders = [above.get(n) for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == name.id]
+    above = node_lookup.parents_of(source)
+    holders = [above.get(n) for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == name.id]
     return any(
         isinstance(h, (ast.Attribute, ast.AugAssign))
         or (isinstance(h, ast.Subscript) and not isinstance(h.ctx, ast.Load))

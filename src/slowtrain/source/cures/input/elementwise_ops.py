@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from slowtrain.model import Edit
-from slowtrain.source import Source
+from slowtrain.script.text.source_file import Source
 
 # Number by number: any number of axes, the same number of them afterwards.
 SAME = frozenset(

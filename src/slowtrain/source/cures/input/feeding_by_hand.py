@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from slowtrain.model import Edit
-from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits, trees
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import BLOCK_STATEMENTS, FUNCTION_NODES, Source
 from slowtrain.source.cures.input import arrays, generators, held
-from slowtrain.source.reading import finding, index, repeatable, scopes
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
 PURE = frozenset("len range zip list tuple sorted sum min max float int abs round enumerate reversed dict set".split())
@@ -31,15 +33,15 @@ def converted_once(source: Source, line: int) -> list[Edit]:
     """
     found: list[Edit] = []
     made: dict[str, str] = {}
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
-    calls = [c for c in calls if scopes.full(source, c.func) in CONVERSIONS]
+    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
+    calls = [c for c in calls if scope_names.resolved_name(source, c.func) in CONVERSIONS]
     for call in calls:
         part = call.args[0] if call.args else None
         if not isinstance(part, ast.Subscript) or not isinstance(part.value, ast.Name):
             return []
         loop = _unchanged_in(source, call, [*call.args[1:], *(k.value for k in call.keywords)], part.value.id)
         table = arrays.table(source, part.value)
-        typed = finding.keyword(call, "dtype", 1) is not None
+        typed = node_lookup.argument_value(call, "dtype", 1) is not None
         if loop is None or table is None or (table == "lists" and not typed):
             return []
         index = _index(source, part.slice)
@@ -48,10 +50,10 @@ def converted_once(source: Source, line: int) -> list[Edit]:
         whole = _with_whole(source, call, part)
         name = made.get(whole) or fresh(source, f"{part.value.id}_tensor", made.values())
         if whole not in made:
-            found.append(edits.before(source, loop, f"{name} = {whole}"))
+            found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
             made[whole] = name
         text = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else _gathered(source, name, index)
-        found.append(edits.replace(source, call, text))
+        found.append(edits.replace_node(source, call, text))
     return found
 
 
@@ -61,38 +63,38 @@ def _index(source: Source, index: ast.expr) -> str | None:
         return _sliced(source, index)
     rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
     if isinstance(rows, ast.Name) and arrays.numbers(source, rows):
-        return edits.written(source, index)
+        return edits.node_text(source, index)
     return None
 
 
 def _sliced(source: Source, index: ast.Slice) -> str:
-    bounds = [edits.written(source, b) if b is not None else "" for b in (index.lower, index.upper)]
-    step = f":{edits.written(source, index.step)}" if index.step is not None else ""
-    spaced = " " if "\x20:" in edits.written(source, index) else ""
+    bounds = [edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper)]
+    step = f":{edits.node_text(source, index.step)}" if index.step is not None else ""
+    spaced = " " if "\x20:" in edits.node_text(source, index) else ""
     return f"{bounds[0]}{spaced}:{spaced}{bounds[1]}{step}"
 
 
 def _gathered(source: Source, name: str, index: str) -> str:
-    tf, _ = edits.imported(source, "tensorflow", "tf")
+    tf, _ = edits.ensure_import(source, "tensorflow", "tf")
     return f"{tf}.gather({name}, {index})"
 
 
 def _with_whole(source: Source, call: ast.Call, part: ast.Subscript) -> str:
     """The conversion of all the data: ``tf.constant(data, dtype=...)``."""
-    text = edits.changed(source, [edits.replace(source, part, edits.written(source, part.value))])
+    text = edits.edited_text(source, [edits.replace_node(source, part, edits.node_text(source, part.value))])
     shift = len(source.text.encode()) - len(text.encode())
-    line, column = edits.end(call)
+    line, column = edits.node_end(call)
     rows = text.split("\n")
     single = call.lineno == line
     if not single:
-        arguments = [edits.written(source, part.value), *(edits.written(source, a) for a in call.args[1:])]
-        arguments += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords]
-        return f"{edits.written(source, call.func)}({', '.join(arguments)})"
+        arguments = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
+        arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
+        return f"{edits.node_text(source, call.func)}({', '.join(arguments)})"
     return rows[line - 1].encode()[call.col_offset : column - shift].decode()
 
 
 def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
-    used = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
+    used = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
     while name in used:
         name += "_"
     return name
@@ -104,9 +106,9 @@ def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
 def done_once(source: Source, line: int) -> list[Edit]:
     """The assignment at ``line`` moved in front of the loops in which nothing that it reads changes."""
     found = [
-        n for n in trees.walk(source.tree)
+        n for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
-        and not isinstance(n, finding.SCOPES)
+        and not isinstance(n, node_lookup.SCOPE_NODES)
     ]  # fmt: skip
     if len(found) != 1:
         return []
@@ -123,16 +125,18 @@ def done_once(source: Source, line: int) -> list[Edit]:
     if loop is None or not _always(source, statement, loop):
         return []
     names = {t.id for t in targets if isinstance(t, ast.Name)}
-    inside = list(scopes.own(loop.body))
-    again = [n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCKS) and n is not statement]
-    if any(names & scopes.bound(n) for n in again) or any(names & bound_by(n) for n in inside):
+    inside = list(scope_names.nodes_in_scope(loop.body))
+    again = [
+        n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCK_STATEMENTS) and n is not statement
+    ]
+    if any(names & scope_names.bound_names(n) for n in again) or any(names & bound_by(n) for n in inside):
         return []
     if any(generators.base(n) in names for n in inside if stores(n)) or handed(source, names, loop):
         return []
-    if len(scopes.block(source, statement)) < 2:
+    if len(scope_names.statement_block(source, statement)) < 2:
         return []
     text = _dedented(source, statement)
-    return [edits.before(source, loop, text), edits.without(source, statement, text)]
+    return [edits.insert_before(source, loop, text), edits.remove_statement(source, statement, text)]
 
 
 def repeated_once(source: Source, line: int) -> list[Edit]:
@@ -142,7 +146,7 @@ def repeated_once(source: Source, line: int) -> list[Edit]:
 
 def parts_once(source: Source, line: int) -> list[Edit]:
     """``step(tf.constant(data), batch)`` around ``line``: what stays as it is converted before the loop."""
-    simple = [n for n in index.nodes(source, ast.Assign, ast.Expr) if isinstance(n, ast.stmt)]
+    simple = [n for n in call_index.nodes_of_kind(source, ast.Assign, ast.Expr) if isinstance(n, ast.stmt)]
     around = [n for n in simple if n.lineno <= line <= (n.end_lineno or n.lineno)]
     if len(around) != 1:
         return []
@@ -153,19 +157,19 @@ def parts_once(source: Source, line: int) -> list[Edit]:
         kept = loop is not None and pure(source, call) and _of_data(source, call) and _always(source, around[0], loop)
         if loop is None or not kept or call.lineno != call.end_lineno:
             continue
-        whole = edits.written(source, call)
+        whole = edits.node_text(source, call)
         if whole not in made:
-            first = next((n.id for n in trees.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
+            first = next((n.id for n in syntax_tree.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
             made[whole] = fresh(source, f"{first}_tensor", made.values())
-            found.append(edits.before(source, loop, f"{made[whole]} = {whole}"))
-        found.append(edits.replace(source, call, made[whole]))
+            found.append(edits.insert_before(source, loop, f"{made[whole]} = {whole}"))
+        found.append(edits.replace_node(source, call, made[whole]))
     return found
 
 
 def _conversions(source: Source, statement: ast.AST) -> Iterator[ast.Call]:
     """The outermost conversions that a statement makes whenever it runs."""
     for node in ast.iter_child_nodes(statement):
-        if isinstance(node, ast.Call) and node.args and scopes.full(source, node.func) in CONVERSIONS:
+        if isinstance(node, ast.Call) and node.args and scope_names.resolved_name(source, node.func) in CONVERSIONS:
             yield node
         elif isinstance(node, (ast.Call, ast.keyword, ast.Tuple, ast.List, ast.BinOp, ast.Starred, ast.Subscript)):
             yield from _conversions(source, node)
@@ -179,13 +183,13 @@ def _dedented(source: Source, statement: ast.stmt) -> str:
 def pure(source: Source, value: ast.expr) -> bool:
     """Whether ``value`` gives the same, and does nothing else, whenever its names stand for the same."""
     waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    inner = list(trees.walk(value))
+    inner = list(syntax_tree.walk(value))
     calls = [n for n in inner if isinstance(n, ast.Call)]
     return bool(calls) and not any(isinstance(n, waits) for n in inner) and all(_pure_call(source, c) for c in calls)
 
 
 def _pure_call(source: Source, call: ast.Call) -> bool:
-    name = scopes.full(source, call.func)
+    name = scope_names.resolved_name(source, call.func)
     if name.startswith(("numpy.", "tensorflow.")):
         return not any(word in name for word in OUTSIDE)
     if not isinstance(call.func, ast.Name):
@@ -193,45 +197,47 @@ def _pure_call(source: Source, call: ast.Call) -> bool:
             return True
         function = held.method(source, call)
         return function is not None and _pure_function(source, call, function)
-    function = finding.defined(source, call.func.id, call)
+    function = node_lookup.function_named(source, call.func.id, call)
     if function is None:
         return call.func.id in PURE
     return _pure_function(source, call, function)
 
 
 def _pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) -> bool:
-    if repeatable.drawing(source, function) or not generators.own_results(function):
+    if repeatable_functions.may_vary_by_call(source, function) or not generators.own_results(function):
         return False
     reached = source.called(function)
-    inner = [n for f in reached for n in trees.walk(f) if isinstance(n, ast.Call) and n is not call]
-    defined = [f.name for f in reached if isinstance(f, FUNCTIONS)]
-    return all(finding.called(n) in defined or _pure_call(source, n) for n in inner) and all(
+    inner = [n for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Call) and n is not call]
+    defined = [f.name for f in reached if isinstance(f, FUNCTION_NODES)]
+    return all(node_lookup.called_name(n) in defined or _pure_call(source, n) for n in inner) and all(
         _of_data(source, f) for f in reached
     )
 
 
 def _of_data(source: Source, node: ast.AST) -> bool:
     """Whether all that ``node`` reads is data or a function: nothing that a step changes without being told."""
-    functions = {n.name for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
-    known = functions | repeatable.modules(source) | repeatable.BUILTINS | PURE
-    free = {n for n in scopes.read(node) if n not in known}
-    names = [n for n in trees.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)]
+    functions = {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
+    known = functions | repeatable_functions.imported_names(source) | repeatable_functions.DETERMINISTIC_BUILTINS | PURE
+    free = {n for n in scope_names.read_names(node) if n not in known}
+    names = [
+        n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)
+    ]
     own = _own_objects(source, node)
     return all(n.id in own or arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
 
 
 def _own_objects(source: Source, node: ast.AST) -> set[str]:
     """Names of objects that stay as they are, of which nothing but such methods is used below."""
-    calls = [n for n in trees.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    calls = [n for n in syntax_tree.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     found = [c.func.value for c in calls if isinstance(c.func, ast.Attribute) and held.method(source, c) is not None]
     named = {n.id for n in found if isinstance(n, ast.Name)}
-    used = [n.id for n in trees.walk(node) if isinstance(n, ast.Name) and n.id in named]
+    used = [n.id for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in named]
     return {n for n in named if used.count(n) == sum(isinstance(f, ast.Name) and f.id == n for f in found)}
 
 
 def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
     """Whether every round of ``loop`` runs ``statement``: only loops and ``with`` stand between them."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     node: ast.AST = statement
     while node is not loop:
         node = above[node]
@@ -243,9 +249,9 @@ def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
 def bound_by(node: ast.AST) -> set[str]:
     """Names that the header of a loop or a ``with`` binds."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
-        return scopes.bound(node.target)
+        return scope_names.bound_names(node.target)
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return {n for i in node.items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
+        return {n for i in node.items if i.optional_vars is not None for n in scope_names.bound_names(i.optional_vars)}
     return set()
 
 
@@ -260,14 +266,18 @@ def _unchanged_in(
     source: Source, node: ast.AST, reads: Sequence[ast.expr], data: str = ""
 ) -> ast.For | ast.While | None:
     """The outermost loop around ``node`` in which neither ``data`` nor what ``reads`` read changes."""
-    names = {n for r in reads for n in scopes.read(r)} | ({data} if data else set())
+    names = {n for r in reads for n in scope_names.read_names(r)} | ({data} if data else set())
     found = None
-    for loop in scopes.loops(source, node):
+    for loop in scope_names.enclosing_loops(source, node):
         inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
-        again = scopes.bound(loop.body) | (scopes.bound(loop.target) if isinstance(loop, ast.For) else set())
-        if names & again or any(names & scopes.outer(f) for f in inside if isinstance(f, FUNCTIONS)):
+        again = scope_names.bound_names(loop.body) | (
+            scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
+        )
+        if names & again or any(
+            names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)
+        ):
             break
-        if any(stores(n) and generators.base(n) in names for f in inside for n in trees.walk(f)):
+        if any(stores(n) and generators.base(n) in names for f in inside for n in syntax_tree.walk(f)):
             break
         if handed(source, names, loop):
             break
@@ -277,7 +287,7 @@ def _unchanged_in(
 
 def handed(source: Source, names: set[str], loop: ast.AST) -> bool:
     """Whether one of ``names`` is given to something in ``loop`` that may change it in place."""
-    for node in trees.walk(loop):
+    for node in syntax_tree.walk(loop):
         if not isinstance(node, ast.Call):
             continue
         if generators.written_to(node) & names:
@@ -286,10 +296,10 @@ def handed(source: Source, names: set[str], loop: ast.AST) -> bool:
             given = {generators.base(a) for a in node.args}
             if generators.base(node.func.value) in names or (node.func.attr == "shuffle" and given & names):
                 return True
-        name = scopes.full(source, node.func)
+        name = scope_names.resolved_name(source, node.func)
         if name.startswith(("numpy.", "tensorflow.")) or name in PURE:
             continue
-        function = finding.defined(source, node.func.id, node) if isinstance(node.func, ast.Name) else None
+        function = node_lookup.function_named(source, node.func.id, node) if isinstance(node.func, ast.Name) else None
         plain = {a.id for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name)}
         if plain & names and function is not None and not generators.own_results(function):
             return True

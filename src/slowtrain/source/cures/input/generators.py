@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, repeatable, scopes
-from slowtrain.source.reading.input import chains
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 ENDLESS = frozenset({"cycle", "count", "iter", "repeat"})
 CHANGING = frozenset(
@@ -25,38 +27,46 @@ def as_arrays(source: Source, line: int) -> list[Edit]:
 
     Only where ``f`` ends, yields the same whenever it is called, and its parts have the shapes of a table.
     """
-    call = finding.only(source, line, "from_generator")
-    if call is None or not isinstance(call.func, ast.Attribute) or not chains.makes(source, call):
+    call = node_lookup.single_call(source, line, "from_generator")
+    if call is None or not isinstance(call.func, ast.Attribute) or not dataset_chains.makes_dataset(source, call):
         return []
-    several = chains.flows(source, call)
-    if any(CUT & set(f.names) for f in several) or scopes.loops(source, call) or not _whole_passes(source):
+    several = dataset_chains.chains_through(source, call)
+    if (
+        any(CUT & set(f.names) for f in several)
+        or scope_names.enclosing_loops(source, call)
+        or not _whole_passes(source)
+    ):
         return []
-    generator = finding.keyword(call, "generator", 0)
-    if generator is None or finding.keyword(call, "args", 3) is not None or not steady(source, generator, call):
+    generator = node_lookup.argument_value(call, "generator", 0)
+    if (
+        generator is None
+        or node_lookup.argument_value(call, "args", 3) is not None
+        or not steady(source, generator, call)
+    ):
         return []
     made = _called(source, generator)
-    kinds = finding.keyword(call, "output_signature", 4)
-    types = finding.keyword(call, "output_types", 1)
+    kinds = node_lookup.argument_value(call, "output_signature", 4)
+    types = node_lookup.argument_value(call, "output_types", 1)
     spec = _resolved(source, kinds or types, call)
     if made is None or spec is None or any(k.arg is None for k in call.keywords):
         return []
-    shapes = _resolved(source, finding.keyword(call, "output_shapes", 2), call) if kinds is None else spec
+    shapes = _resolved(source, node_lookup.argument_value(call, "output_shapes", 2), call) if kinds is None else spec
     if shapes is None or not _tabular(shapes, kinds is not None):
         return []
-    text = edits.written(source, kinds or types or spec)
+    text = edits.node_text(source, kinds or types or spec)
     dtype = "spec.dtype.as_numpy_dtype" if kinds is not None else "spec.as_numpy_dtype"
-    np, also = edits.imported(source, "numpy", "np")
+    np, also = edits.ensure_import(source, "numpy", "np")
     if _is_single(spec):
         array = f"{np}.array(list({made}), {text}{dtype.removeprefix('spec')})"
     else:
         zipped = f"zip(zip(*{made}), {text})"
         array = f"tuple(\n        {np}.array(part, {dtype})\n        for part, spec in {zipped}\n    )"
-    at, column = edits.end(call.func)
+    at, column = edits.node_end(call.func)
     begun = (at, column - len("from_generator"))
     row = source.text.splitlines()[call.lineno - 1]
     indent = row[: len(row) - len(row.lstrip())]
     text = f"from_tensor_slices(\n    {array}\n)".replace("\n", f"\n{indent}")
-    return [*also, Edit(source.file, begun, edits.end(call), text)]
+    return [*also, Edit(source.file, begun, edits.node_end(call), text)]
 
 
 def steady(source: Source, generator: ast.expr, near: ast.AST) -> bool:
@@ -64,34 +74,36 @@ def steady(source: Source, generator: ast.expr, near: ast.AST) -> bool:
     start: ast.AST | None = generator
     if isinstance(generator, ast.Lambda):
         start = (
-            finding.defined(source, finding.called(generator.body)) if isinstance(generator.body, ast.Call) else None
+            node_lookup.function_named(source, node_lookup.called_name(generator.body))
+            if isinstance(generator.body, ast.Call)
+            else None
         )
     elif isinstance(generator, ast.Name):
-        start = finding.defined(source, generator.id, near)
+        start = node_lookup.function_named(source, generator.id, near)
     else:
         start = None
-    if not isinstance(start, ast.FunctionDef) or repeatable.drawing(source, start):
+    if not isinstance(start, ast.FunctionDef) or repeatable_functions.may_vary_by_call(source, start):
         return False
     bodies = source.called(start)
-    for node in (n for b in bodies for n in trees.walk(b)):
+    for node in (n for b in bodies for n in syntax_tree.walk(b)):
         if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
             return False
-        if isinstance(node, ast.Call) and finding.called(node) in ENDLESS:
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) in ENDLESS:
             return False
     if not all(own_results(b) for b in bodies if isinstance(b, ast.FunctionDef)):
         return False
-    names = {n for b in (generator, *bodies) for n in scopes.read(b)}
+    names = {n for b in (generator, *bodies) for n in scope_names.read_names(b)}
     return not any(changed(source, names, near))
 
 
 def changed(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]:
     """Where ``names`` may be bound again or changed in place once ``near`` was run."""
-    statement = finding.statement(source, near)
+    statement = node_lookup.enclosing_statement(source, near)
     after = (statement.end_lineno or statement.lineno) if statement is not None else 0
-    scope = scopes.scope(source, near)
-    for node in trees.walk(source.tree):
+    scope = scope_names.enclosing_scope(source, near)
+    for node in syntax_tree.walk(source.tree):
         place = getattr(node, "lineno", 0)
-        later = place > after or scopes.scope(source, node) is not scope if place else False
+        later = place > after or scope_names.enclosing_scope(source, node) is not scope if place else False
         if not later:
             continue
         if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
@@ -104,15 +116,17 @@ def changed(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]
         elif isinstance(node, ast.Call) and written_to(node) & names:
             yield node
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
-            holder = scopes.scope(source, node)
-            if holder is scope or (isinstance(holder, FUNCTIONS) and node.id in scopes.outer(holder)):
+            holder = scope_names.enclosing_scope(source, node)
+            if holder is scope or (
+                isinstance(holder, FUNCTION_NODES) and node.id in scope_names.declared_outer_names(holder)
+            ):
                 yield node
 
 
 def written_to(call: ast.Call) -> set[str]:
     """Names of arrays that a call of NumPy's fills: ``np.copyto(x, y)``, ``np.add(x, y, out=x)``."""
     found = {base(k.value) for k in call.keywords if k.arg == "out"}
-    if finding.called(call) in FILLING and call.args:
+    if node_lookup.called_name(call) in FILLING and call.args:
         found.add(base(call.args[0]))
     return found - {""}
 
@@ -130,41 +144,41 @@ def remembered(source: Source, line: int) -> list[Edit]:
     inside = any(f.lineno <= line <= (f.end_lineno or f.lineno) for f in reached if isinstance(f, ast.FunctionDef))
     if getting is None or not inside or getting.decorator_list or not _unchanging(source, owner, methods):
         return []
-    if repeatable.drawing(source, getting) or not own_results(getting):
+    if repeatable_functions.may_vary_by_call(source, getting) or not own_results(getting):
         return []
-    free = {n for f in reached for n in scopes.read(f)} - {"self"}
+    free = {n for f in reached for n in scope_names.read_names(f)} - {"self"}
     if any(changed(source, free, owner)):
         return []
-    name, also = edits.imported(source, "functools", "functools")
-    return [*also, edits.decorated(source, getting, f"@{name}.lru_cache(maxsize=None)")]
+    name, also = edits.ensure_import(source, "functools", "functools")
+    return [*also, edits.add_decorator(source, getting, f"@{name}.lru_cache(maxsize=None)")]
 
 
 def sequences(source: Source) -> list[ast.ClassDef]:
     """Classes of the file whose objects give Keras whole batches by their number."""
-    every = (n for n in trees.walk(source.tree) if isinstance(n, ast.ClassDef))
-    return [c for c in every if any(scopes.dotted(b).rpartition(".")[2] in SEQUENCES for b in c.bases)]
+    every = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef))
+    return [c for c in every if any(scope_names.dotted_name(b).rpartition(".")[2] in SEQUENCES for b in c.bases)]
 
 
 def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> bool:
     """Whether what a sequence holds is set when it is made and never again, and one of it equals itself alone."""
     if {"__eq__", "__hash__", "on_epoch_end", "on_epoch_begin"} & set(methods):
         return False
-    if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in trees.walk(d)):
+    if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in syntax_tree.walk(d)):
         return False
     kept: set[str] = set()
     for name, method in methods.items():
-        for node in trees.walk(method):
+        for node in syntax_tree.walk(method):
             stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if stored and isinstance(node, ast.Attribute) and name != "__init__":
                 return False
-            if isinstance(node, ast.Attribute) and scopes.dotted(node).startswith("self."):
+            if isinstance(node, ast.Attribute) and scope_names.dotted_name(node).startswith("self."):
                 kept.add(node.attr)
             call = node.func if isinstance(node, ast.Call) else None
             changes = isinstance(call, ast.Attribute) and call.attr in CHANGING and name != "__init__"
             if changes and isinstance(call, ast.Attribute) and base(call.value) == "self":
                 return False
-    inside = set(trees.walk(owner))
-    for node in trees.walk(source.tree):
+    inside = set(syntax_tree.walk(owner))
+    for node in syntax_tree.walk(source.tree):
         outside = isinstance(node, ast.Attribute) and node not in inside and node.attr in kept
         if outside and isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return False
@@ -175,14 +189,14 @@ def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.Func
 
 def own_results(function: ast.FunctionDef) -> bool:
     """Whether it changes in place only what it makes itself, and no part of what it is given or holds."""
-    lent = set(scopes.parameters(function))
-    for node in scopes.own(function.body):
+    lent = set(scope_names.parameter_names(function))
+    for node in scope_names.nodes_in_scope(function.body):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
-            lent |= {n for target in node.targets for n in scopes.bound(target)}
+            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            lent |= scopes.bound(node.target)
-    own = scopes.bound(function.body) - lent
-    for node in trees.walk(function):
+            lent |= scope_names.bound_names(node.target)
+    own = scope_names.bound_names(function.body) - lent
+    for node in syntax_tree.walk(function):
         stored = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
         if stored and isinstance(node, ast.expr) and base(node) not in own:
             return False
@@ -197,11 +211,11 @@ def own_results(function: ast.FunctionDef) -> bool:
 
 def _called(source: Source, generator: ast.expr) -> str | None:
     """The expression that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
-    if isinstance(generator, ast.Lambda) and not scopes.parameters(generator):
-        return edits.written(source, generator.body)
+    if isinstance(generator, ast.Lambda) and not scope_names.parameter_names(generator):
+        return edits.node_text(source, generator.body)
     if isinstance(generator, ast.Name):
-        function = finding.defined(source, generator.id)
-        return f"{generator.id}()" if function is not None and not scopes.parameters(function) else None
+        function = node_lookup.function_named(source, generator.id)
+        return f"{generator.id}()" if function is not None and not scope_names.parameter_names(function) else None
     return None
 
 
@@ -209,8 +223,8 @@ def _resolved(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr 
     """``node``, or what the name that it is was assigned once."""
     if not isinstance(node, ast.Name):
         return node
-    for scope in (scopes.scope(source, near), source.tree):
-        found = scopes.binders(source, node.id, scope)
+    for scope in (scope_names.enclosing_scope(source, near), source.tree):
+        found = scope_names.binding_statements(source, node.id, scope)
         if found:
             return found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
     return None
@@ -218,19 +232,19 @@ def _resolved(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr 
 
 def _is_single(spec: ast.expr) -> bool:
     if isinstance(spec, ast.Call):
-        return finding.called(spec) == "TensorSpec"
+        return node_lookup.called_name(spec) == "TensorSpec"
     return isinstance(spec, ast.Attribute)
 
 
 def _tabular(spec: ast.expr, signature: bool) -> bool:
     """Whether each part has a shape that is known: ``TensorSpec((3, N), ...)``, or ``(3, N)`` of ``output_shapes``."""
-    if isinstance(spec, ast.Call) and finding.called(spec) == "tuple" and len(spec.args) == 1:
+    if isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "tuple" and len(spec.args) == 1:
         return _tabular(spec.args[0], signature)
     if isinstance(spec, ast.BinOp) and isinstance(spec.op, ast.Mult):
         return _tabular(spec.left, signature)
     if isinstance(spec, ast.Call):
-        name = finding.called(spec)
-        shape = finding.keyword(spec, "shape", 0) if name == "TensorSpec" else None
+        name = node_lookup.called_name(spec)
+        shape = node_lookup.argument_value(spec, "shape", 0) if name == "TensorSpec" else None
         if name == "TensorShape":
             shape = spec.args[0] if spec.args else None
         return isinstance(shape, (ast.Tuple, ast.List)) and _dimensions(shape)
@@ -260,5 +274,5 @@ def base(node: ast.expr) -> str:
 
 def _whole_passes(source: Source) -> bool:
     """Whether no call in the file says how many batches an epoch has: then a generator may be read only in part."""
-    named: Iterable[ast.keyword] = (n for n in trees.walk(source.tree) if isinstance(n, ast.keyword))
+    named: Iterable[ast.keyword] = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword))
     return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)

@@ -6,9 +6,12 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 
-from slowtrain.source import FUNCTIONS, RANDOM, Source, trees
-from slowtrain.source.reading import finding, repeatable, scopes, settings, values
-from slowtrain.source.reading.objects import CONSTRUCTORS
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation.class_members import CONSTRUCTORS
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source
 
 GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "random.Random")
 KEEPING = frozenset({"append", "extend", "add", "update"})  # of a list that the method itself begins
@@ -16,7 +19,7 @@ KEEPING = frozenset({"append", "extend", "add", "update"})  # of a list that the
 
 def loops(source: Source, line: int) -> Iterator[ast.For]:
     """Loops through a loader whose classes hold ``line``, or that hold it themselves."""
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.For):
             parts = [*making(source, node), node]
             if any(p.lineno <= line <= (p.end_lineno or 0) for p in parts):
@@ -26,7 +29,7 @@ def loops(source: Source, line: int) -> Iterator[ast.For]:
 def batches(loop: ast.For) -> ast.expr:
     """What gives the loop its batches: ``islice(loader, 9)`` of ``enumerate(islice(loader, 9))``."""
     given = loop.iter
-    if isinstance(given, ast.Call) and scopes.dotted(given.func) == "enumerate" and given.args:
+    if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
         given = given.args[0]
     return given
 
@@ -34,7 +37,7 @@ def batches(loop: ast.For) -> ast.expr:
 def gone_through(loop: ast.For) -> ast.Name | ast.Attribute | None:
     """``loader`` of ``for x, y in loader``, of ``enumerate(loader)`` and of ``islice(loader, 9)``."""
     given = batches(loop)
-    if isinstance(given, ast.Call) and finding.called(given) == "islice" and given.args:
+    if isinstance(given, ast.Call) and node_lookup.called_name(given) == "islice" and given.args:
         given = given.args[0]
     return given if isinstance(given, (ast.Name, ast.Attribute)) else None
 
@@ -58,7 +61,7 @@ def _iterates(methods: Sequence[ast.FunctionDef]) -> bool:
     body = named["__iter__"].body if "__iter__" in named else []
     last = body[-1] if body else None
     itself = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == "self"
-    return any(isinstance(n, ast.Yield) for n in scopes.own(body)) or (itself and "__next__" in named)
+    return any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(body)) or (itself and "__next__" in named)
 
 
 def shared(source: Source, loop: ast.For) -> bool:
@@ -69,12 +72,12 @@ def shared(source: Source, loop: ast.For) -> bool:
         return True  # of an object's own attribute others may have hold
     parts: list[ast.AST] = [given, *(call for _, call in objects)]
     parts += [f for c, _ in objects for f in _methods(c) if f.name in CONSTRUCTORS]
-    free = {n for p in parts for n in scopes.read(p)}
-    held = free - set(scopes.aliases(source)) - values.modules(source) - _defined(source)
-    above = finding.parents(source)
+    free = {n for p in parts for n in scope_names.read_names(p)}
+    held = free - set(scope_names.import_aliases(source)) - name_bindings.imported_modules(source) - _defined(source)
+    above = node_lookup.parents_of(source)
     for statement in loop.body:
         for part in source.called(statement):
-            for node in trees.walk(part):
+            for node in syntax_tree.walk(part):
                 if isinstance(node, ast.Name) and node.id in held and not _length(above.get(node)):
                     return True
     return False
@@ -86,8 +89,8 @@ def own_draws(source: Source, methods: Sequence[ast.FunctionDef]) -> bool:
     Where the loader itself stands, its own attributes say.
     """
     for method in methods:
-        local = scopes.bound(method.body)
-        for node in trees.walk(method):
+        local = scope_names.bound_names(method.body)
+        for node in syntax_tree.walk(method):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 return False
             if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
@@ -106,27 +109,35 @@ def own_draws(source: Source, methods: Sequence[ast.FunctionDef]) -> bool:
 
 
 def _moves(name: str) -> bool:
-    return name.startswith(repeatable.DRAWING) or name in RANDOM or name in repeatable.STATEFUL
+    return (
+        name.startswith(repeatable_functions.RANDOM_PREFIXES)
+        or name in RANDOM_CALLS
+        or name in repeatable_functions.STATEFUL_METHODS
+    )
 
 
 def _generator(source: Source, owner: ast.expr) -> bool:
     """Whether ``self.rng`` is one that the constructor makes."""
-    made = settings.written(source, owner) if isinstance(owner, ast.Attribute) else None
-    if not isinstance(made, ast.Call) or finding.function(source, made) is None:
+    made = setting_origins.written_value(source, owner) if isinstance(owner, ast.Attribute) else None
+    if not isinstance(made, ast.Call) or node_lookup.enclosing_function(source, made) is None:
         return False  # one of the module's may have other users
-    return values.qualified(source, made.func) in GENERATORS
+    return name_bindings.qualified_name(source, made.func) in GENERATORS
 
 
 def _objects(source: Source, node: ast.expr, depth: int = 4) -> list[tuple[ast.ClassDef, ast.Call]] | None:
     """The class of ``node`` and the call that makes it, then those of the objects that it is given."""
-    made = settings.written(source, node)
-    holder = settings.instance_of(source, node) if isinstance(made, ast.Call) and depth else None
+    made = setting_origins.written_value(source, node)
+    holder = setting_origins.instance_class(source, node) if isinstance(made, ast.Call) and depth else None
     if holder is None or not isinstance(made, ast.Call):
         return None
     found = [(holder, made)]
     for one in (*made.args, *(k.value for k in made.keywords)):
         inner = _objects(source, one, depth - 1)
-        if inner is None and not isinstance(one, (ast.Name, ast.Constant)) and settings.literal(source, one) is None:
+        if (
+            inner is None
+            and not isinstance(one, (ast.Name, ast.Constant))
+            and setting_origins.literal_origin(source, one) is None
+        ):
             return None
         found += inner or []
     return found
@@ -134,7 +145,7 @@ def _objects(source: Source, node: ast.expr, depth: int = 4) -> list[tuple[ast.C
 
 def _defined(source: Source) -> set[str]:
     """Functions and classes of the file, and the names that are always there."""
-    names = {n.name for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
+    names = {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
     return names | set(dir(builtins))
 
 
@@ -143,4 +154,4 @@ def _methods(holder: ast.ClassDef) -> list[ast.FunctionDef]:
 
 
 def _length(holder: ast.AST | None) -> bool:
-    return isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
+    return isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import feeding_by_hand
-from slowtrain.source.reading import finding, scopes, settings, values
 from slowtrain.values import dataclass
 
 SIMPLE = (ast.Name, ast.Constant, ast.Attribute, ast.expr_context, ast.UnaryOp, ast.USub)
@@ -28,7 +30,7 @@ class Mark:
 def marked(source: Source, line: int) -> list[Edit]:
     """The innermost loop around ``line``, or in its function, that only sets elements at the places of a list."""
     function = source.function_at(line)
-    loops = [n for n in trees.walk(function) if isinstance(n, ast.For)] if function is not None else []
+    loops = [n for n in syntax_tree.walk(function) if isinstance(n, ast.For)] if function is not None else []
     made = [m for loop in loops if (m := _marked(source, loop))]
     return [edit for one in made for edit in one]
 
@@ -41,15 +43,17 @@ def _marked(source: Source, loop: ast.For) -> list[Edit]:
     arrays = {m.array for m in marks}
     if len(marks) != sum(_size(s) for s in loop.body) or len(arrays) != len(marks) or not marks:
         return []  # something else, or one array twice: then the order counts
-    if arrays & scopes.read(loop.iter) or len({id(m.drawn) for m in marks if m.drawn is not None}) > 1:
+    if arrays & scope_names.read_names(loop.iter) or len({id(m.drawn) for m in marks if m.drawn is not None}) > 1:
         return []
-    if _read_behind(source, loop, item) or any(arrays & scopes.read(m.drawn) for m in marks if m.drawn is not None):
+    if _read_behind(source, loop, item) or any(
+        arrays & scope_names.read_names(m.drawn) for m in marks if m.drawn is not None
+    ):
         return []
     return _written(source, loop, marks)
 
 
 def _counted(over: ast.expr) -> bool:
-    return isinstance(over, ast.Call) and scopes.dotted(over.func) in ("range", "enumerate", "zip")
+    return isinstance(over, ast.Call) and scope_names.dotted_name(over.func) in ("range", "enumerate", "zip")
 
 
 def _size(statement: ast.stmt) -> int:
@@ -70,7 +74,7 @@ def _marks(source: Source, statement: ast.stmt, item: str, drawn: ast.Compare | 
     parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
     places = [p for p in parts if isinstance(p, ast.Name) and p.id == item]
     others = [p for p in parts if p not in places]
-    same = all(_one_place(source, p) for p in others) and item not in scopes.read(others)
+    same = all(_one_place(source, p) for p in others) and item not in scope_names.read_names(others)
     size = number.operand if isinstance(number, ast.UnaryOp) and isinstance(number.op, ast.USub) else number
     plain = isinstance(size, ast.Constant) and isinstance(size.value, (int, float))
     if len(places) != 1 or not same or not plain or not _made_here(source, target.value):
@@ -82,22 +86,30 @@ def _one_place(source: Source, node: ast.expr) -> bool:
     """A number, or what a loop over ``range`` or ``enumerate`` counts: with an array the places would go in pairs."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
-    bound = list(values.stores(values.scope(source, node, node.id), node.id)) if isinstance(node, ast.Name) else []
-    above = finding.parents(source)
+    bound = (
+        list(name_bindings.bindings_of(name_bindings.binding_scope(source, node, node.id), node.id))
+        if isinstance(node, ast.Name)
+        else []
+    )
+    above = node_lookup.parents_of(source)
     holder = above.get(bound[0]) if len(bound) == 1 else None
     first = not isinstance(holder, ast.Tuple) or holder.elts[0] is bound[0]
     loop = above.get(holder) if isinstance(holder, ast.Tuple) else holder
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return False
-    return scopes.dotted(loop.iter.func) == ("enumerate" if loop is not holder else "range") and first
+    return scope_names.dotted_name(loop.iter.func) == ("enumerate" if loop is not holder else "range") and first
 
 
 def _made_here(source: Source, array: ast.Name) -> bool:
     """Whether an array was made anew in the same function, so that no two names are one array."""
-    made = values.assigned(source, array)
-    last = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
+    made = name_bindings.single_assignment(source, array)
+    last = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""
     fresh = last in ("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full")
-    return fresh and finding.function(source, array) is finding.function(source, made) if made is not None else False
+    return (
+        fresh and node_lookup.enclosing_function(source, array) is node_lookup.enclosing_function(source, made)
+        if made is not None
+        else False
+    )
 
 
 def _draw(source: Source, test: ast.Compare, item: str) -> bool:
@@ -105,28 +117,32 @@ def _draw(source: Source, test: ast.Compare, item: str) -> bool:
     call, share = test.left, test.comparators[0]
     if len(test.ops) != 1 or not isinstance(test.ops[0], COMPARED) or not isinstance(call, ast.Call):
         return False
-    if call.args or call.keywords or not isinstance(call.func, ast.Attribute) or item in scopes.read(share):
+    if call.args or call.keywords or not isinstance(call.func, ast.Attribute) or item in scope_names.read_names(share):
         return False
-    told = edits.written(source, test).startswith(edits.written(source, call))
-    if not told or not all(isinstance(n, SIMPLE) for n in trees.walk(share)):
+    told = edits.node_text(source, test).startswith(edits.node_text(source, call))
+    if not told or not all(isinstance(n, SIMPLE) for n in syntax_tree.walk(share)):
         return False
     return call.func.attr in ("random", "random_sample", "rand") and _generator(source, call.func.value)
 
 
 def _generator(source: Source, owner: ast.expr) -> bool:
-    made = settings.written(source, owner)
-    whole = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
-    return whole in GENERATORS or values.qualified(source, owner) == "numpy.random"
+    made = setting_origins.written_value(source, owner)
+    whole = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""
+    return whole in GENERATORS or name_bindings.qualified_name(source, owner) == "numpy.random"
 
 
 def _read_behind(source: Source, loop: ast.For, item: str) -> bool:
-    inside = {id(n) for n in trees.walk(loop)}
-    names = (n for n in trees.walk(scopes.scope(source, loop)) if isinstance(n, ast.Name) and id(n) not in inside)
+    inside = {id(n) for n in syntax_tree.walk(loop)}
+    names = (
+        n
+        for n in syntax_tree.walk(scope_names.enclosing_scope(source, loop))
+        if isinstance(n, ast.Name) and id(n) not in inside
+    )
     return any(n.id == item for n in names)
 
 
 def _written(source: Source, loop: ast.For, marks: list[Mark]) -> list[Edit]:
-    numpy, also = edits.imported(source, "numpy", "np")
+    numpy, also = edits.ensure_import(source, "numpy", "np")
     row = source.text.split("\n")[loop.lineno - 1]
     indent = row.encode()[: loop.col_offset].decode()
     if also or indent.strip():
@@ -134,19 +150,19 @@ def _written(source: Source, loop: ast.For, marks: list[Mark]) -> list[Edit]:
     all_ = feeding_by_hand.fresh(source, "places", [])
     kept = feeding_by_hand.fresh(source, "taken", [])
     # Only whole numbers may be places, so nothing is lost; of a list that is empty the format has to be said.
-    rows = [f"{all_} = {numpy}.fromiter({edits.written(source, loop.iter)}, {numpy}.int64)"]
+    rows = [f"{all_} = {numpy}.fromiter({edits.node_text(source, loop.iter)}, {numpy}.int64)"]
     drawn = next((m.drawn for m in marks if m.drawn is not None), None)
     if drawn is not None:
         call = drawn.left
         assert isinstance(call, ast.Call)
-        draw = edits.written(source, call.func)
-        rest = edits.written(source, drawn)[len(edits.written(source, call)) :]
+        draw = edits.node_text(source, call.func)
+        rest = edits.node_text(source, drawn)[len(edits.node_text(source, call)) :]
         rows.append(f"{kept} = {all_}[{draw}(len({all_})){rest}]")
     for mark in marks:
         index = mark.target.slice
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        item = scopes.dotted(loop.target)
+        item = scope_names.dotted_name(loop.target)
         used = kept if mark.drawn is not None else all_
-        text = ", ".join(used if scopes.dotted(p) == item else edits.written(source, p) for p in parts)
-        rows.append(f"{mark.array}[{text}] = {edits.written(source, mark.value)}")
-    return [edits.replace(source, loop, f"\n{indent}".join(rows))]
+        text = ", ".join(used if scope_names.dotted_name(p) == item else edits.node_text(source, p) for p in parts)
+        rows.append(f"{mark.array}[{text}] = {edits.node_text(source, mark.value)}")
+    return [edits.replace_node(source, loop, f"\n{indent}".join(rows))]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host.overarrays import OPERATORS
-from slowtrain.source.reading import finding, scopes, values
 from slowtrain.values import dataclass
 
 # NumPy draws as many numbers of these at once in the same order as one by one.
@@ -31,14 +32,14 @@ class Side:
 def filled(source: Source, line: int) -> list[Edit]:
     """The loops around ``line``, or in its function, that do nothing but fill a rectangle."""
     function = source.function_at(line)
-    loops = [n for n in trees.walk(function or source.tree) if isinstance(n, ast.For)]
+    loops = [n for n in syntax_tree.walk(function or source.tree) if isinstance(n, ast.For)]
     found: list[Edit] = []
     within: set[int] = set()
-    for loop in sorted(loops, key=edits.start):
+    for loop in sorted(loops, key=edits.node_start):
         made = _rectangle(source, loop) if id(loop) not in within else []
         if made:
             found += made
-            within |= {id(n) for n in trees.walk(loop)}
+            within |= {id(n) for n in syntax_tree.walk(loop)}
     return found
 
 
@@ -65,18 +66,22 @@ def _rectangle(source: Source, outer: ast.For) -> list[Edit]:
     operator = ""
     if isinstance(one, ast.AugAssign):
         operator = OPERATORS.get(type(one.op), "")
-        if not operator or made != edits.written(source, one.value):
+        if not operator or made != edits.node_text(source, one.value):
             return []
     if made is None:
         return []
     text = f"{array.id}[{', '.join(side.text for side in sides)}] {operator}= {made}"
-    return [edits.replace(source, outer, text)]
+    return [edits.replace_node(source, outer, text)]
 
 
 def _counted(source: Source, loop: ast.For) -> tuple[str, int] | None:
     """The index and the number of turns of ``for k in range(6)``."""
     over = loop.iter
-    if not isinstance(loop.target, ast.Name) or not isinstance(over, ast.Call) or scopes.dotted(over.func) != "range":
+    if (
+        not isinstance(loop.target, ast.Name)
+        or not isinstance(over, ast.Call)
+        or scope_names.dotted_name(over.func) != "range"
+    ):
         return None
     turns = _whole(source, over.args[0]) if len(over.args) == 1 and not loop.orelse else None
     return (loop.target.id, turns) if turns is not None and turns > 0 else None
@@ -84,7 +89,7 @@ def _counted(source: Source, loop: ast.For) -> tuple[str, int] | None:
 
 def _whole(source: Source, node: ast.expr) -> int | None:
     """A whole number that stands here or is assigned once. A parameter's is not known: libraries call, too."""
-    value = values.assigned(source, node) if isinstance(node, ast.Name) else node
+    value = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) else node
     number = value.value if isinstance(value, ast.Constant) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
@@ -104,7 +109,7 @@ def _sides(source: Source, index: ast.expr, lengths: dict[str, int]) -> list[Sid
         if start is not None and not (_simple(start) and _from_zero(source, start)):
             return []
         used.append(moving.id)
-        found.append(Side(edits.written(source, start) if start is not None else "", lengths[moving.id]))
+        found.append(Side(edits.node_text(source, start) if start is not None else "", lengths[moving.id]))
     return found if used == list(lengths) else []
 
 
@@ -118,7 +123,7 @@ def _from_zero(source: Source, node: ast.expr, depth: int = 4) -> bool:
     if number is not None:
         return number >= 0
     if isinstance(node, ast.Call):
-        name = finding.called(node)
+        name = node_lookup.called_name(node)
         if name in WHOLE and node.args:
             first = _whole(source, node.args[0])
             alone = len(node.args) == 1 and not any(k.arg in ("high", "low") for k in node.keywords)
@@ -128,14 +133,14 @@ def _from_zero(source: Source, node: ast.expr, depth: int = 4) -> bool:
         return name in ("int", "abs", "len") and (name != "int" or _from_zero(source, node.args[0], depth - 1))
     if not isinstance(node, ast.Name) or not depth:
         return False
-    bound = list(values.stores(values.scope(source, node, node.id), node.id))
-    above = finding.parents(source)
+    bound = list(name_bindings.bindings_of(name_bindings.binding_scope(source, node, node.id), node.id))
+    above = node_lookup.parents_of(source)
     holder = above.get(bound[0]) if len(bound) == 1 else None
     if isinstance(holder, (ast.Tuple, ast.List)):
         holder = above.get(holder)
     if isinstance(holder, ast.For):
         over = holder.iter
-        if not isinstance(over, ast.Call) or finding.called(over) != "range":
+        if not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range":
             return False
         given = [_whole(source, a) for a in over.args]
         return len(given) == 1 or all(n is not None and n >= 0 for n in given)
@@ -144,38 +149,45 @@ def _from_zero(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def _array(source: Source, name: ast.Name) -> bool:
     """Whether a name holds an array: made by NumPy, a copy, or cast."""
-    bound = values.stores(values.scope(source, name, name.id), name.id)
-    above = finding.parents(source)
+    bound = name_bindings.bindings_of(name_bindings.binding_scope(source, name, name.id), name.id)
+    above = node_lookup.parents_of(source)
     made = [holder.value for n in bound if isinstance(holder := above.get(n), ast.Assign) and n in holder.targets]
     kinds = {
         isinstance(v, ast.Call)
-        and (finding.called(v) in ("astype", "reshape") or values.qualified(source, v.func).startswith("numpy."))
+        and (
+            node_lookup.called_name(v) in ("astype", "reshape")
+            or name_bindings.qualified_name(source, v.func).startswith("numpy.")
+        )
         for v in made
-        if not (isinstance(v, ast.Call) and finding.called(v) == "copy")
+        if not (isinstance(v, ast.Call) and node_lookup.called_name(v) == "copy")
     }
-    copied = any(isinstance(v, ast.Call) and finding.called(v) == "copy" for v in made)
+    copied = any(isinstance(v, ast.Call) and node_lookup.called_name(v) == "copy" for v in made)
     return bool(made) and (kinds == {True} or (copied and not kinds))
 
 
 def _value(source: Source, node: ast.expr, varying: set[str], shape: list[int], array: str) -> str | None:
     """What the whole rectangle is set to: the same number, or as many drawn in the same order."""
-    if not any(isinstance(n, ast.Call) for n in trees.walk(node)):
-        return None if varying & scopes.read(node) else edits.written(source, node)
-    if not isinstance(node, ast.Call) or varying & scopes.read(node) or not isinstance(node.func, ast.Attribute):
+    if not any(isinstance(n, ast.Call) for n in syntax_tree.walk(node)):
+        return None if varying & scope_names.read_names(node) else edits.node_text(source, node)
+    if (
+        not isinstance(node, ast.Call)
+        or varying & scope_names.read_names(node)
+        or not isinstance(node.func, ast.Attribute)
+    ):
         return None
-    name, owner = finding.called(node), node.func.value
-    if values.qualified(source, owner) != "numpy.random" and not _generator(source, owner):
+    name, owner = node_lookup.called_name(node), node.func.value
+    if name_bindings.qualified_name(source, owner) != "numpy.random" and not _generator(source, owner):
         return None
     arguments = [*node.args, *(k.value for k in node.keywords)]
-    if any(isinstance(n, ast.Call) for a in arguments for n in trees.walk(a)):
+    if any(isinstance(n, ast.Call) for a in arguments for n in syntax_tree.walk(a)):
         return None
     written = ", ".join(map(str, shape))
-    called = edits.written(source, node.func)
+    called = edits.node_text(source, node.func)
     if name in SPREAD and not arguments:
         drawn = f"{called}({written})"
     elif name in DRAWN and len(node.args) <= 2 and not {k.arg for k in node.keywords} - {"low", "high", "loc", "scale"}:
-        given = [edits.written(source, a) for a in node.args]
-        given += [f"{k.arg}={edits.written(source, k.value)}" for k in node.keywords]
+        given = [edits.node_text(source, a) for a in node.args]
+        given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in node.keywords]
         if name in ("random", "random_sample", "standard_normal") and given:
             return None
         drawn = f"{called}({', '.join([*given, f'size=({written},)'])})"
@@ -185,13 +197,17 @@ def _value(source: Source, node: ast.expr, varying: set[str], shape: list[int], 
 
 
 def _generator(source: Source, owner: ast.expr) -> bool:
-    given = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
-    made = values.qualified(source, given.func) if isinstance(given, ast.Call) else ""
+    given = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
+    made = name_bindings.qualified_name(source, given.func) if isinstance(given, ast.Call) else ""
     return made in ("numpy.random.default_rng", "numpy.random.RandomState")
 
 
 def _read_elsewhere(source: Source, loop: ast.For, lengths: dict[str, int]) -> bool:
     """Whether an index is used behind the loops, where it would be the last turn's."""
-    inside = {id(n) for n in trees.walk(loop)}
-    names = (n for n in trees.walk(scopes.scope(source, loop)) if isinstance(n, ast.Name) and id(n) not in inside)
+    inside = {id(n) for n in syntax_tree.walk(loop)}
+    names = (
+        n
+        for n in syntax_tree.walk(scope_names.enclosing_scope(source, loop))
+        if isinstance(n, ast.Name) and id(n) not in inside
+    )
     return any(n.id in lengths and isinstance(n.ctx, ast.Load) for n in names)

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from slowtrain.model import Edit, Effect, Place
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import framing, tabled
 from slowtrain.source.cures.input import chunks, columns, draws, marking, patches, workers
-from slowtrain.source.reading import finding
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
 
 # What a person has to do, by what the Python does.
@@ -64,14 +64,14 @@ def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str
 
 def hottest(trace: Trace, where: Sequence[Place]) -> str:
     """The function that holds the first of ``where``."""
-    return named(text_of(trace, where[0].file), where[0].line) if where else ""
+    return named(recorded_source(trace, where[0].file), where[0].line) if where else ""
 
 
 def named(source: Source | None, line: int) -> str:
     """``Jitter.apply (line 32)`` of the function that holds a line."""
     function = source.function_at(line) if source is not None else None
-    if source is None or not isinstance(function, FUNCTIONS):
+    if source is None or not isinstance(function, FUNCTION_NODES):
         return ""
-    owner = finding.parents(source).get(function)
+    owner = node_lookup.parents_of(source).get(function)
     first = f"{owner.name}." if isinstance(owner, ast.ClassDef) else ""
     return f"`{first}{function.name}` (line {function.lineno})"

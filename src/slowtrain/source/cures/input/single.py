@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, kinds, objects, scopes
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 STEPS = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
 GOING = frozenset({"iter", "enumerate"})
@@ -18,37 +20,37 @@ def listed(source: Source, line: int, parts: int) -> list[Edit]:
     Nothing where anything but a loop, or ``iter``, takes what is made there. That it has one batch of ``parts`` tensors
     is for the caller to know.
     """
-    made = finding.only(source, line, *STEPS)
+    made = node_lookup.single_call(source, line, *STEPS)
     if made is None or len(made.args) != 1 or made.keywords:
         return []
-    if not scopes.full(source, made.func).startswith("tensorflow.data.Dataset."):
+    if not scope_names.resolved_name(source, made.func).startswith("tensorflow.data.Dataset."):
         return []
-    whole = finding.outermost(source, made)
-    calls = [finding.called(call) for call in finding.chain(whole)]  # the last first
+    whole = node_lookup.chain_end(source, made)
+    calls = [node_lookup.called_name(call) for call in node_lookup.chain_calls(whole)]  # the last first
     passed = [name for name in calls[-2::-1] if name != "prefetch"]
-    if passed != STEPS[finding.called(made)] or not _gone_through(source, whole):
+    if passed != STEPS[node_lookup.called_name(made)] or not _gone_through(source, whole):
         return []
-    name, also = edits.imported(source, "tensorflow", "tf")
+    name, also = edits.ensure_import(source, "tensorflow", "tf")
     batch = _tensors(source, made.args[0], parts, f"{name}.convert_to_tensor")
-    return [*also, edits.replace(source, whole, f"[{batch}]")] if batch else []
+    return [*also, edits.replace_node(source, whole, f"[{batch}]")] if batch else []
 
 
 def _tensors(source: Source, given: ast.expr, parts: int, convert: str) -> str:
     """What an element of the data set holds: of a tuple of arrays a tuple of tensors; "" where the text hides it."""
     if isinstance(given, ast.Tuple) and len(given.elts) == parts and not any(map(_nested, given.elts)):
-        inner = [f"{convert}({edits.written(source, one)})" for one in given.elts]
+        inner = [f"{convert}({edits.node_text(source, one)})" for one in given.elts]
         return f"({', '.join(inner)}{',' * (parts == 1)})"
     if isinstance(given, ast.Dict) and len(given.keys) == parts and None not in given.keys:
         pairs = [(key, value) for key, value in zip(given.keys, given.values, strict=True) if key is not None]
         if not any(_nested(value) for _, value in pairs):
-            inner = [f"{edits.written(source, k)}: {convert}({edits.written(source, v)})" for k, v in pairs]
+            inner = [f"{edits.node_text(source, k)}: {convert}({edits.node_text(source, v)})" for k, v in pairs]
             return f"{{{', '.join(inner)}}}"
     if isinstance(given, ast.Name) and parts > 1:
-        scope = kinds.where_bound(source, given)
-        found = scopes.binders(source, given.id, scope) if scope is not None else []
+        scope = value_kinds.binding_function(source, given)
+        found = scope_names.binding_statements(source, given.id, scope) if scope is not None else []
         value = found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
         flat = isinstance(value, ast.Tuple) and len(value.elts) == parts and not any(map(_nested, value.elts))
-        if flat or (isinstance(value, ast.Call) and scopes.full(source, value.func) == "tuple"):
+        if flat or (isinstance(value, ast.Call) and scope_names.resolved_name(source, value.func) == "tuple"):
             return f"tuple(map({convert}, {given.id}))"
     return ""
 
@@ -60,30 +62,38 @@ def _nested(part: ast.expr) -> bool:
 
 def _gone_through(source: Source, made: ast.expr) -> bool:
     """Whether only loops take it: where it stands, by its name, or from the function that returns it."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(made)
     if isinstance(holder, ast.Return):
-        function = finding.function(source, made)
+        function = node_lookup.enclosing_function(source, made)
         plain = isinstance(function, ast.FunctionDef) and above.get(function) is source.tree
         if function is None or not plain or function.decorator_list:
             return False
-        calls = objects.runs(source, function)
+        calls = class_members.running_calls(source, function)
         return bool(calls) and all(_looped(source, call) for call in calls)
     if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
         name = holder.targets[0].id
-        scope = finding.function(source, made) or source.tree
+        scope = node_lookup.enclosing_function(source, made) or source.tree
         loads = [
-            n for n in trees.walk(scope) if isinstance(n, ast.Name) and n.id == name and n is not holder.targets[0]
+            n
+            for n in syntax_tree.walk(scope)
+            if isinstance(n, ast.Name) and n.id == name and n is not holder.targets[0]
         ]
-        alone = len(scopes.binders(source, name, scope)) == 1 and not any(
-            name in scopes.outer(n) for n in trees.walk(scope) if isinstance(n, FUNCTIONS)
+        alone = len(scope_names.binding_statements(source, name, scope)) == 1 and not any(
+            name in scope_names.declared_outer_names(n)
+            for n in syntax_tree.walk(scope)
+            if isinstance(n, FUNCTION_NODES)
         )
         return bool(loads) and alone and all(isinstance(n.ctx, ast.Load) and _looped(source, n) for n in loads)
     return _looped(source, made)
 
 
 def _looped(source: Source, taken: ast.AST) -> bool:
-    holder = finding.parents(source).get(taken)
+    holder = node_lookup.parents_of(source).get(taken)
     if isinstance(holder, ast.For):
         return holder.iter is taken
-    return isinstance(holder, ast.Call) and scopes.full(source, holder.func) in GOING and holder.args[:1] == [taken]
+    return (
+        isinstance(holder, ast.Call)
+        and scope_names.resolved_name(source, holder.func) in GOING
+        and holder.args[:1] == [taken]
+    )

@@ -9,9 +9,11 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import RANDOM, Source, edits, trees
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import RANDOM_CALLS, Source
 from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
-from slowtrain.source.reading import finding, repeatable, scopes
 
 WORKERS = 4  # threads that share the interpreter: more help only where each of them waits
 WAYS = ("workers", "use_multiprocessing")
@@ -34,14 +36,16 @@ def _several(source: Source, line: int, *, draws: bool) -> list[Edit]:
     if owner is None or getting is None or getting.decorator_list or _chosen(source):
         return []
     reached = source.called(getting)
-    if any(repeatable.random(source, f) for f in reached) is not draws or not all(_alone(source, f) for f in reached):
+    if any(repeatable_functions.draws_or_mutates(source, f) for f in reached) is not draws or not all(
+        _alone(source, f) for f in reached
+    ):
         return []
     return _told(source, owner)
 
 
 def _chosen(source: Source) -> bool:
     """Whether the file says how many workers there are already."""
-    return any(isinstance(n, ast.keyword) and n.arg in WAYS for n in trees.walk(source.tree))
+    return any(isinstance(n, ast.keyword) and n.arg in WAYS for n in syntax_tree.walk(source.tree))
 
 
 def _method(owner: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
@@ -59,7 +63,7 @@ def _alone(source: Source, function: ast.AST) -> bool:
     """Whether calls of ``function`` may run beside one another: it changes nothing, and asks nothing that might."""
     if isinstance(function, ast.FunctionDef) and not generators.own_results(function):
         return False
-    inner = list(trees.walk(function))
+    inner = list(syntax_tree.walk(function))
     if any(isinstance(n, (ast.Global, ast.Nonlocal, ast.Yield)) for n in inner):
         return False
     if any(isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) for n in inner):
@@ -68,14 +72,16 @@ def _alone(source: Source, function: ast.AST) -> bool:
 
 
 def _computes(source: Source, call: ast.Call) -> bool:
-    name = scopes.full(source, call.func)
-    if name.startswith(repeatable.LIBRARIES):
+    name = scope_names.resolved_name(source, call.func)
+    if name.startswith(repeatable_functions.DETERMINISTIC_LIBRARIES):
         return True
-    last = finding.called(call)
-    own = finding.defined(source, last) is not None and (isinstance(call.func, ast.Name) or name.startswith("self."))
-    known = feeding_by_hand.METHODS | RANDOM | arrays.DRAWS | {"append", "extend"}
+    last = node_lookup.called_name(call)
+    own = node_lookup.function_named(source, last) is not None and (
+        isinstance(call.func, ast.Name) or name.startswith("self.")
+    )
+    known = feeding_by_hand.METHODS | RANDOM_CALLS | arrays.DRAWS | {"append", "extend"}
     if own or not isinstance(call.func, ast.Attribute):
-        return own or last in repeatable.BUILTINS
+        return own or last in repeatable_functions.DETERMINISTIC_BUILTINS
     return last in known
 
 
@@ -83,22 +89,28 @@ def _told(source: Source, owner: ast.ClassDef) -> list[Edit]:
     """The argument where the class hands its own on, or where one of it is made, or in a call of its own."""
     starting = _method(owner, "__init__")
     if starting is None:
-        made = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == owner.name]
-        return [edits.keyword(source, c, "workers", str(WORKERS)) for c in made]
-    handed = [n for n in trees.walk(starting) if isinstance(n, ast.Call) and _super(n.func)]
+        made = [
+            n
+            for n in syntax_tree.walk(source.tree)
+            if isinstance(n, ast.Call) and node_lookup.called_name(n) == owner.name
+        ]
+        return [edits.set_keyword(source, c, "workers", str(WORKERS)) for c in made]
+    handed = [n for n in syntax_tree.walk(starting) if isinstance(n, ast.Call) and _super(n.func)]
     if len(handed) == 1 and not handed[0].args:
         starred = next((k for k in handed[0].keywords if k.arg is None), None)
         if starred is not None:
-            return [edits.insert(source, edits.start(starred), f"workers={WORKERS}, ")]
-        return [edits.keyword(source, handed[0], "workers", str(WORKERS))]
+            return [edits.insert_text(source, edits.node_start(starred), f"workers={WORKERS}, ")]
+        return [edits.set_keyword(source, handed[0], "workers", str(WORKERS))]
     first = _first(starting.body)
-    return [] if handed or first is None else [edits.before(source, first, f"super().__init__(workers={WORKERS})")]
+    return (
+        [] if handed or first is None else [edits.insert_before(source, first, f"super().__init__(workers={WORKERS})")]
+    )
 
 
 def _super(function: ast.expr) -> bool:
     """Whether it is ``super().__init__``."""
     above = function.value if isinstance(function, ast.Attribute) and function.attr == "__init__" else None
-    return isinstance(above, ast.Call) and finding.called(above) == "super"
+    return isinstance(above, ast.Call) and node_lookup.called_name(above) == "super"
 
 
 def _first(body: Sequence[ast.stmt]) -> ast.stmt | None:

@@ -6,10 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import index, settings, sizes, values, visible
-from slowtrain.source.reading.abstract import machine, things
+from slowtrain.script.evaluators import expression_values, literal_sizes, setting_origins
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import call_index, name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 THREADS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
@@ -24,25 +27,25 @@ VARIABLES = frozenset(
 def more_threads(source: Source) -> tuple[Edit, ...]:
     """Without the script's own numbers of threads; nothing where one of them is computed, or given from outside."""
     done: list[Edit] = []
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Call):
-            if values.qualified(source, node.func) in THREADS:
-                given = find.keyword(node, "num_threads", 0)
-                count = visible.number(source, given)
+            if name_bindings.qualified_name(source, node.func) in THREADS:
+                given = find.argument_value(node, "num_threads", 0)
+                count = literal_sizes.literal_int(source, given)
                 if given is None or count is None:
                     return ()
                 if count != 0:
-                    done.append(_dropped(source, node) or edits.replace(source, given, "0"))
-            elif find.called(node) == "ConfigProto":
+                    done.append(_dropped(source, node) or edits.replace_node(source, given, "0"))
+            elif find.called_name(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in OPTIONS:
-                        if visible.number(source, option.value) is None:
+                        if literal_sizes.literal_int(source, option.value) is None:
                             return ()
-                        done.append(edits.replace(source, option.value, "0"))
+                        done.append(edits.replace_node(source, option.value, "0"))
         set_ = _variable(source, node)
         if set_ is not None:
             value, whole = set_
-            if settings.literal(source, value) is None or not isinstance(whole, ast.stmt):
+            if setting_origins.literal_origin(source, value) is None or not isinstance(whole, ast.stmt):
                 return ()
             done.append(_removed(source, whole))
     return tuple(done)
@@ -51,13 +54,13 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
 def more_cores(source: Source) -> tuple[Edit, ...]:
     """Without the calls that bind the script's own process to some of the cores."""
     done = []
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if not (isinstance(node, ast.Call) and _binds(source, node)):
             continue
-        statement = find.statement(source, node)
-        around = find.function(source, node)
+        statement = find.enclosing_statement(source, node)
+        around = find.enclosing_function(source, node)
         parameters = {a.arg for a in around.args.args} if around is not None else set()
-        planned = bool(parameters & {n.id for a in node.args for n in trees.walk(a) if isinstance(n, ast.Name)})
+        planned = bool(parameters & {n.id for a in node.args for n in syntax_tree.walk(a) if isinstance(n, ast.Name)})
         alone = _if_several(source, statement) if planned and statement is not None else None
         if planned and (alone is None or not isinstance(statement, ast.Expr) or statement.value is not node):
             return ()  # each worker its own core: a plan
@@ -73,17 +76,19 @@ def more_cores(source: Source) -> tuple[Edit, ...]:
 def _if_several(source: Source, statement: ast.stmt) -> Edit | None:
     """The statement only where a launcher says that there are several workers, if the file asks how many there are."""
     counts = [
-        n.value for n in trees.walk(source.tree)
+        n.value for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value in WORKERS
     ]  # fmt: skip
-    name, missing = edits.imported(source, "os", "os")
+    name, missing = edits.ensure_import(source, "os", "os")
     row = source.text.split("\n")[statement.lineno - 1]
     alone = not row.encode()[: statement.col_offset].strip() and statement.lineno == statement.end_lineno
     if not counts or missing or not alone:
         return None
     indent = row[: len(row) - len(row.lstrip())]
     asked = f'if int({name}.environ.get("{counts[0]}", "1")) > 1:'
-    return edits.replace(source, statement, f"{asked}\n{indent}{edits.unit(source)}{edits.written(source, statement)}")
+    return edits.replace_node(
+        source, statement, f"{asked}\n{indent}{edits.indentation_unit(source)}{edits.node_text(source, statement)}"
+    )
 
 
 Cure = Callable[[Source], tuple[Edit, ...]]
@@ -92,21 +97,21 @@ Cure = Callable[[Source], tuple[Edit, ...]]
 def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     """Where the file leaves TensorFlow one thread, or its process one core; what is seen, and what lifts it."""
     one = "TensorFlow computes with one thread, whatever the machine has"
-    for call in index.of(source).called("set_intra_op_parallelism_threads"):
-        given = find.keyword(call, "num_threads", 0)
-        if values.qualified(source, call.func) in THREADS and visible.number(source, given) == 1:
+    for call in call_index.index_of(source).called("set_intra_op_parallelism_threads"):
+        given = find.argument_value(call, "num_threads", 0)
+        if name_bindings.qualified_name(source, call.func) in THREADS and literal_sizes.literal_int(source, given) == 1:
             yield call, one, more_threads
-    for call in index.of(source).called("ConfigProto"):
-        given = find.keyword(call, OPTIONS[0])
-        if given is not None and visible.number(source, given) == 1:
+    for call in call_index.index_of(source).called("ConfigProto"):
+        given = find.argument_value(call, OPTIONS[0])
+        if given is not None and literal_sizes.literal_int(source, given) == 1:
             yield given, one, more_threads
     for value in _variables(source):
         if _text(source, value) == "1":
             yield value, one, more_threads
-    for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
+    for call in call_index.index_of(source).called("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
-        counted = cores is not None and not single and things.length(machine.value(source, cores)) == 1
+        counted = cores is not None and not single and operators.known_length(interpreter.value_at(source, cores)) == 1
         if not (single or counted) or not _binds(source, call) or _among_several(source, call):
             continue
         if more_cores(source) or _of_this_process(source, call):
@@ -121,36 +126,36 @@ def _text(source: Source, value: ast.expr) -> str:
         isinstance(value, ast.JoinedStr) and len(value.values) == 1 and isinstance(value.values[0], ast.FormattedValue)
     ):
         value = value.values[0].value
-    return str(sizes.value(source, value))
+    return str(expression_values.static_value(source, value))
 
 
 def _among_several(source: Source, call: ast.Call) -> bool:
     """Whether it stands under a condition that asks how many workers a launcher started."""
-    test = find.around(source, call, ast.If)
-    asked = trees.walk(test.test) if isinstance(test, ast.If) else ()
+    test = find.enclosing_node(source, call, ast.If)
+    asked = syntax_tree.walk(test.test) if isinstance(test, ast.If) else ()
     return any(isinstance(n, ast.Constant) and n.value in WORKERS for n in asked)
 
 
 def _of_this_process(source: Source, call: ast.Call) -> bool:
     """Whether the file calls the function that binds the cores itself, and gives it to nothing else."""
-    function = find.function(source, call)
+    function = find.enclosing_function(source, call)
     if function is None:
         return False
-    called = [c.func for c in index.of(source).called(function.name)]
-    named = [n for n in values.loads(source, function.name) if n not in called]
-    return bool(called) and not named and not any(find.function(source, c) is function for c in called)
+    called = [c.func for c in call_index.index_of(source).called(function.name)]
+    named = [n for n in name_bindings.reads_of(source, function.name) if n not in called]
+    return bool(called) and not named and not any(find.enclosing_function(source, c) is function for c in called)
 
 
 def _binds(source: Source, call: ast.Call) -> bool:
-    if values.qualified(source, call.func) == "os.sched_setaffinity":
+    if name_bindings.qualified_name(source, call.func) == "os.sched_setaffinity":
         return True
-    if values.qualified(source, call.func) in (
+    if name_bindings.qualified_name(source, call.func) in (
         "os.system",
         "subprocess.run",
         "subprocess.call",
         "subprocess.check_call",
     ):
-        texts = [n.value for a in call.args for n in trees.walk(a) if isinstance(n, ast.Constant)]
+        texts = [n.value for a in call.args for n in syntax_tree.walk(a) if isinstance(n, ast.Constant)]
         return any(isinstance(t, str) and t.split()[:1] == ["taskset"] for t in texts)
     return isinstance(call.func, ast.Attribute) and call.func.attr == "cpu_affinity" and bool(call.args)
 
@@ -159,11 +164,15 @@ def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] 
     """The value that ``node`` gives an environment variable of threads, and the whole statement."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
-        if values.qualified(source, target.value) == "os.environ" and _named(source, target.slice):
+        if name_bindings.qualified_name(source, target.value) == "os.environ" and _named(source, target.slice):
             return node.value, node if len(node.targets) == 1 else None
     setters = ("os.environ.setdefault", "os.putenv")
-    if isinstance(node, ast.Call) and len(node.args) == 2 and values.qualified(source, node.func) in setters:
-        statement = find.statement(source, node) if _named(source, node.args[0]) else None
+    if (
+        isinstance(node, ast.Call)
+        and len(node.args) == 2
+        and name_bindings.qualified_name(source, node.func) in setters
+    ):
+        statement = find.enclosing_statement(source, node) if _named(source, node.args[0]) else None
         if statement is not None:
             return node.args[1], statement if isinstance(statement, ast.Expr) and statement.value is node else None
     return None
@@ -171,21 +180,24 @@ def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] 
 
 def _variables(source: Source) -> Iterator[ast.expr]:
     """All values that the file gives variables of threads."""
-    for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
+    for node in (
+        *call_index.nodes_of_kind(source, ast.Assign),
+        *call_index.index_of(source).called("setdefault", "putenv"),
+    ):
         found = _variable(source, node)
         if found is not None:
             yield found[0]
-    for call in index.of(source).called("update"):
+    for call in call_index.index_of(source).called("update"):
         yield from _updated(source, call)
 
 
 def _updated(source: Source, call: ast.Call) -> Iterator[ast.expr]:
     """The values that ``os.environ.update`` gives variables of threads."""
-    if values.qualified(source, call.func) != "os.environ.update":
+    if name_bindings.qualified_name(source, call.func) != "os.environ.update":
         return
     yield from (k.value for k in call.keywords if k.arg in VARIABLES)
     for given in call.args:
-        written = settings.written(source, given)
+        written = setting_origins.written_value(source, given)
         pairs = zip(written.keys, written.values, strict=True) if isinstance(written, ast.Dict) else ()
         yield from (value for key, value in pairs if key is not None and _named(source, key))
 
@@ -194,26 +206,26 @@ def _named(source: Source, node: ast.expr) -> bool:
     """A variable of threads by its name, or one after the other of a loop over such names."""
     if isinstance(node, ast.Constant):
         return node.value in VARIABLES
-    loop = find.around(source, node, ast.For) if isinstance(node, ast.Name) else None
+    loop = find.enclosing_node(source, node, ast.For) if isinstance(node, ast.Name) else None
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.target.id != node.id:  # type: ignore[attr-defined]
         return False
-    over = settings.written(source, loop.iter)
+    over = setting_origins.written_value(source, loop.iter)
     names = [getattr(e, "value", None) for e in over.elts] if isinstance(over, (ast.Tuple, ast.List, ast.Set)) else []
     return bool(VARIABLES & set(names)) and all(str(n).endswith("_THREADS") for n in names)
 
 
 def _dropped(source: Source, call: ast.Call) -> Edit | None:
     """The file without the call, where it is a line of its own at the file's top level."""
-    statement = find.statement(source, call)
+    statement = find.enclosing_statement(source, call)
     alone = isinstance(statement, ast.Expr) and statement.value is call and statement in source.tree.body
     return _removed(source, statement) if alone and isinstance(statement, ast.stmt) else None
 
 
 def _guarded(source: Source, statement: ast.stmt) -> ast.stmt:
     """The ``if hasattr(...)`` around a statement that is all it holds."""
-    holder = find.parents(source).get(statement)
+    holder = find.parents_of(source).get(statement)
     if isinstance(holder, ast.If) and holder.body == [statement] and not holder.orelse:
-        tested = [find.called(n) for n in trees.walk(holder.test) if isinstance(n, ast.Call)]
+        tested = [find.called_name(n) for n in syntax_tree.walk(holder.test) if isinstance(n, ast.Call)]
         if all(name in ("hasattr", "system", "startswith", "cpu_count") for name in tested):
             return holder
     return statement
@@ -225,10 +237,10 @@ def _removed(source: Source, statement: ast.stmt) -> Edit:
     first, last = rows[statement.lineno - 1], rows[(statement.end_lineno or statement.lineno) - 1].rstrip("\r")
     rest = last.encode()[statement.end_col_offset or 0 :].decode().strip()
     alone = not first.encode()[: statement.col_offset].strip() and (not rest or rest.startswith("#"))
-    holder = find.parents(source).get(statement)
-    if alone and (isinstance(holder, ast.Module) or (isinstance(holder, FUNCTIONS) and _more(holder, statement))):
-        return edits.without(source, statement)
-    return edits.replace(source, statement, "pass")
+    holder = find.parents_of(source).get(statement)
+    if alone and (isinstance(holder, ast.Module) or (isinstance(holder, FUNCTION_NODES) and _more(holder, statement))):
+        return edits.remove_statement(source, statement)
+    return edits.replace_node(source, statement, "pass")
 
 
 def _more(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:

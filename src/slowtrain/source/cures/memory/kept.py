@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.values import dataclass
 
 # What takes a deque for a list: it counts, goes through it from the front, or makes an array of it.
@@ -50,26 +51,26 @@ def limited(source: Source, kept: Kept, most: int) -> list[Edit]:
     if not all(_fits(source, kept, n) or (returned and _handed_back(source, kept, n)) for n in uses):
         return []
     if kept.kind == "list":
-        name, also = edits.imported(source, "collections", "collections")
-        return [*also, edits.replace(source, made, f"{name}.deque(maxlen={most})")]
+        name, also = edits.ensure_import(source, "collections", "collections")
+        return [*also, edits.replace_node(source, made, f"{name}.deque(maxlen={most})")]
     added = [s for n in uses if (s := _stored(source, n)) is not None]
     if len(added) != 1:
         return []
     item = added[0].targets[0]
-    text = edits.written(source, item.value) if isinstance(item, ast.Subscript) else ""
-    unit = edits.unit(source)
-    return [edits.after(source, added[0], f"if len({text}) > {most}:\n{unit}del {text}[next(iter({text}))]")]
+    text = edits.node_text(source, item.value) if isinstance(item, ast.Subscript) else ""
+    unit = edits.indentation_unit(source)
+    return [edits.insert_after(source, added[0], f"if len({text}) > {most}:\n{unit}del {text}[next(iter({text}))]")]
 
 
 def trains_with(source: Source, kept: Kept) -> bool:
     """Whether a loop reads what is kept while it goes on: then what is forgotten changes the training."""
     for node in _uses(source, kept):
         if not _adds(source, kept, node):
-            holder = finding.parents(source).get(node)
-            if isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len":
+            holder = node_lookup.parents_of(source).get(node)
+            if isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len":
                 continue
-            inside = finding.function(source, node) is not None and not _handed_back(source, kept, node)
-            if scopes.loops(source, node) or inside:
+            inside = node_lookup.enclosing_function(source, node) is not None and not _handed_back(source, kept, node)
+            if scope_names.enclosing_loops(source, node) or inside:
                 return True
     return False
 
@@ -87,25 +88,25 @@ def reduced(source: Source, kept: Kept) -> list[Edit]:
         return []
     item, calls = found
     given, call = adding[0].args[0], calls[0]
-    others = scopes.read(call) - {item}
-    if any(not values.qualified(source, ast.Name(n, ast.Load())) for n in others):
+    others = scope_names.read_names(call) - {item}
+    if any(not name_bindings.qualified_name(source, ast.Name(n, ast.Load())) for n in others):
         return []
-    text = _with(source, call, item, edits.written(source, given))
-    return [edits.replace(source, given, text), *(edits.replace(source, c, item) for c in calls)]
+    text = _with(source, call, item, edits.node_text(source, given))
+    return [edits.replace_node(source, given, text), *(edits.replace_node(source, c, item) for c in calls)]
 
 
 def _with(source: Source, call: ast.Call, item: str, given: str) -> str:
     first = call.args[0]
-    rest = [edits.written(source, a) for a in call.args[1:]]
-    rest += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords]
+    rest = [edits.node_text(source, a) for a in call.args[1:]]
+    rest += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
     assert isinstance(first, ast.Name)
     assert first.id == item
-    return f"{edits.written(source, call.func)}({', '.join([given, *rest])})"
+    return f"{edits.node_text(source, call.func)}({', '.join([given, *rest])})"
 
 
 def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None:
     """The one comprehension that goes through the container, by its item and what it takes of each."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     over = above.get(node)
     over = (
         over if isinstance(over, ast.Subscript) and over.value is node and isinstance(over.slice, ast.Slice) else node
@@ -117,13 +118,13 @@ def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None
     if part.iter is not over or part.ifs or len(whole.generators) != 1 or not isinstance(part.target, ast.Name):
         return None
     item = part.target.id
-    read = [n for n in trees.walk(whole.elt) if isinstance(n, ast.Name) and n.id == item]
+    read = [n for n in syntax_tree.walk(whole.elt) if isinstance(n, ast.Name) and n.id == item]
     calls: list[ast.Call] = []
     for name in read:
         call = above.get(name)
-        if not isinstance(call, ast.Call) or call.args[:1] != [name] or finding.called(call) not in REDUCING:
+        if not isinstance(call, ast.Call) or call.args[:1] != [name] or node_lookup.called_name(call) not in REDUCING:
             return None
-        if not values.qualified(source, call.func).startswith(("tensorflow.", "keras.ops.")):
+        if not name_bindings.qualified_name(source, call.func).startswith(("tensorflow.", "keras.ops.")):
             return None  # NumPy would wait for each value
         calls.append(call)
     same = {ast.dump(c) for c in calls}
@@ -135,39 +136,44 @@ def last_rows(source: Source, line: int) -> list[Edit]:
 
     As many items stay as have ``n`` rows together, which is all that is read of them.
     """
-    for call in index.of(source).called("concatenate"):
+    for call in call_index.index_of(source).called("concatenate"):
         joined = call.args[0] if call.args else None
-        along = finding.keyword(call, "axis", 1)
-        plain = values.qualified(source, call.func) == "numpy.concatenate" and len(call.args) + len(call.keywords) <= 2
+        along = node_lookup.argument_value(call, "axis", 1)
+        plain = (
+            name_bindings.qualified_name(source, call.func) == "numpy.concatenate"
+            and len(call.args) + len(call.keywords) <= 2
+        )
         if not plain or (along is not None and ast.unparse(along) != "0"):
             continue
-        if not isinstance(joined, (ast.Name, ast.Attribute)) or source.function_at(line) is not finding.function(
-            source, call
-        ):
+        if not isinstance(joined, (ast.Name, ast.Attribute)) or source.function_at(
+            line
+        ) is not node_lookup.enclosing_function(source, call):
             continue
         attribute = isinstance(joined, ast.Attribute)
         kept = Kept(joined.attr if isinstance(joined, ast.Attribute) else joined.id, attribute, "list")
-        statement, rows = finding.statement(source, call), _end_read(source, call)
+        statement, rows = node_lookup.enclosing_statement(source, call), _end_read(source, call)
         others = [n for n in _uses(source, kept) if n is not joined]
         alone = bool(others) and all(_appending(source, n) is not None for n in others)
         if statement is None or rows is None or not alone or _made(source, kept) is None:
             continue
-        name = edits.written(source, joined)
-        limit = f"while sum(map(len, {name}[1:])) >= {rows}:\n{edits.unit(source)}del {name}[0]"
-        return [edits.before(source, statement, limit)]
+        name = edits.node_text(source, joined)
+        limit = f"while sum(map(len, {name}[1:])) >= {rows}:\n{edits.indentation_unit(source)}del {name}[0]"
+        return [edits.insert_before(source, statement, limit)]
     return []
 
 
 def _end_read(source: Source, call: ast.Call) -> str | None:
     """The ``n`` of ``[-n:]`` if nothing else is read of what the call makes."""
-    holder = finding.parents(source).get(call)
+    holder = node_lookup.parents_of(source).get(call)
     read: list[ast.AST] = [call]
     if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
-        name, scope = holder.targets[0].id, scopes.scope(source, call)
-        if len(scopes.binders(source, name, scope)) != 1 or isinstance(scope, ast.Module):
+        name, scope = holder.targets[0].id, scope_names.enclosing_scope(source, call)
+        if len(scope_names.binding_statements(source, name, scope)) != 1 or isinstance(scope, ast.Module):
             return None
         read = [
-            n for n in trees.walk(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+            n
+            for n in syntax_tree.walk(scope)
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
         ]
     ends = {_from_end(source, n) for n in read}
     return ends.pop() if len(ends) == 1 else None
@@ -175,7 +181,7 @@ def _end_read(source: Source, call: ast.Call) -> str | None:
 
 def _from_end(source: Source, node: ast.AST) -> str | None:
     """The text ``n`` of ``[-n:]``, known to be more than none."""
-    item = finding.parents(source).get(node)
+    item = node_lookup.parents_of(source).get(node)
     part = item.slice if isinstance(item, ast.Subscript) and item.value is node else None
     low = part.lower if isinstance(part, ast.Slice) and part.upper is None and part.step is None else None
     first = low.left if isinstance(low, ast.BinOp) and isinstance(low.op, ast.Mult) else low
@@ -183,7 +189,7 @@ def _from_end(source: Source, node: ast.AST) -> str | None:
         return None
     counts = [kerascalls.number(source, first.operand)]
     counts += [kerascalls.number(source, low.right)] if isinstance(low, ast.BinOp) else []
-    return edits.written(source, low)[1:].strip() if all(c is not None and c > 0 for c in counts) else None
+    return edits.node_text(source, low)[1:].strip() if all(c is not None and c > 0 for c in counts) else None
 
 
 # -- the container
@@ -191,15 +197,15 @@ def _from_end(source: Source, node: ast.AST) -> str | None:
 
 def _uses(source: Source, kept: Kept) -> list[ast.Name | ast.Attribute]:
     """Every place that reads the container."""
-    found = (n for n in trees.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute)) and kept.stands(n))
+    found = (n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute)) and kept.stands(n))
     return [n for n in found if isinstance(n.ctx, ast.Load)]
 
 
 def _made(source: Source, kept: Kept) -> ast.expr | None:
     """Where it is made, empty; None where it is more than one thing."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     made: list[ast.expr] = []
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         stands = isinstance(node, (ast.Name, ast.Attribute)) and kept.stands(node)
         if not isinstance(node, (ast.Name, ast.Attribute)) or not stands or isinstance(node.ctx, ast.Load):
             continue
@@ -211,19 +217,19 @@ def _made(source: Source, kept: Kept) -> ast.expr | None:
         if value is None or not alone or ast.unparse(value) not in EMPTY.get(kept.kind, ()):
             return None
         made.append(value)
-    given = any(isinstance(n, ast.arg) and n.arg == kept.named for n in index.nodes(source, ast.arg))
+    given = any(isinstance(n, ast.arg) and n.arg == kept.named for n in call_index.nodes_of_kind(source, ast.arg))
     return made[0] if len(made) == 1 and (kept.attribute or not given) else None
 
 
 def _fits(source: Source, kept: Kept, node: ast.AST) -> bool:
     """Whether a use asks for nothing that the limited container could not do."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(node)
     if isinstance(holder, (ast.For, ast.comprehension)):
         return holder.iter is node
     if isinstance(holder, ast.Call) and node in holder.args:
-        whole = values.qualified(source, holder.func)
-        return finding.called(holder) in TAKES and not whole.startswith(("tensorflow.", "json.", "pickle."))
+        whole = name_bindings.qualified_name(source, holder.func)
+        return node_lookup.called_name(holder) in TAKES and not whole.startswith(("tensorflow.", "json.", "pickle."))
     if isinstance(holder, ast.Attribute) and isinstance(above.get(holder), ast.Call):
         call = above[holder]
         if kept.kind == "dict":
@@ -232,7 +238,7 @@ def _fits(source: Source, kept: Kept, node: ast.AST) -> bool:
         return holder.attr in METHODS or (holder.attr == "pop" and plain)
     if isinstance(holder, ast.Subscript) and holder.value is node:
         if kept.kind == "dict":
-            last = isinstance(holder.slice, ast.Call) and finding.called(holder.slice) == "max"
+            last = isinstance(holder.slice, ast.Call) and node_lookup.called_name(holder.slice) == "max"
             return _stored(source, node) is not None or (last and isinstance(holder.ctx, ast.Load))
         return not isinstance(holder.slice, (ast.Slice, ast.Tuple)) and isinstance(holder.ctx, ast.Load)
     return isinstance(holder, (ast.If, ast.While, ast.BoolOp)) or (
@@ -242,14 +248,14 @@ def _fits(source: Source, kept: Kept, node: ast.AST) -> bool:
 
 def _stored(source: Source, node: ast.AST) -> ast.Assign | None:
     """``kept[key] = value`` of which ``node`` is the container."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     item = above.get(node)
     one = above.get(item) if isinstance(item, ast.Subscript) and item.value is node else None
     return one if isinstance(one, ast.Assign) and one.targets == [item] else None
 
 
 def _appending(source: Source, node: ast.AST) -> ast.Call | None:
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     method = above.get(node)
     call = above.get(method) if isinstance(method, ast.Attribute) and method.attr == "append" else None
     return call if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
@@ -261,18 +267,18 @@ def _adds(source: Source, kept: Kept, node: ast.AST) -> bool:
 
 def _handed_back(source: Source, kept: Kept, node: ast.AST) -> bool:
     """Whether it is returned to callers that call it by the same name, or leave it."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(node)
     place = [id(e) for e in holder.elts].index(id(node)) if isinstance(holder, ast.Tuple) else None
     back = above.get(holder) if place is not None and holder is not None else holder
-    function = finding.function(source, node)
+    function = node_lookup.enclosing_function(source, node)
     if not isinstance(back, ast.Return) or function is None:
         return False
-    return all(_same_name(source, kept, call, place) for call in index.of(source).called(function.name))
+    return all(_same_name(source, kept, call, place) for call in call_index.index_of(source).called(function.name))
 
 
 def _same_name(source: Source, kept: Kept, call: ast.Call, place: int | None) -> bool:
-    one = finding.statement(source, call)
+    one = node_lookup.enclosing_statement(source, call)
     if isinstance(one, ast.Expr):
         return one.value is call
     if not isinstance(one, ast.Assign) or one.value is not call or len(one.targets) != 1:
@@ -289,5 +295,5 @@ def every(source: Source, named: str, kind: str) -> Iterator[Kept]:
     """The container of that name as the file has it: of an object, or by itself."""
     for attribute in (True, False):
         one = Kept(named, attribute, kind)
-        if any(one.stands(n) for n in trees.walk(source.tree)):
+        if any(one.stands(n) for n in syntax_tree.walk(source.tree)):
             yield one

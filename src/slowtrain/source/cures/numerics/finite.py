@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import node_lookup as find
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
 
 LOGS = ("tensorflow.math.log", "tensorflow.compat.v1.log", "keras.ops.log", "keras.backend.log")
 FLOORS = frozenset({"maximum", "clip_by_value", "clip", "epsilon", "softplus", "exp", "cosh", "relu6"})
@@ -44,14 +45,14 @@ def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
 def floored(source: Source) -> tuple[Edit, ...]:
     """Logarithms of at least a small number."""
     done: list[Edit] = []
-    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
-        if values.qualified(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
+    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+        if name_bindings.qualified_name(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
             continue
         if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
             continue
-        module = edits.written(source, call.func.value).removesuffix(".math")
-        done.append(edits.insert(source, edits.start(call.args[0]), f"{module}.maximum("))
-        done.append(edits.insert(source, edits.end(call.args[0]), f", {FLOOR})"))
+        module = edits.node_text(source, call.func.value).removesuffix(".math")
+        done.append(edits.insert_text(source, edits.node_start(call.args[0]), f"{module}.maximum("))
+        done.append(edits.insert_text(source, edits.node_end(call.args[0]), f", {FLOOR})"))
     return tuple(done)
 
 
@@ -69,73 +70,85 @@ def _divided(source: Source, libraries: tuple[str, ...]) -> tuple[Edit, ...]:
     if "float16" in source.text:
         return ()  # in which so small a number is 0 itself
     done: list[Edit] = []
-    for node in [n for n in trees.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
+    for node in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
         whose = _spread(source, node.right)
         if whose is not None and whose in libraries:
-            done.append(edits.insert(source, edits.start(node.right), "("))
-            done.append(edits.insert(source, edits.end(node.right), f" + {FLOOR})"))
+            done.append(edits.insert_text(source, edits.node_start(node.right), "("))
+            done.append(edits.insert_text(source, edits.node_end(node.right), f" + {FLOOR})"))
     return tuple(done)
 
 
 def _spread(source: Source, node: ast.expr, depth: int = 4) -> str | None:
     """Whose standard deviation, variance or norm it is, as it came: 0 of what is the same throughout."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node) if depth else None
+        value = name_bindings.single_assignment(source, node) if depth else None
         return _spread(source, value, depth - 1) if value is not None else None
-    if not isinstance(node, ast.Call) or find.called(node) not in SPREADS:
+    if not isinstance(node, ast.Call) or find.called_name(node) not in SPREADS:
         return None
-    whole = values.qualified(source, node.func)
+    whole = name_bindings.qualified_name(source, node.func)
     if whole:
         return f"{whole.partition('.')[0]}."
-    return "" if isinstance(node.func, ast.Attribute) and find.called(node) in ("std", "var") else None
+    return "" if isinstance(node.func, ast.Attribute) and find.called_name(node) in ("std", "var") else None
 
 
 def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether an expression is kept from zero: a small number added, a floor, or nothing but constants."""
     if isinstance(node, ast.Name):
-        value = (values.assigned(source, node) or values.latest(source, node)) if depth else None
+        value = (
+            (name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node))
+            if depth
+            else None
+        )
         return value is not None and has_floor(source, value, depth - 1)
     if isinstance(node, ast.Constant):
         return True
-    for one in trees.walk(node):
-        if isinstance(one, ast.Call) and find.called(one) in FLOORS:
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Call) and find.called_name(one) in FLOORS:
             return True
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
             return True  # of a constant, or of an epsilon by whatever name
-    names = [n for n in trees.walk(node) if isinstance(n, ast.Name) and not values.qualified(source, n)]
+    names = [
+        n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and not name_bindings.qualified_name(source, n)
+    ]
     return bool(names) and depth > 0 and all(has_floor(source, n, depth - 1) for n in names)
 
 
 def from_logits(source: Source) -> tuple[Edit, ...]:
     """A cross-entropy told that the model's last layer gives logits, where that has no activation; in float32."""
-    made = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
+    made = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
     last = models.output(source, made[0]) if len(made) == 1 else None
-    if last is None or find.called(last) != "Dense" or find.keyword(last, "activation", 1) is not None:
+    if last is None or find.called_name(last) != "Dense" or find.argument_value(last, "activation", 1) is not None:
         return ()
     done: list[Edit] = []
-    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
-        if find.called(call) in CROSS_ENTROPY and values.qualified(source, call.func).startswith("keras.losses."):
-            given = find.keyword(call, "from_logits", 0)
+    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+        if find.called_name(call) in CROSS_ENTROPY and name_bindings.qualified_name(source, call.func).startswith(
+            "keras.losses."
+        ):
+            given = find.argument_value(call, "from_logits", 0)
             if given is None:
-                done.append(edits.keyword(source, call, "from_logits", "True"))
+                done.append(edits.set_keyword(source, call, "from_logits", "True"))
     for call in models.compiles(source):
-        loss = find.keyword(call, "loss", 1)
+        loss = find.argument_value(call, "loss", 1)
         if isinstance(loss, ast.Constant) and loss.value in BY_NAME:
             keras, more = models.keras_of(source)
-            done += [edits.replace(source, loss, f"{keras}.losses.{BY_NAME[loss.value]}(from_logits=True)"), *more]
+            done += [edits.replace_node(source, loss, f"{keras}.losses.{BY_NAME[loss.value]}(from_logits=True)"), *more]
     if not done:
         return ()
-    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "set_floatx"]:
+    for call in [
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and find.called_name(n) == "set_floatx"
+    ]:
         if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == "float16":
-            done.append(edits.replace(source, call.args[0], edits.written(source, call.args[0]).replace("16", "32")))
+            done.append(
+                edits.replace_node(source, call.args[0], edits.node_text(source, call.args[0]).replace("16", "32"))
+            )
     return tuple(done)
 
 
 def clipped(source: Source) -> tuple[Edit, ...]:
     """Gradients of plain gradient descent clipped, where nothing bounds them."""
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)
-             and values.qualified(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
+    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)
+             and name_bindings.qualified_name(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
     bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}
     if len(calls) != 1 or any(k.arg in bounded for k in calls[0].keywords) or "clip_by" in source.text:
         return ()
-    return (edits.keyword(source, calls[0], "clipnorm", "1.0"),)
+    return (edits.set_keyword(source, calls[0], "clipnorm", "1.0"),)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.properties import graph_obstacles
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, graphable, index, kinds, scopes
-from slowtrain.source.reading.abstract import machine
 
 NUMBERS = ("float", "int", "bool")
 # What TensorFlow gives for a row, and NumPy by the same name: a place or an element, to the bit.
@@ -24,22 +27,24 @@ MIXING = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant, ast.ope
 
 def read_whole(source: Source, line: int) -> list[Edit]:
     """``for value in losses: float(value)`` around ``line`` over ``losses.numpy()``: one readback for all of them."""
-    loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
+    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
-        function = finding.function(source, loop)
-        if function is not None and graphable.graphed(source, function):
+        function = node_lookup.enclosing_function(source, loop)
+        if function is not None and graph_obstacles.is_graph_function(source, function):
             continue
         given = [
             over for target, over in _pairs(loop) if _tensor(source, over) and _numbers_alone(source, loop, target)
         ]
         if given:
-            return [edit for over in given for edit in edits.chained(source, over, ".numpy()")]
+            return [edit for over in given for edit in edits.append_to_chain(source, over, ".numpy()")]
     return []
 
 
 def _tensor(source: Source, node: ast.expr) -> bool:
     """Whether it is a tensor, by the text or as the script goes: ``for ids, x in ds``, handed to another function."""
-    return kinds.of(source, node) == kinds.TENSOR or machine.value(source, node).kind == "tensor"
+    return (
+        value_kinds.kind_of(source, node) == value_kinds.TENSOR or interpreter.value_at(source, node).kind == "tensor"
+    )
 
 
 def _holds(node: ast.For, line: int) -> bool:
@@ -49,10 +54,10 @@ def _holds(node: ast.For, line: int) -> bool:
 def _pairs(loop: ast.For) -> list[tuple[ast.Name, ast.expr]]:
     """The names that the loop binds, each with what it goes through: of ``zip``, ``enumerate`` or by itself."""
     target, over = loop.target, loop.iter
-    name = finding.called(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
+    name = node_lookup.called_name(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
     if isinstance(over, ast.Call) and name == "enumerate" and isinstance(target, ast.Tuple) and len(over.args) == 1:
         target, over = target.elts[-1], over.args[0]
-        name = finding.called(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
+        name = node_lookup.called_name(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
     if isinstance(over, ast.Call):
         if name != "zip" or not isinstance(target, ast.Tuple) or len(target.elts) != len(over.args):
             return []
@@ -62,15 +67,17 @@ def _pairs(loop: ast.For) -> list[tuple[ast.Name, ast.expr]]:
 
 def _numbers_alone(source: Source, loop: ast.For, target: ast.Name) -> bool:
     """Whether the loop's name is only ever made a number of: ``float(value)``."""
-    above = finding.parents(source)
-    inside = {id(n) for n in trees.walk(loop)}
+    above = node_lookup.parents_of(source)
+    inside = {id(n) for n in syntax_tree.walk(loop)}
     found = 0
-    for node in (n for one in scopes.body(scopes.scope(source, loop)) for n in trees.walk(one)):
+    for node in (
+        n for one in scope_names.scope_body(scope_names.enclosing_scope(source, loop)) for n in syntax_tree.walk(one)
+    ):
         if not isinstance(node, ast.Name) or node.id != target.id or node is target:
             continue
         parent = above.get(node)
         converted = isinstance(parent, ast.Call) and parent.args == [node] and not parent.keywords
-        plain = isinstance(parent, ast.Call) and scopes.dotted(parent.func) in NUMBERS
+        plain = isinstance(parent, ast.Call) and scope_names.dotted_name(parent.func) in NUMBERS
         if id(node) not in inside or not isinstance(node.ctx, ast.Load) or not (converted and plain):
             return False
         found += 1
@@ -85,10 +92,10 @@ def read_by_place(source: Source, line: int) -> list[Edit]:
 
     Nothing where an element does anything but become a number, or where the loop binds what it takes elements of.
     """
-    loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
+    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
-        function = finding.function(source, loop)
-        graph = function is not None and graphable.graphed(source, function)
+        function = node_lookup.enclosing_function(source, loop)
+        graph = function is not None and graph_obstacles.is_graph_function(source, function)
         found = {} if graph else _by_place(source, loop)
         if found:
             return _read_before(source, loop, found)
@@ -97,11 +104,11 @@ def read_by_place(source: Source, line: int) -> list[Edit]:
 
 def _by_place(source: Source, loop: ast.For) -> dict[str, list[ast.Subscript]]:
     """Tensors of which the loop takes elements by its count, and makes numbers of all of them."""
-    counted = {n.id for n in trees.walk(loop.target) if isinstance(n, ast.Name)}
-    above, within = finding.parents(source), scopes.bound(loop.body)
+    counted = {n.id for n in syntax_tree.walk(loop.target) if isinstance(n, ast.Name)}
+    above, within = node_lookup.parents_of(source), scope_names.bound_names(loop.body)
     found: dict[str, list[ast.Subscript]] = {}
     left: set[str] = set()
-    for node in (n for s in loop.body for n in trees.walk(s)):
+    for node in (n for s in loop.body for n in syntax_tree.walk(s)):
         if not isinstance(node, ast.Name):
             continue
         item = above.get(node)
@@ -120,33 +127,41 @@ def _by_place(source: Source, loop: ast.For) -> dict[str, list[ast.Subscript]]:
 
 def _number_of(source: Source, item: ast.Subscript) -> ast.Call | None:
     """The call that makes a number of an element: ``int(y[i])``, ``y[i].numpy()``, ``int(tf.argmax(y[i]))``."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     node: ast.AST = item
     parent = above.get(node)
-    if isinstance(parent, ast.Call) and scopes.full(source, parent.func) in PLACED and parent.args == [node]:
+    if (
+        isinstance(parent, ast.Call)
+        and scope_names.resolved_name(source, parent.func) in PLACED
+        and parent.args == [node]
+    ):
         node, parent = parent, above.get(parent) if not parent.keywords else None
     if isinstance(parent, ast.Attribute) and parent.attr == "numpy" and node is item:
         call = above.get(parent)
         return call if isinstance(call, ast.Call) and call.func is parent else None
-    plain = isinstance(parent, ast.Call) and scopes.dotted(parent.func) in NUMBERS and parent.args == [node]
+    plain = isinstance(parent, ast.Call) and scope_names.dotted_name(parent.func) in NUMBERS and parent.args == [node]
     return parent if isinstance(parent, ast.Call) and plain and not parent.keywords else None
 
 
 def _read_before(source: Source, loop: ast.For, found: dict[str, list[ast.Subscript]]) -> list[Edit]:
-    numpy, importing = edits.imported(source, "numpy", "np")
-    above = finding.parents(source)
+    numpy, importing = edits.ensure_import(source, "numpy", "np")
+    above = node_lookup.parents_of(source)
     names = {name: extracting.free_name(source, f"{name}_read") for name in found}
-    done = [edits.before(source, loop, "\n".join(f"{new} = {old}.numpy()" for old, new in names.items()))]
+    done = [edits.insert_before(source, loop, "\n".join(f"{new} = {old}.numpy()" for old, new in names.items()))]
     for name, items in found.items():
         for item in items:
-            done.append(edits.replace(source, item.value, names[name]))
+            done.append(edits.replace_node(source, item.value, names[name]))
             number, outer = _number_of(source, item), above.get(item)
             if isinstance(outer, ast.Call) and outer is not number:  # tf.argmax of a row, which NumPy has too
                 done += importing
                 importing = []
-                done.append(edits.replace(source, outer.func, f"{numpy}.{PLACED[scopes.full(source, outer.func)]}"))
+                done.append(
+                    edits.replace_node(
+                        source, outer.func, f"{numpy}.{PLACED[scope_names.resolved_name(source, outer.func)]}"
+                    )
+                )
             if number is not None and isinstance(number.func, ast.Attribute):  # what is read already has no .numpy()
-                done.append(Edit(source.file, edits.end(number.func.value), edits.end(number), ""))
+                done.append(Edit(source.file, edits.node_end(number.func.value), edits.node_end(number), ""))
     return done
 
 
@@ -158,10 +173,10 @@ def mixed_in_place(source: Source, line: int) -> list[Edit]:
 
     The variables' own arithmetic takes the place of copies to NumPy and back.
     """
-    if any(finding.defined(source, name) is not None for name in ("get_weights", "set_weights")):
+    if any(node_lookup.function_named(source, name) is not None for name in ("get_weights", "set_weights")):
         return []
-    for call in index.of(source).called("set_weights"):
-        statement = finding.statement(source, call)
+    for call in call_index.index_of(source).called("set_weights"):
+        statement = node_lookup.enclosing_statement(source, call)
         if len(call.args) != 1 or not isinstance(statement, ast.Expr) or statement.value is not call:
             continue
         made, assign = call.args[0], None
@@ -173,25 +188,40 @@ def mixed_in_place(source: Source, line: int) -> list[Edit]:
         first = assign if assign is not None else statement
         if not first.lineno <= line <= (statement.end_lineno or statement.lineno):
             continue
-        return _assigned(source, made, scopes.dotted(call.func.value), first, statement)
+        return _assigned(source, made, scope_names.dotted_name(call.func.value), first, statement)
     return []
 
 
 def _made_before(source: Source, statement: ast.stmt, name: ast.Name) -> ast.Assign | None:
     """The assignment right before the statement that makes what it uses, and nothing else does."""
-    block = scopes.block(source, statement)
+    block = scope_names.statement_block(source, statement)
     at = block.index(statement)
     before = block[at - 1] if at else None
-    scope = scopes.scope(source, statement)
-    uses = [n for one in scopes.body(scope) for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == name.id]
-    plain = isinstance(before, ast.Assign) and len(before.targets) == 1 and scopes.dotted(before.targets[0]) == name.id
+    scope = scope_names.enclosing_scope(source, statement)
+    uses = [
+        n
+        for one in scope_names.scope_body(scope)
+        for n in syntax_tree.walk(one)
+        if isinstance(n, ast.Name) and n.id == name.id
+    ]
+    plain = (
+        isinstance(before, ast.Assign)
+        and len(before.targets) == 1
+        and scope_names.dotted_name(before.targets[0]) == name.id
+    )
     return before if isinstance(before, ast.Assign) and plain and len(uses) == 2 else None
 
 
 def _assigned(source: Source, made: ast.ListComp, owner: str, first: ast.stmt, last: ast.stmt) -> list[Edit]:
     turn = made.generators[0]
     over, target = turn.iter, turn.target
-    if turn.ifs or not isinstance(over, ast.Call) or scopes.dotted(over.func) != "zip" or over.keywords or not owner:
+    if (
+        turn.ifs
+        or not isinstance(over, ast.Call)
+        or scope_names.dotted_name(over.func) != "zip"
+        or over.keywords
+        or not owner
+    ):
         return []
     if not isinstance(target, ast.Tuple) or len(target.elts) != len(over.args):
         return []
@@ -199,22 +229,24 @@ def _assigned(source: Source, made: ast.ListComp, owner: str, first: ast.stmt, l
     names = [t.id for t in target.elts if isinstance(t, ast.Name)]
     if None in models or models.count(owner) != 1 or len(names) != len(models):
         return []
-    if not all(isinstance(n, MIXING) for n in trees.walk(made.elt)) or not set(names) & scopes.read(made.elt):
+    if not all(isinstance(n, MIXING) for n in syntax_tree.walk(made.elt)) or not set(names) & scope_names.read_names(
+        made.elt
+    ):
         return []
     rows = source.text.split("\n")
     indent = rows[first.lineno - 1][: first.col_offset]
-    unit = edits.unit(source)
+    unit = edits.indentation_unit(source)
     ends = rows[last.end_lineno - 1].encode()[last.end_col_offset :].decode().strip() if last.end_lineno else "?"
     if indent.strip() or (ends and not ends.startswith("#")):
         return []
     variable = names[models.index(owner)]
-    head = f"for {edits.written(source, target)} in zip({', '.join(f'{m}.weights' for m in models)}):"
-    text = f"{head}\n{indent}{unit}{variable}.assign({' '.join(edits.written(source, made.elt).split())})"
-    return [edits.between(source, first, last, text)]
+    head = f"for {edits.node_text(source, target)} in zip({', '.join(f'{m}.weights' for m in models)}):"
+    text = f"{head}\n{indent}{unit}{variable}.assign({' '.join(edits.node_text(source, made.elt).split())})"
+    return [edits.replace_statements(source, first, last, text)]
 
 
 def _weights_of(node: ast.expr) -> str | None:
     """``a`` of ``a.get_weights()``."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
-        return scopes.dotted(node.func.value) or None if not node.args and not node.keywords else None
+        return scope_names.dotted_name(node.func.value) or None if not node.args and not node.keywords else None
     return None

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading import finding, scopes, settings, values
 
 CASTS = ("tensorflow.cast", "keras.ops.cast")
 FLOATS = ("tensorflow.float32", "numpy.float32")
@@ -23,10 +25,10 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
 
     Nothing where the model is called in another way, or is put together of more than a list of layers.
     """
-    calls = [c for c in finding.calls(source, line, "map") if isinstance(c.func, ast.Attribute)]
+    calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
     scale = scale_of(source, calls[0]) if len(calls) == 1 else None
-    built = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
-    listed = finding.keyword(built[0], "layers", 0) if len(built) == 1 else None
+    built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
+    listed = node_lookup.argument_value(built[0], "layers", 0) if len(built) == 1 else None
     if scale is None or not isinstance(listed, ast.List) or not listed.elts or any(w in source.text for w in BESIDE):
         return []
     given, names = list(_given(source, built[0])), set[str]()
@@ -35,37 +37,40 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
         return []
     keras, also = models.keras_of(source)
     first = listed.elts[0]
-    entrance = isinstance(first, ast.Call) and finding.called(first) in ("Input", "InputLayer")
-    if not entrance and any(isinstance(n, ast.keyword) and n.arg == "input_shape" for n in trees.walk(first)):
+    entrance = isinstance(first, ast.Call) and node_lookup.called_name(first) in ("Input", "InputLayer")
+    if not entrance and any(isinstance(n, ast.keyword) and n.arg == "input_shape" for n in syntax_tree.walk(first)):
         return []  # of the layer that would no longer be the first
     layer = f"{keras}.layers.Rescaling({scale})"
     put = f", {layer}" if entrance else f"{layer}, "
-    at = edits.end(first) if entrance else edits.start(first)
+    at = edits.node_end(first) if entrance else edits.node_start(first)
     gone = [without_call(source, c) for c in dict.fromkeys(found) if c is not None]
-    return [*also, edits.insert(source, at, put), *gone]
+    return [*also, edits.insert_text(source, at, put), *gone]
 
 
 def without_call(source: Source, call: ast.Call) -> Edit:
     """A data set without one operation; without the statement that does nothing else: ``ds = ds.map(scale)``."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
-    statement = finding.statement(source, call)
+    statement = node_lookup.enclosing_statement(source, call)
     if isinstance(statement, ast.Assign) and statement.value is call and isinstance(owner, ast.Name):
-        alone = len(scopes.block(source, statement)) > 1 and ";" not in source.text.splitlines()[call.lineno - 1]
-        if alone and [scopes.dotted(t) for t in statement.targets] == [owner.id]:
-            return edits.without(source, statement)
-    return Edit(source.file, edits.end(owner), edits.end(call), "")
+        alone = (
+            len(scope_names.statement_block(source, statement)) > 1
+            and ";" not in source.text.splitlines()[call.lineno - 1]
+        )
+        if alone and [scope_names.dotted_name(t) for t in statement.targets] == [owner.id]:
+            return edits.remove_statement(source, statement)
+    return Edit(source.file, edits.node_end(owner), edits.node_end(call), "")
 
 
 def scale_of(source: Source, call: ast.Call) -> str | None:
     """What the function of a map multiplies its first element with, once cast; None where it does anything else."""
-    function = finding.keyword(call, "map_func", 0)
-    given = finding.defined(source, function.id, call) if isinstance(function, ast.Name) else function
+    function = node_lookup.argument_value(call, "map_func", 0)
+    given = node_lookup.function_named(source, function.id, call) if isinstance(function, ast.Name) else function
     if isinstance(given, ast.FunctionDef):
         only = given.body[0] if len(given.body) == 1 and not given.decorator_list else None
         body = only.value if isinstance(only, ast.Return) else None
     else:
         body = given.body if isinstance(given, ast.Lambda) else None
-    names = scopes.parameters(given) if given is not None else []
+    names = scope_names.parameter_names(given) if given is not None else []
     whole = body.elts if isinstance(body, ast.Tuple) else [body]
     if not names or len(whole) != len(names) or not isinstance(whole[0], ast.expr):
         return None
@@ -76,16 +81,17 @@ def scale_of(source: Source, call: ast.Call) -> str | None:
 
 def _scaled(source: Source, value: ast.expr, name: str) -> str | None:
     if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Div, ast.Mult)):
-        known = settings.literal(source, value.right)
+        known = setting_origins.literal_origin(source, value.right)
         if known is None or not isinstance(known.value, (int, float)) or _scaled(source, value.left, name) != "1.0":
             return None
-        number = edits.written(source, value.right)
+        number = edits.node_text(source, value.right)
         return f"1 / {number}" if isinstance(value.op, ast.Div) else number
-    if not isinstance(value, ast.Call) or values.qualified(source, value.func) not in CASTS:
+    if not isinstance(value, ast.Call) or name_bindings.qualified_name(source, value.func) not in CASTS:
         return None
-    kind = finding.keyword(value, "dtype", 1)
+    kind = node_lookup.argument_value(value, "dtype", 1)
     to_float = kind is not None and (
-        values.qualified(source, kind) in FLOATS or (isinstance(kind, ast.Constant) and kind.value == "float32")
+        name_bindings.qualified_name(source, kind) in FLOATS
+        or (isinstance(kind, ast.Constant) and kind.value == "float32")
     )
     array = value.args[0] if value.args else None
     return "1.0" if to_float and isinstance(array, ast.Name) and array.id == name else None
@@ -93,16 +99,16 @@ def _scaled(source: Source, value: ast.expr, name: str) -> str | None:
 
 def _given(source: Source, built: ast.Call) -> Iterator[ast.expr]:
     """All that a model is given: by ``fit``, ``evaluate`` and ``predict``."""
-    for node in trees.walk(source.tree):
+    for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GIVEN:
-            parts = [finding.keyword(node, "x", 0), finding.keyword(node, "validation_data")]
+            parts = [node_lookup.argument_value(node, "x", 0), node_lookup.argument_value(node, "validation_data")]
             yield from (p for p in parts if p is not None)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is(source, node.func, built):
             yield node  # called by itself, with whatever it is
 
 
 def _is(source: Source, name: ast.Name, built: ast.Call) -> bool:
-    return values.latest(source, name) is built
+    return name_bindings.latest_assignment(source, name) is built
 
 
 def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
@@ -114,9 +120,9 @@ def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set
     for _ in range(DEEPEST):
         if isinstance(node, ast.Name):
             names.add(node.id)
-            node = values.latest(source, node)
-        for call in finding.chain(node) if isinstance(node, ast.Call) else ():
-            if finding.called(call) == "map" and _alike(call, alike):
+            node = name_bindings.latest_assignment(source, node)
+        for call in node_lookup.chain_calls(node) if isinstance(node, ast.Call) else ():
+            if node_lookup.called_name(call) == "map" and _alike(call, alike):
                 return call
             if not isinstance(call.func, ast.Attribute) or call.func.attr not in BEHIND:
                 return None
@@ -128,15 +134,15 @@ def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set
 
 def used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bool:
     """Whether anything but the model, and what makes another of these ``names`` of one, reads its elements."""
-    above = finding.parents(source)
-    for node in (n for name in names for n in values.loads(source, name)):
-        statement = finding.statement(source, node)
-        goes_on = isinstance(statement, ast.Assign) and scopes.bound(statement) <= names
+    above = node_lookup.parents_of(source)
+    for node in (n for name in names for n in name_bindings.reads_of(source, name)):
+        statement = node_lookup.enclosing_statement(source, node)
+        goes_on = isinstance(statement, ast.Assign) and scope_names.bound_names(statement) <= names
         if node not in given and not (goes_on and isinstance(above.get(node), ast.Attribute)):
             return True
     return False
 
 
 def _alike(one: ast.Call, other: ast.Call) -> bool:
-    mine, its = finding.keyword(one, "map_func", 0), finding.keyword(other, "map_func", 0)
+    mine, its = node_lookup.argument_value(one, "map_func", 0), node_lookup.argument_value(other, "map_func", 0)
     return mine is not None and its is not None and ast.dump(mine) == ast.dump(its)

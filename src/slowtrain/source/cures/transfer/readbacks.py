@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, scopes
 
 EVERY = 100
 READS = frozenset({"numpy", "item"})
@@ -47,7 +48,7 @@ def _step_loop(source: Source, line: int) -> ast.For | ast.While | None:
     """The loop whose turns are steps: of those around the line the innermost that does more than read back."""
     around = [
         n
-        for n in trees.walk(source.tree)
+        for n in syntax_tree.walk(source.tree)
         if isinstance(n, (ast.For, ast.While)) and n.lineno <= line <= (n.end_lineno or n.lineno)
     ]
     around.sort(key=lambda n: -n.lineno)
@@ -62,7 +63,7 @@ def _turns(one: ast.stmt) -> bool:
     """Whether a statement of a loop is a loop of steps itself: the turns around it are epochs."""
     if not isinstance(one, (ast.For, ast.While)):
         return any(_turns(inner) for field in ("body", "orelse") for inner in getattr(one, field, []))
-    paired = isinstance(one, ast.For) and isinstance(one.iter, ast.Call) and finding.called(one.iter) == "zip"
+    paired = isinstance(one, ast.For) and isinstance(one.iter, ast.Call) and node_lookup.called_name(one.iter) == "zip"
     return not paired and _unpacks(one) is None
 
 
@@ -73,7 +74,7 @@ def _appended(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str)
     """``losses.append(float(loss))`` as ``losses.append(loss)``, the list converted behind the loop."""
     values = _unpacks(one) if isinstance(one, ast.For) else None
     call = values or (one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None)
-    if call is None or finding.called(call) != "append" or not isinstance(call.func, ast.Attribute):
+    if call is None or node_lookup.called_name(call) != "append" or not isinstance(call.func, ast.Attribute):
         return None
     owner, read = call.func.value, _read(call.args[0]) if len(call.args) == 1 else None
     if not isinstance(owner, ast.Name) or read is None:
@@ -84,14 +85,14 @@ def _appended(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str)
         return None
     name = owner.id
     if isinstance(one, ast.For):
-        put = edits.replace(source, one, f"{name}.append({edits.written(source, one.iter)})")
+        put = edits.replace_node(source, one, f"{name}.append({edits.node_text(source, one.iter)})")
         joined = f"{tf}.concat({name}, 0).numpy()"
         joined = f"{joined}.tolist() if {name} else []" if plain else f"list({joined}) if {name} else []"
     else:
-        put = edits.replace(source, call.args[0], edits.written(source, tensor))
+        put = edits.replace_node(source, call.args[0], edits.node_text(source, tensor))
         joined = f"{tf}.reshape({tf}.stack({name}), [-1]).numpy().tolist() if {name} else []"
         joined = joined if plain else f"[value.numpy() for value in {name}]"  # of any shape
-    return name, [put, edits.after(source, outer, f"{name} = {joined}")]
+    return name, [put, edits.insert_after(source, outer, f"{name} = {joined}")]
 
 
 def _unpacks(one: ast.stmt) -> ast.Call | None:
@@ -100,10 +101,15 @@ def _unpacks(one: ast.stmt) -> ast.Call | None:
         return None
     inner = one.body[0]
     call = inner.value if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) else None
-    if call is None or finding.called(call) != "append" or len(call.args) != 1 or not isinstance(one.iter, ast.Name):
+    if (
+        call is None
+        or node_lookup.called_name(call) != "append"
+        or len(call.args) != 1
+        or not isinstance(one.iter, ast.Name)
+    ):
         return None
     read = _read(call.args[0])
-    if read is None or scopes.dotted(read[0]) != one.target.id:
+    if read is None or scope_names.dotted_name(read[0]) != one.target.id:
         return None
     return call
 
@@ -124,8 +130,8 @@ def _read(node: ast.expr) -> tuple[ast.expr, bool] | None:
 
 def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) -> ast.stmt | None:
     """The outermost loop in which the list is only appended to by ``call``, and that begins behind its making."""
-    scope = scopes.scope(source, loop)
-    binders = scopes.binders(source, name, scope)
+    scope = scope_names.enclosing_scope(source, loop)
+    binders = scope_names.binding_statements(source, name, scope)
     if (
         len(binders) != 1
         or not isinstance(binders[0], ast.Assign)
@@ -133,15 +139,15 @@ def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) 
     ):
         return None
     if len(binders[0].targets) != 1 or any(
-        isinstance(n, FUNCTIONS) and name in scopes.read(n) for n in scopes.own(scope)
+        isinstance(n, FUNCTION_NODES) and name in scope_names.read_names(n) for n in scope_names.nodes_in_scope(scope)
     ):
         return None
     found = None
-    inside = {id(n) for n in trees.walk(call)}
-    for one in [loop, *scopes.loops(source, loop)]:
-        if any(n is binders[0] for n in trees.walk(one)):
+    inside = {id(n) for n in syntax_tree.walk(call)}
+    for one in [loop, *scope_names.enclosing_loops(source, loop)]:
+        if any(n is binders[0] for n in syntax_tree.walk(one)):
             break
-        others = (n for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == name and id(n) not in inside)
+        others = (n for n in syntax_tree.walk(one) if isinstance(n, ast.Name) and n.id == name and id(n) not in inside)
         if next(others, None) is not None:
             break
         found = one
@@ -164,9 +170,9 @@ def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     if indent.strip() or extracting.edits_cross_strings(run) or not _end_of_line(source, last):
         return []
     counted, counting = _counter(source, loop, first)
-    unit = edits.unit(source)
-    shifts = [edits.insert(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
-    head = edits.insert(source, (start, 0), f"{indent}if {counted} % {EVERY} == 0:\n{unit}")
+    unit = edits.indentation_unit(source)
+    shifts = [edits.insert_text(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
+    head = edits.insert_text(source, (start, 0), f"{indent}if {counted} % {EVERY} == 0:\n{unit}")
     return [*counting, head, *shifts]
 
 
@@ -176,7 +182,7 @@ def _seldom(one: ast.stmt) -> bool:
 
 
 def _end_of_line(source: Source, one: ast.stmt) -> bool:
-    line, column = edits.end(one)
+    line, column = edits.node_end(one)
     rest = source.text.split("\n")[line - 1].encode()[column:].decode().strip()
     return not rest or rest.startswith("#")
 
@@ -202,7 +208,7 @@ def _runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:
 def _reports(one: ast.stmt) -> bool:
     """``print(…)``, a line of log; an ``if`` that only ends the run."""
     if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
-        return finding.called(one.value) in REPORTS
+        return node_lookup.called_name(one.value) in REPORTS
     if isinstance(one, ast.If) and not one.orelse and len(one.body) == 1:
         return isinstance(one.body[0], ast.Raise) or _reports(one.body[0])
     return False
@@ -212,18 +218,18 @@ def _prepares(one: ast.stmt) -> bool:
     """An assignment of a value that is read back, or of a text, for a report."""
     if not isinstance(one, ast.Assign) or not all(isinstance(t, ast.Name) for t in one.targets):
         return False
-    calls = {finding.called(n) for n in trees.walk(one.value) if isinstance(n, ast.Call)}
+    calls = {node_lookup.called_name(n) for n in syntax_tree.walk(one.value) if isinstance(n, ast.Call)}
     return _reads_back(one) and not calls & {"train_on_batch", "fit", "next", "gradient", "append", "pop"}
 
 
 def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
     """Whether nothing else needs what the statements bind, and none of them ends the turn."""
-    inside = {id(n) for one in run for n in trees.walk(one)}
-    if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in trees.walk(one)):
+    inside = {id(n) for one in run for n in syntax_tree.walk(one)}
+    if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in syntax_tree.walk(one)):
         return False
-    made = scopes.bound(run)
-    for one in scopes.body(scopes.scope(source, loop)):
-        for node in trees.walk(one):
+    made = scope_names.bound_names(run)
+    for one in scope_names.scope_body(scope_names.enclosing_scope(source, loop)):
+        for node in syntax_tree.walk(one):
             if isinstance(node, ast.Name) and node.id in made and id(node) not in inside:
                 return False
     return bool(run)
@@ -231,20 +237,20 @@ def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
 
 def _reads_back(one: ast.stmt) -> bool:
     """Whether the statement turns tensors into Python's numbers or text: ``.numpy()``, ``float(t)``, ``{t:.3f}``."""
-    for node in trees.walk(one):
+    for node in syntax_tree.walk(one):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in (*READS, "result"):
                 return True
             if isinstance(node.func, ast.Name) and node.func.id == "float":
                 return True
-    return _reports(one) and any(isinstance(n, ast.Name) and "loss" in n.id for n in trees.walk(one))
+    return _reports(one) and any(isinstance(n, ast.Name) and "loss" in n.id for n in syntax_tree.walk(one))
 
 
 def _counter(source: Source, loop: ast.For | ast.While, first: ast.stmt) -> tuple[str, list[Edit]]:
     """A name that counts the loop's turns, and what has to be added for it."""
     if isinstance(loop, ast.For):
         over, target = loop.iter, loop.target
-        name = finding.called(over) if isinstance(over, ast.Call) else ""
+        name = node_lookup.called_name(over) if isinstance(over, ast.Call) else ""
         if isinstance(over, ast.Call) and name == "range" and isinstance(target, ast.Name) and len(over.args) < 3:
             return target.id, []
         if name == "enumerate" and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
@@ -255,5 +261,8 @@ def _counter(source: Source, loop: ast.For | ast.While, first: ast.stmt) -> tupl
             if by_one and one.lineno < first.lineno:
                 return one.target.id, []
     name = extracting.free_name(source, "turn", "turn_number")
-    outermost = [loop, *scopes.loops(source, loop)][-1]
-    return name, [edits.before(source, outermost, f"{name} = -1"), edits.before(source, loop.body[0], f"{name} += 1")]
+    outermost = [loop, *scope_names.enclosing_loops(source, loop)][-1]
+    return name, [
+        edits.insert_before(source, outermost, f"{name} = -1"),
+        edits.insert_before(source, loop.body[0], f"{name} += 1"),
+    ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import NOTHING
+from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import walked
 
 SETTING = ("set_global_policy", "set_dtype_policy", "set_policy")
@@ -20,7 +20,7 @@ def policies(source: Source) -> Iterator[ast.Call]:
     """The call that sets a script's first policy, a mixed one, where all layers of what is trained are there before."""
     if "mixed_" not in source.text:
         return
-    every = events(source)
+    every = file_events(source)
     at = next((i for i, e in enumerate(every) if _sets(e)), None)
     call = every[at].node if at is not None else None
     if at is None or not isinstance(call, ast.Call) or not _mixed(every[at]):
@@ -49,7 +49,7 @@ def _own(event: Event) -> bool:
 def _mixed(event: Event) -> bool:
     """Whether the policy is a mixed one, or one by a name that the text leaves open."""
     given = event.given.get("policy", 0)
-    return given.known is NOTHING or (isinstance(given.known, str) and given.known.startswith("mixed_"))
+    return given.known is NOT_KNOWN or (isinstance(given.known, str) and given.known.startswith("mixed_"))
 
 
 def _computes(event: Event) -> bool:

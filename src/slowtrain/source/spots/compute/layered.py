@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading.abstract import things
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import NOTHING, Value
 
 RECURRENT = ("keras.layers.LSTM", "keras.layers.GRU")
 CELLS = {"keras.layers.LSTMCell": "LSTM", "keras.layers.GRUCell": "GRU"}
@@ -25,13 +25,13 @@ USUAL = 32  # samples of Keras's own batches
 
 def unfused(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Recurrent layers that a GPU runs as a loop of small ops; which setting makes them one."""
-    for event in events(source):
+    for event in file_events(source):
         if not isinstance(event.node, ast.Call):
             continue
         if event.name in RECURRENT:
             for name, usual in models.FUSED_RNN.items():
-                known = event.given.keywords[name].known if name in event.given.keywords else NOTHING
-                plain = known in (NOTHING, usual, None if name == "activation" else usual) and known is not None
+                known = event.given.keywords[name].known if name in event.given.keywords else NOT_KNOWN
+                plain = known in (NOT_KNOWN, usual, None if name == "activation" else usual) and known is not None
                 if not plain and name != "unroll" and not (name == "use_cudnn" and known is True):
                     yield event.node, f"with {name}={known!r} a GPU runs this layer as a loop of small ops"
                     break
@@ -44,7 +44,7 @@ def unfused(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 def unrolled(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Recurrent layers with ``unroll=True`` over long sequences, for a run of few steps."""
-    every = events(source)
+    every = file_events(source)
     written = [e for e in every if e.name in UNROLLING and e.given.get("unroll").known is True]
     turns, steps = _turns(every) if written else None, _steps(every) if written else None
     if turns is None or steps is None or turns < LEAST_TURNS or steps > MOST_STEPS:
@@ -87,7 +87,7 @@ def of_epoch(event: Event) -> int | None:
         return known if isinstance(known, int) else None
     data = given.get("x", 0)
     if data.kind == "dataset":
-        return things.length(data)
+        return operators.known_length(data)
     size, rows = given.get("batch_size", 2), samples(data)
     batch = USUAL if size.kind in ("unknown", "none") and "batch_size" not in given.keywords else size.known
     return -(-rows // batch) if rows and isinstance(batch, int) and batch else None

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import heads, models, ops, windows
-from slowtrain.source.reading import finding, index, scopes, values, visible
-from slowtrain.source.reading.abstract import training
 from slowtrain.source.spots.compute import rowwise, tables, turns
 from slowtrain.values import dataclass
 
@@ -25,7 +27,7 @@ LIGHT = frozenset(
     "IntegerLookup Discretization Normalization".split()
 )
 # By which a step moves rows of a table itself.
-SCATTERED = frozenset(name[1:] for name in training.SCATTERED) | {"scatter_update", "scatter_nd_update"}
+SCATTERED = frozenset(name[1:] for name in step_loops.SCATTER_UPDATES) | {"scatter_update", "scatter_nd_update"}
 PENALTY = "embeddings_regularizer"
 STEERING = (PENALTY, "weights", "trainable", "embeddings_constraint")
 
@@ -40,84 +42,88 @@ class Written:
 
 
 def handwritten(source: Source) -> Iterator[Written]:
-    for call in index.of(source).called("one_hot") if values.reaches(source, *ops.LOOK_UPS) else ():
-        depth = finding.keyword(call, "depth", 1) or finding.keyword(call, "num_classes", 1)
-        rows = visible.number(source, depth)
+    for call in call_index.index_of(source).called("one_hot") if name_bindings.may_name(source, *ops.LOOK_UPS) else ():
+        depth = node_lookup.argument_value(call, "depth", 1) or node_lookup.argument_value(call, "num_classes", 1)
+        rows = literal_sizes.literal_int(source, depth)
         if rows is None or rows < MANY_ROWS:
             continue
-        changed = ops.looked_up(source, edits.end(call.func)[0])
+        changed = ops.looked_up(source, edits.node_end(call.func)[0])
         if changed:
             says = f"a product with one-hot rows of {rows:,} numbers looks up one row each"
             cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
-            yield Written(edits.start(call), edits.end(call), says, cure, changed)
+            yield Written(edits.node_start(call), edits.node_end(call), says, cure, changed)
     yield from _one_by_one(source)
-    if not values.reaches(source, "tensorflow.") or not index.of(source).called("range"):
+    if not name_bindings.may_name(source, "tensorflow.") or not call_index.index_of(source).called("range"):
         return
-    if not index.of(source).called("add_weight", "Variable"):
+    if not call_index.index_of(source).called("add_weight", "Variable"):
         return
     for loop in _layer_loops(source):
         changed = windows.convolved(source, loop.lineno)
         says = "loops over shifted windows are one convolution written by hand"
-        if not changed and (visible.turns(source, loop) or 0) >= PARTS:
+        if not changed and (literal_sizes.loop_turns(source, loop) or 0) >= PARTS:
             changed = heads.together(source, loop.lineno)
-            says = f"a loop does small products for each of {visible.turns(source, loop)} parts"
+            says = f"a loop does small products for each of {literal_sizes.loop_turns(source, loop)} parts"
         if changed:
             cure = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
-            yield Written(edits.start(loop), edits.end(loop.iter), says, cure, changed)
+            yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, cure, changed)
 
 
 def _one_by_one(source: Source) -> Iterator[Written]:
     for call, changed in turns.rows(source):
         says = "map_fn takes one row of the batch after another through ops that take all of them at once"
-        yield Written(edits.start(call), edits.end(call.func), says, "work on the whole batch", changed)
+        yield Written(edits.node_start(call), edits.node_end(call.func), says, "work on the whole batch", changed)
     known: set[ast.AST] = set()
     for loop, count, changed in turns.loops(source):
         known.add(loop)
         says = f"a step does in {count} turns, each with ops of its own, what one op does for all of them"
-        yield Written(edits.start(loop), edits.end(loop.iter), says, "take all turns at once", changed)
+        yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, "take all turns at once", changed)
     for one, count in rowwise.each(source):
         if one not in known:
             says = f"a step takes {count} rows one after another through ops that take all of them at once"
-            last = edits.end(one.iter) if isinstance(one, ast.For) else edits.end(one)
+            last = edits.node_end(one.iter) if isinstance(one, ast.For) else edits.node_end(one)
             yield Written(
-                edits.start(one), last, says, "work on the whole batch: an axis more in place of the loop", ()
+                edits.node_start(one), last, says, "work on the whole batch: an axis more in place of the loop", ()
             )
     for loop, count in turns.branches(source):
         says = f"{count} branches of layers alike are built, traced and run one by one on the same input"
         cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
-        yield Written(edits.start(loop), edits.end(loop.iter), says, cure, ())
+        yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, cure, ())
 
 
 def _layer_loops(source: Source) -> Iterator[ast.For]:
     """Innermost loops over ``range`` that work on tensors."""
-    for loop in index.nodes(source, ast.For):
+    for loop in call_index.nodes_of_kind(source, ast.For):
         if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
             continue
-        inner = [n for one in loop.body for n in trees.walk(one)]
-        if finding.called(loop.iter) != "range" or any(isinstance(n, ast.For) for n in inner):
+        inner = [n for one in loop.body for n in syntax_tree.walk(one)]
+        if node_lookup.called_name(loop.iter) != "range" or any(isinstance(n, ast.For) for n in inner):
             continue
         calls = [n for n in inner if isinstance(n, ast.Call)]
-        if any(values.qualified(source, c.func).startswith("tensorflow.") for c in calls) and _used(source, loop):
+        if any(name_bindings.qualified_name(source, c.func).startswith("tensorflow.") for c in calls) and _used(
+            source, loop
+        ):
             yield loop
 
 
 def _used(source: Source, node: ast.AST) -> bool:
     """Whether a file that trains makes an object of the class around ``node``; other files are read by others."""
-    function = finding.function(source, node)
-    holder = finding.parents(source).get(function) if function is not None else None
-    if not isinstance(holder, ast.ClassDef) or not visible.trains(source):
+    function = node_lookup.enclosing_function(source, node)
+    holder = node_lookup.parents_of(source).get(function) if function is not None else None
+    if not isinstance(holder, ast.ClassDef) or not literal_sizes.takes_training_steps(source):
         return True
-    return bool(index.of(source).called(holder.name))
+    return bool(call_index.index_of(source).called(holder.name))
 
 
 def whole_tables(source: Source) -> Iterator[Written]:
     """Every row of a large table normalised before a few are looked up."""
     seen: set[ast.Call] = set()
-    if "Variable" not in source.words or not values.reaches(source, *ops.GATHERS):
+    if "Variable" not in source.words or not name_bindings.may_name(source, *ops.GATHERS):
         return
-    for gather in index.of(source).called("gather", "embedding_lookup"):
-        given = gather.args[0] if gather.args and values.qualified(source, gather.func) in ops.GATHERS else None
-        call = values.assigned(source, given) if isinstance(given, ast.Name) else given
+    for gather in call_index.index_of(source).called("gather", "embedding_lookup"):
+        given = (
+            gather.args[0] if gather.args and name_bindings.qualified_name(source, gather.func) in ops.GATHERS else None
+        )
+        call = name_bindings.single_assignment(source, given) if isinstance(given, ast.Name) else given
         table = ops.by_row(source, call) if isinstance(call, ast.Call) and call not in seen else None
         if not isinstance(call, ast.Call) or table is None or not ops.table_of(source, table):
             continue
@@ -125,23 +131,23 @@ def whole_tables(source: Source) -> Iterator[Written]:
         rows = _table_rows(source, table)
         changed = ops.looked_up_first(source) if rows is not None and rows >= LARGE_ROWS else ()
         if changed:
-            says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
+            says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
             cure = "look up rows first; normalise or regularise only those"
-            yield Written(edits.start(call), edits.end(call), says, cure, changed)
+            yield Written(edits.node_start(call), edits.node_end(call), says, cure, changed)
 
 
 def _table_rows(source: Source, table: ast.expr) -> int | None:
-    made = values.assigned(source, table) if isinstance(table, ast.Name) else None
-    if not isinstance(made, ast.Call) or finding.called(made) != "Variable":
+    made = name_bindings.single_assignment(source, table) if isinstance(table, ast.Name) else None
+    if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "Variable":
         return None
-    return visible.rows(source, finding.keyword(made, "initial_value", 0))
+    return literal_sizes.row_count(source, node_lookup.argument_value(made, "initial_value", 0))
 
 
 def updated_tables(source: Source) -> Iterator[Written]:
     """Large embeddings under Adam in a model that does little else."""
-    if not values.reaches(source, "keras.layers.") or not visible.trains(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not literal_sizes.takes_training_steps(source):
         return
-    known = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
+    known = [(c, n) for c in call_index.index_of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
     large = [(call, sizes) for call, sizes in known if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
     if not large or not _light(source, max(rows for _, (rows, _) in large)) or not SCATTERED.isdisjoint(source.words):
         return
@@ -151,15 +157,15 @@ def updated_tables(source: Source) -> Iterator[Written]:
     for call, (rows, width) in large:
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
         cure = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
-        yield Written(edits.start(call), edits.end(call), says, cure, changed)
+        yield Written(edits.node_start(call), edits.node_end(call), says, cure, changed)
 
 
 def penalised_tables(source: Source) -> Iterator[Written]:
     """Large embeddings whose norm is a part of the loss: it is taken of all rows, and moves all of them."""
-    if not values.reaches(source, "keras.layers.") or not visible.trains(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not literal_sizes.takes_training_steps(source):
         return
     large = {}
-    for call in index.of(source).called("Embedding"):
+    for call in call_index.index_of(source).called("Embedding"):
         sizes = _numbers(source, call, PENALTY)
         if sizes is not None and sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS:
             large[call] = sizes
@@ -168,48 +174,50 @@ def penalised_tables(source: Source) -> Iterator[Written]:
         given = tables.penalised(source, call)
         if given is not None and not tables.heavy(source, rows):
             says = f"this goes through all {rows:,} x {width} numbers of the table in each step, as does its gradient"
-            yield Written(edits.start(given), edits.end(given), says, cure, ())
-    named = {scopes.dotted(t): c for c in large for t in _targets(source, c)}
+            yield Written(edits.node_start(given), edits.node_end(given), says, cure, ())
+    named = {scope_names.dotted_name(t): c for c in large for t in _targets(source, c)}
     for norm, call in tables.squared(source, named, next(iter(large))) if large else ():
         rows, width = large[call]
         if not tables.heavy(source, rows) and turns.in_step(source, norm):
             says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
-            yield Written(edits.start(norm), edits.end(norm), says, cure, ())
+            yield Written(edits.node_start(norm), edits.node_end(norm), says, cure, ())
 
 
 def _targets(source: Source, call: ast.Call) -> list[ast.expr]:
-    holder = finding.parents(source).get(call)
+    holder = node_lookup.parents_of(source).get(call)
     return holder.targets if isinstance(holder, ast.Assign) else []
 
 
 def made_dense(source: Source) -> Iterator[Written]:
     """Gradients turned into tensors: that of a large table into one with all its rows."""
-    tapes = {n for c in index.of(source).called("gradient") for n in _bound_to(source, c)}
-    for call in index.of(source).called("convert_to_tensor") if tapes else ():
+    tapes = {n for c in call_index.index_of(source).called("gradient") for n in _bound_to(source, c)}
+    for call in call_index.index_of(source).called("convert_to_tensor") if tapes else ():
         given = call.args[0] if call.args else None
-        holder = finding.around(source, call, *scopes.COMPREHENSIONS)
-        name = scopes.dotted(given) if given is not None else ""
-        over = [g.iter for g in getattr(holder, "generators", ()) if name and scopes.dotted(g.target) == name]
-        if not over or not scopes.read(over[0]) & tapes:
+        holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
+        name = scope_names.dotted_name(given) if given is not None else ""
+        over = [g.iter for g in getattr(holder, "generators", ()) if name and scope_names.dotted_name(g.target) == name]
+        if not over or not scope_names.read_names(over[0]) & tapes:
             continue
-        tables = [n for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
+        tables = [n for c in call_index.index_of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
         rows = [height for height, width in tables if height * width >= TABLE_NUMBERS]
         if rows and max(rows) >= LARGE_ROWS:
             says = f"the gradient of a table becomes one with all {max(rows):,} rows, of which a step looks up a batch"
             cure = "leave the gradient as it is (tf.IndexedSlices): work on its values, or clip by the global norm"
-            yield Written(edits.start(call), edits.end(call), says, cure, ())
+            yield Written(edits.node_start(call), edits.node_end(call), says, cure, ())
 
 
 def _bound_to(source: Source, call: ast.Call) -> set[str]:
-    holder = finding.parents(source).get(call)
-    return scopes.bound(holder.targets[0]) if isinstance(holder, ast.Assign) and holder.value is call else set()
+    holder = node_lookup.parents_of(source).get(call)
+    return (
+        scope_names.bound_names(holder.targets[0]) if isinstance(holder, ast.Assign) and holder.value is call else set()
+    )
 
 
 def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] | None:
-    if not values.qualified(source, call.func).startswith("keras.layers."):
+    if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
         return None
-    rows = visible.number(source, finding.keyword(call, "input_dim", 0))
-    width = visible.number(source, finding.keyword(call, "output_dim", 1))
+    rows = literal_sizes.literal_int(source, node_lookup.argument_value(call, "input_dim", 0))
+    width = literal_sizes.literal_int(source, node_lookup.argument_value(call, "output_dim", 1))
     steered = any((k.arg in STEERING and k.arg != but) or k.arg is None for k in call.keywords)
     return (rows, width) if rows and width and not steered else None
 
@@ -217,15 +225,15 @@ def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] |
 def _light(source: Source, rows: int) -> bool:
     """Whether the file's layers do little beside looking rows up; none gives a number for each row."""
     for name in sorted(source.words):
-        calls = index.of(source).called(name) if name[:1].isupper() else []
-        if any(values.qualified(source, c.func).startswith("keras.layers.") for c in calls):
+        calls = call_index.index_of(source).called(name) if name[:1].isupper() else []
+        if any(name_bindings.qualified_name(source, c.func).startswith("keras.layers.") for c in calls):
             if name not in LIGHT:
                 return False
             if name == "Dense" and any(not 0 < (_units(source, c) or 0) < min(rows, 4096) for c in calls):
                 return False
-    own = (n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef))
-    return not any(scopes.dotted(b).endswith("Layer") for n in own for b in n.bases)
+    own = (n for n in call_index.nodes_of_kind(source, ast.ClassDef) if isinstance(n, ast.ClassDef))
+    return not any(scope_names.dotted_name(b).endswith("Layer") for n in own for b in n.bases)
 
 
 def _units(source: Source, call: ast.Call) -> int | None:
-    return visible.number(source, finding.keyword(call, "units", 0))
+    return literal_sizes.literal_int(source, node_lookup.argument_value(call, "units", 0))

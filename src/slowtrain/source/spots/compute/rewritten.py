@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding, index, values
-from slowtrain.source.reading.abstract import machine, training
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import ops, walked
 
 ASSIGNS = ("assign", "assign_sub", "assign_add")
@@ -22,9 +22,9 @@ FRAMEWORK = ("tensorflow.", "keras.ops.")
 
 def whole(source: Source) -> Iterator[ast.Call]:
     """``table.assign(tf.math.l2_normalize(table, axis=1))`` in a step that looks up rows of ``table``."""
-    if source.words.isdisjoint(ASSIGNS) or not training.loops(source):
+    if source.words.isdisjoint(ASSIGNS) or not step_loops.loops_by_number(source):
         return
-    every = events(source)
+    every = file_events(source)
     seen = set[ast.AST]()
     for event in every:
         call = event.node
@@ -44,7 +44,9 @@ def _each_step(source: Source, event: Event) -> bool:
     if event.producer or not event.loops:
         return False
     inner = event.loops[-1].number
-    return (inner in training.loops(source) and inner not in event.rare) or training.beside(source, event) is not None
+    return (inner in step_loops.loops_by_number(source) and inner not in event.rare) or step_loops.per_step_loop(
+        source, event
+    ) is not None
 
 
 def _table(value: Value) -> ast.AST | None:
@@ -81,10 +83,14 @@ def _all_rows(source: Source, step: list[Event], table: ast.AST) -> bool:
     """Whether the step computes with all rows anyway: distances to each, scores of each."""
     if any(e.name.endswith(walked.PRODUCTS) and any(_table(a) is table for a in e.given.every) for e in step):
         return True
-    inside = {finding.function(source, e.node) for e in step}
-    products = (n for n in index.nodes(source, ast.BinOp) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult))
+    inside = {node_lookup.enclosing_function(source, e.node) for e in step}
+    products = (
+        n
+        for n in call_index.nodes_of_kind(source, ast.BinOp)
+        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult)
+    )
     return any(
-        finding.function(source, one) in inside and _table(machine.value(source, side)) is table
+        node_lookup.enclosing_function(source, one) in inside and _table(interpreter.value_at(source, side)) is table
         for one in products
         for side in (one.left, one.right)
     )
@@ -93,15 +99,15 @@ def _all_rows(source: Source, step: list[Event], table: ast.AST) -> bool:
 def _reads(source: Source, node: ast.expr, table: ast.AST, depth: int) -> bool:
     """Whether ops of the framework make an expression of the whole table."""
     if isinstance(node, (ast.Name, ast.Attribute)):
-        if _table(machine.value(source, node)) is table:
+        if _table(interpreter.value_at(source, node)) is table:
             return True
-        made = values.assigned(source, node) if isinstance(node, ast.Name) and depth else None
+        made = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) and depth else None
         return made is not None and _reads(source, made, table, depth - 1)
     if isinstance(node, ast.BinOp):
         return _reads(source, node.left, table, depth) or _reads(source, node.right, table, depth)
-    if not isinstance(node, ast.Call) or finding.called(node) in ROWS_OF:
+    if not isinstance(node, ast.Call) or node_lookup.called_name(node) in ROWS_OF:
         return False
-    if finding.called(node) in ("read_value", "value") and isinstance(node.func, ast.Attribute):
+    if node_lookup.called_name(node) in ("read_value", "value") and isinstance(node.func, ast.Attribute):
         return _reads(source, node.func.value, table, depth)
-    library = values.qualified(source, node.func).startswith(FRAMEWORK)
+    library = name_bindings.qualified_name(source, node.func).startswith(FRAMEWORK)
     return library and any(_reads(source, one, table, depth) for one in node.args)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
+from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 
 ADAMS = frozenset({"adam", "adamw", "nadam", "adamax"})  # which keep averages of every number, and move each
 TAKES_NAMES = frozenset({"get", "deserialize"})
@@ -33,8 +35,8 @@ def another(source: Source) -> bool:
 
 def _optimizers(source: Source) -> list[str]:
     """The names of those that models are compiled with, or that apply gradients, "" for what is not clear."""
-    given = [finding.keyword(c, "optimizer", 0) for c in index.of(source).called("compile")]
-    applied = index.of(source).called("apply_gradients", "minimize")
+    given = [node_lookup.argument_value(c, "optimizer", 0) for c in call_index.index_of(source).called("compile")]
+    applied = call_index.index_of(source).called("apply_gradients", "minimize")
     given += [c.func.value for c in applied if isinstance(c.func, ast.Attribute)]
     return [_named(source, one, DEPTH) if one is not None else "" for one in given]
 
@@ -45,50 +47,52 @@ def _named(source: Source, node: ast.expr, depth: int) -> str:
         return ""
     if isinstance(node, ast.Attribute) and node.attr == "optimizer":
         return "adam" if adam_compiled(source) else ""
-    written = node if isinstance(node, ast.Call) else settings.written(source, node)
+    written = node if isinstance(node, ast.Call) else setting_origins.written_value(source, node)
     if isinstance(written, ast.Constant):
         return str(written.value).lower()
     if not isinstance(written, ast.Call):
         return ""
-    name = values.qualified(source, written.func)
+    name = name_bindings.qualified_name(source, written.func)
     last = name.rpartition(".")[2]
     if name.startswith("keras.optimizers."):
         if last in TAKES_NAMES:
             return _of_config(source, written.args[0], depth - 1) if written.args else ""
         return last.lower()
-    if scopes.dotted(written.func) == "getattr" and len(written.args) > 1:  # getattr(keras.optimizers, "Adam")(…)
+    if (
+        scope_names.dotted_name(written.func) == "getattr" and len(written.args) > 1
+    ):  # getattr(keras.optimizers, "Adam")(…)
         return ""
-    if isinstance(written.func, ast.Call) and scopes.dotted(written.func.func) == "getattr":
+    if isinstance(written.func, ast.Call) and scope_names.dotted_name(written.func.func) == "getattr":
         inner = written.func.args
-        known = len(inner) > 1 and values.qualified(source, inner[0]) == "keras.optimizers"
+        known = len(inner) > 1 and name_bindings.qualified_name(source, inner[0]) == "keras.optimizers"
         return _named(source, inner[1], depth - 1) if known else ""
     table = written.func.value if isinstance(written.func, ast.Subscript) else None
     if table is not None or (isinstance(written.func, ast.Name) and not name):
-        of = settings.written(source, written.func)
-        whole = values.qualified(source, of) if of is not None else ""
+        of = setting_origins.written_value(source, written.func)
+        whole = name_bindings.qualified_name(source, of) if of is not None else ""
         if whole.startswith("keras.optimizers."):
             return whole.rpartition(".")[2].lower()
-    made = following.function(source, written)
-    back = {_named(source, one, depth - 1) for one in following.returned(made)} if made is not None else set()
+    made = call_targets.called_function(source, written)
+    back = {_named(source, one, depth - 1) for one in call_targets.returned_values(made)} if made is not None else set()
     return back.pop() if len(back) == 1 else ""
 
 
 def _of_config(source: Source, given: ast.expr, depth: int) -> str:
     """``"adam"``, ``{"class_name": "adam", "config": {…}}``."""
-    written = settings.written(source, given)
+    written = setting_origins.written_value(source, given)
     if isinstance(written, ast.Dict):
         pairs = zip(written.keys, written.values, strict=True)
         named = [v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "class_name"]
         return _named(source, named[0], depth) if len(named) == 1 else ""
-    if isinstance(written, ast.Call) and scopes.dotted(written.func) == "dict":
-        inner = finding.keyword(written, "class_name")
+    if isinstance(written, ast.Call) and scope_names.dotted_name(written.func) == "dict":
+        inner = node_lookup.argument_value(written, "class_name")
         return _named(source, inner, depth) if inner is not None else ""
     return _named(source, given, depth)
 
 
 def adam_compiled(source: Source) -> bool:
     """Whether all models are compiled with an Adam: ``self.optimizer`` is theirs."""
-    given = [finding.keyword(c, "optimizer", 0) for c in index.of(source).called("compile")]
+    given = [node_lookup.argument_value(c, "optimizer", 0) for c in call_index.index_of(source).called("compile")]
     plain = [one for one in given if one is not None and not _of_model(one)]
     return len(plain) == len(given) > 0 and all(_named(source, one, DEPTH - 1) in ADAMS for one in plain)
 
@@ -99,11 +103,11 @@ def _of_model(node: ast.expr) -> bool:
 
 def penalised(source: Source, call: ast.Call) -> ast.expr | None:
     """The norm of all rows that an ``Embedding`` adds to the loss: its gradient has all rows."""
-    given = finding.keyword(call, "embeddings_regularizer", 3)
-    written = settings.written(source, given) if given is not None else None
+    given = node_lookup.argument_value(call, "embeddings_regularizer", 3)
+    written = setting_origins.written_value(source, given) if given is not None else None
     if isinstance(written, ast.Constant):
         return given if isinstance(written.value, str) and written.value in NORMS else None
-    if not isinstance(written, ast.Call) or finding.called(written) not in NORMS:
+    if not isinstance(written, ast.Call) or node_lookup.called_name(written) not in NORMS:
         return None
     rates = [*written.args, *(k.value for k in written.keywords)]
     none = [isinstance(r, ast.Constant) and not r.value for r in rates]
@@ -112,9 +116,12 @@ def penalised(source: Source, call: ast.Call) -> ast.expr | None:
 
 def heavy(source: Source, rows: int) -> bool:
     """Whether the file computes something beside which going through a table may be little: a number for each row."""
-    if index.of(source).called(*HEAVY):
+    if call_index.index_of(source).called(*HEAVY):
         return True
-    wide = (visible.number(source, finding.keyword(c, "units", 0)) for c in index.of(source).called("Dense"))
+    wide = (
+        literal_sizes.literal_int(source, node_lookup.argument_value(c, "units", 0))
+        for c in call_index.index_of(source).called("Dense")
+    )
     return any(n is not None and n >= min(rows, 4096) for n in wide)
 
 
@@ -123,17 +130,17 @@ def squared(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -> It
 
     Or of all that a model trains, one after another, with ``any_of`` them among it.
     """
-    for call in index.of(source).called("l2_loss"):
-        holder = finding.around(source, call, *scopes.COMPREHENSIONS)
+    for call in call_index.index_of(source).called("l2_loss"):
+        holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
         over = [g.iter for g in getattr(holder, "generators", ()) if not g.ifs]
         if any(isinstance(one, ast.Attribute) and one.attr in TRAINED for one in over):
             yield call, any_of
-    for call in index.of(source).called(*sorted(SQUARED)) if "embeddings" in source.text else ():
-        if not values.qualified(source, call.func).startswith(("tensorflow.", "keras.ops.")):
+    for call in call_index.index_of(source).called(*sorted(SQUARED)) if "embeddings" in source.text else ():
+        if not name_bindings.qualified_name(source, call.func).startswith(("tensorflow.", "keras.ops.")):
             continue
-        inside = [n for a in call.args[:1] for n in trees.walk(a) if isinstance(n, ast.Attribute)]
+        inside = [n for a in call.args[:1] for n in syntax_tree.walk(a) if isinstance(n, ast.Attribute)]
         for one in inside:
-            name = scopes.dotted(one.value)
+            name = scope_names.dotted_name(one.value)
             if one.attr == "embeddings" and name in tables and not _looked_up(source, one):
                 yield call, tables[name]
                 break
@@ -141,7 +148,7 @@ def squared(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -> It
 
 def _looked_up(source: Source, table: ast.expr) -> bool:
     """Whether rows are taken of it before anything is done with them."""
-    holder = finding.parents(source).get(table)
+    holder = node_lookup.parents_of(source).get(table)
     if isinstance(holder, ast.Subscript):
         return True
-    return isinstance(holder, ast.Call) and finding.called(holder) in ("gather", "embedding_lookup", "take")
+    return isinstance(holder, ast.Call) and node_lookup.called_name(holder) in ("gather", "embedding_lookup", "take")

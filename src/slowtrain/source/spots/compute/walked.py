@@ -6,14 +6,16 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.interpreter.library import user_callbacks
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import interpreted_datasets
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.compute import ops as cured
-from slowtrain.source.reading import finding, index, scopes, values
-from slowtrain.source.reading.abstract import machine, running, training
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import UNKNOWN, Value
-from slowtrain.source.reading.input import taken
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered, ops, tables
 from slowtrain.source.spots.host import fits
@@ -39,7 +41,7 @@ def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
     """Large tables under Adam that are looked up and used for nothing else, in a model that does little else."""
     if not any(name in source.text for name in ("Adam", "adam")):
         return
-    every = events(source)
+    every = file_events(source)
     found = {id(e.node): (e, size) for e in every if (size := _table(e)) is not None}
     if not found or not _adam(every) or _heavy(every, max(rows for _, (rows, _) in found.values())):
         return
@@ -47,9 +49,9 @@ def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
         return
     looked = {id(e.given.args[0].node) for e in every if e.name in LOOK_UPS and e.given.args}
     multiplied = {id(a.node) for e in every if e.name.endswith(PRODUCTS) for a in e.given.args if a.kind == "variable"}
-    for node in index.nodes(source, ast.BinOp):
+    for node in call_index.nodes_of_kind(source, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            multiplied |= {id(machine.value(source, side).node) for side in (node.left, node.right)}
+            multiplied |= {id(interpreter.value_at(source, side).node) for side in (node.left, node.right)}
     for key, (event, size) in found.items():
         used = event.name == "keras.layers.Embedding" or key in looked
         if used and key not in multiplied and isinstance(event.node, ast.Call):
@@ -113,9 +115,9 @@ def _heavy(every: tuple[Event, ...], rows: int) -> bool:
 
 def penalised(source: Source) -> Iterator[tuple[ast.expr, tuple[int, int]]]:
     """Norms that a step takes of all rows of a large embedding, by whatever name it goes there; and its size."""
-    if "embeddings" not in source.words or not training.steps(source):
+    if "embeddings" not in source.words or not step_loops.step_events(source):
         return
-    every = events(source)
+    every = file_events(source)
     tables_made = {id(e.node): size for e in every if (size := _table(e)) is not None}
     seen: set[ast.expr] = set()
     for event in every:
@@ -130,7 +132,7 @@ def penalised(source: Source) -> Iterator[tuple[ast.expr, tuple[int, int]]]:
 
 def worked_on(source: Source) -> Iterator[tuple[ast.Call, int]]:
     """What is done in a step to all rows of a large table, of which rows are looked up then; how many there are."""
-    every = events(source)
+    every = file_events(source)
     by_row = {
         id(e.result): (e, rows)
         for e in every
@@ -157,14 +159,14 @@ def _rows(event: Event) -> int | None:
 
 def one_by_one(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Comprehensions of a graph over the parts of a tensor, and its own loops over rows; what is seen."""
-    for event in events(source) if reached.may_trace(source) else ():
+    for event in file_events(source) if reached.may_trace(source) else ():
         loop = event.begun
         if _mapped(source, event):
             yield event.node, "map_fn takes one row after another through ops that take all of them at once"
         if loop is None or not event.graph:
             continue
         if isinstance(loop.node, ast.comprehension) and loop.items.kind == "range":
-            holder = finding.parents(source).get(loop.node)
+            holder = node_lookup.parents_of(source).get(loop.node)
             turns = loop.turns or 0
             if turns >= reached.WRITTEN_OUT and holder is not None and _of_parts(source, loop, holder):
                 yield event.node, f"the graph gets the ops of each of {turns} parts, of the same shapes"
@@ -174,49 +176,56 @@ def one_by_one(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 def _of_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
     """Whether each turn takes a part of a tensor by its number, and puts it through TensorFlow's ops alone."""
-    inside = [e for e in events(source) if loop in e.loops and e.begun is None]
+    inside = [e for e in file_events(source) if loop in e.loops and e.begun is None]
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
-    names = scopes.bound(getattr(loop.node, "target", loop.node))
-    parts = [n for n in trees.walk(holder) if isinstance(n, ast.Subscript) and scopes.read(n.slice) & names]
-    numbers = [
-        n for n in trees.walk(holder) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
+    names = scope_names.bound_names(getattr(loop.node, "target", loop.node))
+    parts = [
+        n for n in syntax_tree.walk(holder) if isinstance(n, ast.Subscript) and scope_names.read_names(n.slice) & names
     ]
-    placed = {id(m) for n in parts for m in trees.walk(n.slice)}
-    tensors = all(machine.value(source, n.value).kind in ("tensor", "variable") for n in parts)
+    numbers = [
+        n for n in syntax_tree.walk(holder) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
+    ]
+    placed = {id(m) for n in parts for m in syntax_tree.walk(n.slice)}
+    tensors = all(interpreter.value_at(source, n.value).kind in ("tensor", "variable") for n in parts)
     return bool(parts) and tensors and all(id(n) in placed for n in numbers)
 
 
 def _row_by_row(source: Source, loop: ast.For) -> bool:
     """``for i in tf.range(n): out = out.write(i, f(x[i]))``, whose turns do not need each other."""
     over = loop.iter
-    if not isinstance(over, ast.Call) or values.qualified(source, over.func) != "tensorflow.range":
+    if not isinstance(over, ast.Call) or name_bindings.qualified_name(source, over.func) != "tensorflow.range":
         return False
     if not isinstance(loop.target, ast.Name):
         return False
-    wrote, own = False, scopes.bound(loop.body)
+    wrote, own = False, scope_names.bound_names(loop.body)
     given: set[str] = set()
     for one in loop.body:
         value = one.value if isinstance(one, (ast.Assign, ast.Expr)) else None
         if value is None:
             return False
-        writes = isinstance(value, ast.Call) and finding.called(value) == "write"
+        writes = isinstance(value, ast.Call) and node_lookup.called_name(value) == "write"
         kept = (
-            scopes.dotted(value.func.value)
+            scope_names.dotted_name(value.func.value)
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
             else ""
         )
-        if scopes.read(value) & (own - given - ({kept} if writes else set())):
+        if scope_names.read_names(value) & (own - given - ({kept} if writes else set())):
             return False  # what the turn before left
-        given |= scopes.bound(one)
+        given |= scope_names.bound_names(one)
         wrote = wrote or writes
     return wrote and _plain(source, loop.body)
 
 
 def _plain(source: Source, body: Iterable[ast.AST]) -> bool:
     """Whether all that is called are ops of TensorFlow's that take many rows as well as one."""
-    calls = [n for one in body for n in trees.walk(one) if isinstance(n, ast.Call) and finding.called(n) != "write"]
-    names = [values.qualified(source, c.func) for c in calls]
+    calls = [
+        n
+        for one in body
+        for n in syntax_tree.walk(one)
+        if isinstance(n, ast.Call) and node_lookup.called_name(n) != "write"
+    ]
+    names = [name_bindings.qualified_name(source, c.func) for c in calls]
     framework = all(name.startswith(("tensorflow.", "keras.ops.")) for name in names)
     apart = any(name.rpartition(".")[2] in UNEVEN or name.startswith(OF_FILES) for name in names)
     return bool(names) and framework and not apart
@@ -226,13 +235,13 @@ def _mapped(source: Source, event: Event) -> bool:
     """``tf.map_fn`` in a step, over a function of plain ops; what a data set's ``map`` does is the input's."""
     if event.name != "tensorflow.map_fn" or not event.graph or event.producer or not event.given.args:
         return False
-    if any(finding.called(call) in running.MAPPING for call in event.path):
+    if any(node_lookup.called_name(call) in user_callbacks.MAPPING_OPERATIONS for call in event.path):
         return False
     function = event.given.args[0].node
     return (
         function is not None
-        and isinstance(function, (*FUNCTIONS, ast.Lambda))
-        and _plain(source, scopes.body(function))
+        and isinstance(function, (*FUNCTION_NODES, ast.Lambda))
+        and _plain(source, scope_names.scope_body(function))
     )
 
 
@@ -241,7 +250,7 @@ def _mapped(source: Source, event: Event) -> bool:
 
 def doubles(source: Source) -> Iterator[ast.Call]:
     """What sets float64 for all layers by a name from elsewhere, or for one layer after another."""
-    every = events(source) if "float64" in source.text else ()
+    every = file_events(source) if "float64" in source.text else ()
     setting = [e for e in every if e.name.rpartition(".")[2] in SETTING and e.name.startswith("keras.")]
     for event in every:
         if not isinstance(event.node, ast.Call):
@@ -259,12 +268,14 @@ def doubles(source: Source) -> Iterator[ast.Call]:
 
 def small(source: Source) -> Iterator[tuple[ast.expr, int, int]]:
     """Steps on a few of very many small samples: where, how many, and of how many."""
-    for event in events(source):
+    for event in file_events(source):
         found = _of_fit(event) if event.name == ".fit" else _of_slices(source, event)
         if found is None:
             continue
         size, rows, shape = found
-        most = fits.TINY if index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE) else SMALL
+        most = (
+            fits.TINY if call_index.index_of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE) else SMALL
+        )
         if 1 <= size <= most and rows >= MANY_ROWS and _light(source, shape):
             yield event.node, size, rows
             return
@@ -276,16 +287,16 @@ def _of_fit(event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | No
         known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
         size, rows, shape = known.get("batch"), known.get("rows"), None
     else:
-        first, size = next(taken.leaves(data), data), event.given.get("batch_size", 2).known
+        first, size = next(interpreted_datasets.element_leaves(data), data), event.given.get("batch_size", 2).known
         rows, shape = layered.samples(data), first.shape[1:] if first.shape else None
     return (size, rows, shape) if isinstance(size, int) and rows else None
 
 
 def _of_slices(source: Source, event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | None:
     """A step in a loop that is given ``x[i : i + 2]``, itself or by a generator."""
-    if event not in training.steps(source) or event.graph or not event.loops or not event.given.args:
+    if event not in step_loops.step_events(source) or event.graph or not event.loops or not event.given.args:
         return None
-    first = next(taken.leaves(event.given.args[0]), UNKNOWN)
+    first = next(interpreted_datasets.element_leaves(event.given.args[0]), UNKNOWN)
     turns = _turns(source, event)
     if not first.shape or not first.shape[0] or turns is None:
         return None
@@ -296,22 +307,22 @@ def _turns(source: Source, event: Event) -> int | None:
     """The turns of the loop around, or of those of the generator that it goes through."""
     loop = event.loops[-1]
     if loop.turns is not None or loop.items.kind != "generator":
-        return loop.turns if loop.number in event.given.deep else None
+        return loop.turns if loop.number in event.given.varying_inside else None
     made_by = loop.items.node
-    inside = [e.begun for e in events(source) if finding.function(source, e.node) is made_by]
+    inside = [e.begun for e in file_events(source) if node_lookup.enclosing_function(source, e.node) is made_by]
     known = [one.turns for one in inside if one is not None and one.turns is not None]
     return max(known, default=None)
 
 
 def _light(source: Source, shape: tuple[int | None, ...] | None) -> bool:
     """Whether a sample is surely too small to fill a step by itself."""
-    for event in events(source):
+    for event in file_events(source):
         if event.name == "keras.layers.Embedding":
             size = [event.given.get("input_dim", 0).known, event.given.get("output_dim", 1).known]
             if not all(isinstance(n, int) for n in size) or prod(size) > MANY_WEIGHTS:
                 return False
-    if index.of(source).called("MultiHeadAttention", "add_weight", "Bidirectional"):
+    if call_index.index_of(source).called("MultiHeadAttention", "add_weight", "Bidirectional"):
         return False
-    if not index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, "Conv1D", "conv1d"):
+    if not call_index.index_of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, "Conv1D", "conv1d"):
         return True
     return shape is not None and None not in shape and prod(n or 0 for n in shape) <= fits.SMALL_IMAGE

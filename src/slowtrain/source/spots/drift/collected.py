@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import index, objects, scopes
-from slowtrain.source.reading.abstract import machine, training
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.library import TAKING
-from slowtrain.source.reading.abstract.values import Value, joined
+from slowtrain.script.interpreter.domain.abstract_values import Value, join_values
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.library.framework_calls import REMOVING_METHODS
+from slowtrain.script.navigation import call_index, class_members, scope_names
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 
 ADDING = frozenset({".append", ".extend"})
 # What goes through all items of a list, for each of which it makes a row of an array, or a text.
@@ -32,7 +33,7 @@ def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Where a step goes through all that the steps before it have put into a list; the words."""
     if ".append(" not in source.text and ".extend(" not in source.text:
         return
-    every = machine.events(source)
+    every = interpreter.file_events(source)
     added: dict[int, list[Event]] = {}
     taken: set[int] = set()
     for event in every:
@@ -41,7 +42,7 @@ def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
             continue
         if event.name in ADDING and event.loops and not event.graph and not event.producer:
             added.setdefault(id(on.items), []).append(event)
-        elif event.name.removeprefix(".") in TAKING:
+        elif event.name.removeprefix(".") in REMOVING_METHODS:
             taken.add(id(on.items))
     seen: set[ast.AST] = set()
     for event in every if added else ():
@@ -58,21 +59,23 @@ def _whole(source: Source, event: Event) -> Iterator[Value]:
     """The lists that an event goes through from one end to the other."""
     over = event.begun
     if over is not None:
-        leaves = isinstance(over.node, ast.For) and any(isinstance(n, ast.Break) for n in scopes.own(over.node.body))
+        leaves = isinstance(over.node, ast.For) and any(
+            isinstance(n, ast.Break) for n in scope_names.nodes_in_scope(over.node.body)
+        )
         if not leaves:
             yield over.items
     elif event.name in WHOLE or event.name in AVERAGED:
         yield from (one for one in event.given.args[:1] if one.kind == "list")
     if event.name == "zip" and isinstance(event.node, ast.Call):  # zip(*rows): a column of each
-        yield from (machine.value(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
+        yield from (interpreter.value_at(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
 
 
 def _each_step(source: Source, event: Event, adding: Event, held: Value) -> bool:
     """Whether the loop that takes the steps both adds to the list and goes through it, and has not made it."""
-    loop = training.beside(source, event)
+    loop = step_loops.per_step_loop(source, event)
     if loop is None or loop not in adding.loops or loop.number in held.born:
         return False
-    item = joined(held.items.values())
+    item = join_values(held.items.values())
     if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= LONG):
         return False
     if event.begun is not None and item.kind == "unknown":
@@ -82,13 +85,15 @@ def _each_step(source: Source, event: Event, adding: Event, held: Value) -> bool
 
 def _stays(source: Source, event: Event, adding: Event) -> bool:
     """Whether no turn makes the list another one, or a shorter one."""
-    read = [n for n in trees.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
-    of = [n for n in read if machine.value(source, n).kind == "list"]
+    read = [n for n in syntax_tree.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
+    of = [n for n in read if interpreter.value_at(source, n).kind == "list"]
     if isinstance(adding.node, ast.Call) and isinstance(adding.node.func, ast.Attribute):
         of.append(adding.node.func.value)  # type: ignore[arg-type]
-    names = {scopes.dotted(n).rpartition(".")[2] for n in of} - {""}
-    turn = [n for loop in adding.loops for n in trees.walk(loop.node) if isinstance(n, ast.Name)]
+    names = {scope_names.dotted_name(n).rpartition(".")[2] for n in of} - {""}
+    turn = [n for loop in adding.loops for n in syntax_tree.walk(loop.node) if isinstance(n, ast.Name)]
     again = {n.id for n in turn if isinstance(n.ctx, ast.Store)}
-    cut = [t for d in index.nodes(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
-    shorter = {scopes.dotted(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
-    return not names & (again | shorter) and all(len(objects.stores(source, name)) <= 1 for name in names)
+    cut = [t for d in call_index.nodes_of_kind(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
+    shorter = {scope_names.dotted_name(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
+    return not names & (again | shorter) and all(
+        len(class_members.attribute_stores(source, name)) <= 1 for name in names
+    )

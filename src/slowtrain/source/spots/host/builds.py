@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import hoisting, rebuilding
-from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.spots.host import rebuilt, retraces
 from slowtrain.values import dataclass
 
@@ -27,15 +29,17 @@ class Build:
 
 def compiled_again(source: Source) -> Iterator[Build]:
     """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
-    for call in index.of(source).called("compile") if visible.trains(source) else ():
-        loops = scopes.loops(source, call)
-        turns = visible.turns(source, loops[0]) if loops else 0
+    for call in call_index.index_of(source).called("compile") if literal_sizes.takes_training_steps(source) else ():
+        loops = scope_names.enclosing_loops(source, call)
+        turns = literal_sizes.loop_turns(source, loops[0]) if loops else 0
         if turns is not None and turns < LEAST_BUILDS:
             continue
         changed = tuple(hoisting.recompiled(source, call.lineno))
         if changed:
             yield Build(
-                *index.operation(call), "compile() in each turn of a loop throws the traced graph away", changed
+                *call_index.operation_range(call),
+                "compile() in each turn of a loop throws the traced graph away",
+                changed,
             )
 
 
@@ -43,10 +47,10 @@ def models_again(source: Source) -> Iterator[Build]:
     """``compile()`` of one model, or of copies with weights of their own, in functions that a loop calls."""
     for call in rebuilt.for_a_rate(source):
         says = "a loop calls this compile() in each turn, which throws the traced graph away"
-        yield Build(*index.operation(call), says, ())
+        yield Build(*call_index.operation_range(call), says, ())
     for call in rebuilt.with_weights_set(source):
         says = "a loop builds and compiles this model anew in each turn, and sets its weights anyway"
-        yield Build(*index.operation(call), says, ())
+        yield Build(*call_index.operation_range(call), says, ())
 
 
 def functions_again(source: Source) -> Iterator[Build]:
@@ -55,69 +59,86 @@ def functions_again(source: Source) -> Iterator[Build]:
         return
     makers: set[str] = set()
     for graph in retraces.graphs(source):
-        loops = scopes.loops(source, graph.function)
-        outer = finding.function(source, graph.function)
+        loops = scope_names.enclosing_loops(source, graph.function)
+        outer = node_lookup.enclosing_function(source, graph.function)
         if loops and not _excused(source, graph.function, loops[0], graph.names[0]):
             yield _made_here(source, graph.function)
         elif outer is not None and not loops and _returns(outer, graph.names[0]):
             makers.add(outer.name)
-    for call in index.of(source).called("function"):
-        loops = scopes.loops(source, call)
-        holder = finding.statement(source, call)
-        if not loops or values.qualified(source, call.func) != "tensorflow.function":
+    for call in call_index.index_of(source).called("function"):
+        loops = scope_names.enclosing_loops(source, call)
+        holder = node_lookup.enclosing_statement(source, call)
+        if not loops or name_bindings.qualified_name(source, call.func) != "tensorflow.function":
             continue
         name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
         if isinstance(name, ast.Name) and holder is not None and not _excused(source, holder, loops[0], name.id):
             changed = tuple(hoisting.hoisted(source, call.lineno))
-            yield Build(edits.start(call), edits.end(call), "tf.function() in a loop traces anew in each turn", changed)
-    for call in index.of(source).called(*sorted(makers)) if makers else ():
+            yield Build(
+                edits.node_start(call),
+                edits.node_end(call),
+                "tf.function() in a loop traces anew in each turn",
+                changed,
+            )
+    for call in call_index.index_of(source).called(*sorted(makers)) if makers else ():
         yield from _made_by(source, call)
 
 
 def _made_here(source: Source, function: ast.FunctionDef) -> Build:
     first = function.decorator_list[0]
     says = f"{function.name} is a new tf.function in each turn of the loop, and traced anew"
-    return Build(edits.start(first), edits.end(first), says, tuple(hoisting.hoisted(source, function.lineno)))
+    return Build(edits.node_start(first), edits.node_end(first), says, tuple(hoisting.hoisted(source, function.lineno)))
 
 
 def _made_by(source: Source, call: ast.Call) -> Iterator[Build]:
-    loops, holder = scopes.loops(source, call), finding.statement(source, call)
+    loops, holder = scope_names.enclosing_loops(source, call), node_lookup.enclosing_statement(source, call)
     if not loops or not isinstance(holder, ast.Assign) or holder.value is not call:
         return
     name = holder.targets[0]
     if isinstance(name, ast.Name) and not _excused(source, holder, loops[0], name.id):
-        says = f"{finding.called(call)}() makes a new tf.function in each turn of the loop, which is traced anew"
-        yield Build(edits.start(call), edits.end(call), says, tuple(rebuilding.rebuilt(source, call.lineno)))
+        says = (
+            f"{node_lookup.called_name(call)}() makes a new tf.function in each turn of the loop, which is traced anew"
+        )
+        yield Build(edits.node_start(call), edits.node_end(call), says, tuple(rebuilding.rebuilt(source, call.lineno)))
 
 
 def _returns(function: ast.AST, name: str) -> bool:
-    found = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
+    found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
     return len(found) == 1 and isinstance(found[0], ast.Name) and found[0].id == name
 
 
 def _excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
     """Whether each turn needs one of its own, takes none, or there are few turns."""
-    if visible.few(source, loop) or visible.written_out(loop):
+    if literal_sizes.has_few_turns(source, loop) or literal_sizes.is_literal_loop(loop):
         return True
-    called = [c for c in index.of(source).called(name) if loop in scopes.loops(source, c)]
-    return not called or bool(scopes.read(made) & _of_the_turn(source, loop, made))
+    called = [c for c in call_index.index_of(source).called(name) if loop in scope_names.enclosing_loops(source, c)]
+    return not called or bool(scope_names.read_names(made) & _of_the_turn(source, loop, made))
 
 
 def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> set[str]:
     """Names that hold something else in each turn: the loop's own, what is computed of them, what counts or draws."""
-    differ = scopes.bound(loop.target) if isinstance(loop, ast.For) else set()
-    every = [n for n in scopes.own(list(loop.body)) if isinstance(n, (ast.Assign, ast.AugAssign, ast.For, ast.With))]
+    differ = scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
+    every = [
+        n
+        for n in scope_names.nodes_in_scope(list(loop.body))
+        if isinstance(n, (ast.Assign, ast.AugAssign, ast.For, ast.With))
+    ]
     for _ in range(3):
         for one in every:
             if one is made:
                 continue
             value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
             parts = source.called(value) if value is not None else [one]
-            read = {n for p in parts if not isinstance(p, FUNCTIONS) or p is value for n in scopes.read(p)}
+            read = {
+                n for p in parts if not isinstance(p, FUNCTION_NODES) or p is value for n in scope_names.read_names(p)
+            }
             if isinstance(one, (ast.AugAssign, ast.With)) or read & differ or _draws(parts):
-                differ |= scopes.bound(one.target if isinstance(one, ast.For) else one)
+                differ |= scope_names.bound_names(one.target if isinstance(one, ast.For) else one)
     return differ
 
 
 def _draws(parts: Sequence[ast.AST]) -> bool:
-    return any(isinstance(n, ast.Call) and finding.called(n) in retraces.DRAWN for p in parts for n in trees.walk(p))
+    return any(
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in retraces.DRAWN
+        for p in parts
+        for n in syntax_tree.walk(p)
+    )

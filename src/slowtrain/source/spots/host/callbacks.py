@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
 from slowtrain.values import dataclass
 
 HOOKS = frozenset({"on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin"})
@@ -37,7 +39,7 @@ class Often:
 def at(node: ast.expr, says: str) -> Often:
     """What stands at ``node``, without an edit."""
     cure = "do it once an epoch, or every hundredth step"
-    return Often(edits.start(node), edits.end(node), says, cure, ())
+    return Often(edits.node_start(node), edits.node_end(node), says, cure, ())
 
 
 def often(source: Source) -> Iterator[Often]:
@@ -51,9 +53,9 @@ def often(source: Source) -> Iterator[Often]:
 def _hooks(source: Source) -> Iterator[Often]:
     if HOOKS.isdisjoint(source.words):
         return
-    for kind in index.nodes(source, ast.ClassDef):
+    for kind in call_index.nodes_of_kind(source, ast.ClassDef):
         assert isinstance(kind, ast.ClassDef)
-        if not any(scopes.dotted(base).rpartition(".")[2].endswith("Callback") for base in kind.bases):
+        if not any(scope_names.dotted_name(base).rpartition(".")[2].endswith("Callback") for base in kind.bases):
             continue
         for hook in kind.body:
             if not isinstance(hook, ast.FunctionDef) or hook.name not in HOOKS:
@@ -64,7 +66,7 @@ def _hooks(source: Source) -> Iterator[Often]:
                 named = hook.lineno, hook.col_offset + len(f"def {hook.name}")
                 says = f"{kind.name}.{hook.name} calls {what} after every batch"
                 cure = f"do the work of {kind.name}.{hook.name} once an epoch, or every hundredth batch"
-                yield Often(edits.start(hook), named, says, cure, rarer)
+                yield Often(edits.node_start(hook), named, says, cure, rarer)
 
 
 def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool = False) -> str | None:
@@ -75,13 +77,13 @@ def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool
     for node in _always(hook.body):
         if not isinstance(node, ast.Call):
             continue
-        name = finding.called(node)
-        owner = scopes.dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        whole = values.qualified(source, node.func)
-        own = following.function(source, node) if depth and (owner or models) else None
+        name = node_lookup.called_name(node)
+        owner = scope_names.dotted_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        whole = name_bindings.qualified_name(source, node.func)
+        own = call_targets.called_function(source, node) if depth and (owner or models) else None
         of_model = name in OF_MODEL and (owner == "self.model" or (models and owner and not whole and own is None))
         if of_model or (whole.startswith(COSTLY) and whole not in CHEAP):
-            return f"{scopes.dotted(node.func)}()"
+            return f"{scope_names.dotted_name(node.func)}()"
         if name == "get_weights" and owner and owner in _layers(hook.body):
             return f"{owner}.get_weights() of all layers"
         if isinstance(own, ast.FunctionDef) and own is not hook:
@@ -93,9 +95,11 @@ def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool
 
 def _layers(body: list[ast.stmt]) -> set[str]:
     """Names that a loop gives the model's layers, one after another."""
-    loops = [n for one in body for n in trees.walk(one) if isinstance(n, ast.For)]
+    loops = [n for one in body for n in syntax_tree.walk(one) if isinstance(n, ast.For)]
     return {
-        n.target.id for n in loops if isinstance(n.target, ast.Name) and scopes.dotted(n.iter) == "self.model.layers"
+        n.target.id
+        for n in loops
+        if isinstance(n.target, ast.Name) and scope_names.dotted_name(n.iter) == "self.model.layers"
     }
 
 
@@ -112,9 +116,9 @@ def _always(body: list[ast.stmt], over: frozenset[str] = frozenset()) -> Iterato
         elif isinstance(one, (ast.For, ast.With)):
             heads = [one.iter] if isinstance(one, ast.For) else [i.context_expr for i in one.items]
             for head in heads:
-                yield from trees.walk(head)
-            layers = isinstance(one, ast.For) and scopes.dotted(one.iter).endswith(OF_LAYERS)
-            named = frozenset(scopes.bound(one.target)) if isinstance(one, ast.For) and layers else over
+                yield from syntax_tree.walk(head)
+            layers = isinstance(one, ast.For) and scope_names.dotted_name(one.iter).endswith(OF_LAYERS)
+            named = frozenset(scope_names.bound_names(one.target)) if isinstance(one, ast.For) and layers else over
             yield from _always(one.body, named)
         elif not isinstance(one, (ast.While, ast.Try)):
             yield from _unasked(one)
@@ -123,9 +127,13 @@ def _always(body: list[ast.stmt], over: frozenset[str] = frozenset()) -> Iterato
 def _of_kind(test: ast.expr, over: frozenset[str]) -> bool:
     """``isinstance(layer, Dense) and layer.units > 1``: of the layer and nothing else that changes."""
     first = test.values[0] if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else test
-    asked = isinstance(first, ast.Call) and scopes.dotted(first.func) in ("isinstance", "hasattr")
-    compared = [n for n in trees.walk(test) if isinstance(n, ast.Compare)]
-    return asked and bool(scopes.read(first) & over) and all(scopes.read(n) <= over for n in compared)
+    asked = isinstance(first, ast.Call) and scope_names.dotted_name(first.func) in ("isinstance", "hasattr")
+    compared = [n for n in syntax_tree.walk(test) if isinstance(n, ast.Compare)]
+    return (
+        asked
+        and bool(scope_names.read_names(first) & over)
+        and all(scope_names.read_names(n) <= over for n in compared)
+    )
 
 
 def _unasked(node: ast.AST) -> Iterator[ast.AST]:
@@ -133,12 +141,12 @@ def _unasked(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     if isinstance(node, (ast.IfExp, ast.BoolOp)):
         return
-    for below in trees.children(node):
+    for below in syntax_tree.child_nodes(node):
         yield from _unasked(below)
 
 
 def _lambdas(source: Source) -> Iterator[Often]:
-    for call in index.of(source).called("LambdaCallback"):
+    for call in call_index.index_of(source).called("LambdaCallback"):
         for given in call.keywords:
             if given.arg in HOOKS and not isinstance(given.value, ast.Lambda):
                 yield from _handed(source, given.arg, given.value)
@@ -148,21 +156,24 @@ def _lambdas(source: Source) -> Iterator[Often]:
             body = given.value.body
             calls = [n for n in _always([ast.Expr(body)]) if isinstance(n, ast.Call)]
             costly = [
-                c for c in calls if finding.called(c) in OF_MODEL or values.qualified(source, c.func).startswith(COSTLY)
+                c
+                for c in calls
+                if node_lookup.called_name(c) in OF_MODEL
+                or name_bindings.qualified_name(source, c.func).startswith(COSTLY)
             ]
             if costly:
-                says = f"{given.arg} calls {scopes.dotted(costly[0].func)}() after every batch"
+                says = f"{given.arg} calls {scope_names.dotted_name(costly[0].func)}() after every batch"
                 changed = tuple(callbacks.rarer_lambda(source))
                 cure = "do the work of the callback once an epoch, or every hundredth batch"
-                yield Often(edits.start(given.value), edits.end(given.value), says, cure, changed)
+                yield Often(edits.node_start(given.value), edits.node_end(given.value), says, cure, changed)
             else:
                 yield from _within(source, given.arg, given.value, calls)
 
 
 def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
     """A function or an object's method that is given as a hook, ``functools.partial`` of one as well."""
-    written = settings.written(source, given) if isinstance(given, ast.Name) else given
-    while isinstance(written, ast.Call) and finding.called(written) == "partial" and written.args:
+    written = setting_origins.written_value(source, given) if isinstance(given, ast.Name) else given
+    while isinstance(written, ast.Call) and node_lookup.called_name(written) == "partial" and written.args:
         written = written.args[0]
     if isinstance(written, ast.Lambda):
         calls = [n for n in _always([ast.Expr(written.body)]) if isinstance(n, ast.Call)]
@@ -175,42 +186,53 @@ def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
 def _within(source: Source, hook: str, given: ast.expr, calls: list[ast.Call]) -> Iterator[Often]:
     """What functions of the file do that a hook calls."""
     for call in calls:
-        own = following.function(source, call)
+        own = call_targets.called_function(source, call)
         what = _work(source, own, models=True) if isinstance(own, ast.FunctionDef) else None
         if what is not None and isinstance(own, ast.FunctionDef):
             says = f"{hook} is {own.name}(), which calls {what}: after every batch"
             cure = f"do the work of {own.name} once an epoch (on_epoch_end)"
-            yield Often(edits.start(given), edits.end(given), says, cure, ())
+            yield Often(edits.node_start(given), edits.node_end(given), says, cure, ())
             return
 
 
 def _savers(source: Source) -> Iterator[Often]:
-    for call in index.of(source).called(*callbacks.KERAS_SAVERS):
-        kind, freq = finding.called(call), settings.forwarded(source, call, "save_freq")
-        every = visible.number(source, freq) if freq is not None else None
+    for call in call_index.index_of(source).called(*callbacks.KERAS_SAVERS):
+        kind, freq = node_lookup.called_name(call), setting_origins.call_argument(source, call, "save_freq")
+        every = literal_sizes.literal_int(source, freq) if freq is not None else None
         if freq is not None and every is not None and 1 <= every <= OFTEN:
             says = f"{kind} saves the model after every {f'{every} batches' if every > 1 else 'batch'}"
             cure = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
-            yield Often(edits.start(freq), edits.end(freq), says, cure, tuple(callbacks.lighter(source, kind)))
+            yield Often(
+                edits.node_start(freq), edits.node_end(freq), says, cure, tuple(callbacks.lighter(source, kind))
+            )
 
 
 def _each_batch(source: Source, given: ast.expr) -> bool:
     """``"batch"``, or a number of batches in which next to nothing is saved."""
-    known = settings.literal(source, given)
-    every = visible.number(source, given)
+    known = setting_origins.literal_origin(source, given)
+    every = literal_sizes.literal_int(source, given)
     return (known is not None and known.value == "batch") or (every is not None and 1 <= every <= OFTEN)
 
 
 def _boards(source: Source) -> Iterator[Often]:
-    for call in index.of(source).called("TensorBoard"):
-        each = finding.keyword(call, "update_freq")
+    for call in call_index.index_of(source).called("TensorBoard"):
+        each = node_lookup.argument_value(call, "update_freq")
         if each is not None and _each_batch(source, each):
             says = "TensorBoard writes the loss and each metric after every batch"
             cure = 'TensorBoard(update_freq="epoch"), or a number of some hundred batches'
-            yield Often(edits.start(each), edits.end(each), says, cure, ())
-        freq, images = finding.keyword(call, "histogram_freq"), finding.keyword(call, "write_images")
-        every = visible.number(source, freq) if freq is not None else None
+            yield Often(edits.node_start(each), edits.node_end(each), says, cure, ())
+        freq, images = (
+            node_lookup.argument_value(call, "histogram_freq"),
+            node_lookup.argument_value(call, "write_images"),
+        )
+        every = literal_sizes.literal_int(source, freq) if freq is not None else None
         if isinstance(images, ast.Constant) and images.value is True and every == 1:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             cure = "TensorBoard(histogram_freq=0, write_images=False)"
-            yield Often(edits.start(call), edits.end(call), says, cure, tuple(callbacks.lighter(source, "TensorBoard")))
+            yield Often(
+                edits.node_start(call),
+                edits.node_end(call),
+                says,
+                cure,
+                tuple(callbacks.lighter(source, "TensorBoard")),
+            )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.script.evaluators import call_targets, expression_values, literal_sizes
+from slowtrain.script.navigation import call_index, class_members, higher_order_calls, name_bindings, node_lookup
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, following, handed, index, objects, sizes, values, visible
 from slowtrain.source.spots.host import callbacks, fits
 
 OFTEN = 10  # steps between two collections: one takes as long as several steps of most models
@@ -16,9 +17,9 @@ ENTERED = ("__enter__", "__exit__")
 
 def collected(source: Source) -> Iterator[ast.Call]:
     """``gc.collect()`` in every turn of a loop that takes a step, or in a hook of every batch."""
-    for call in index.of(source).called("collect"):
-        statement = finding.statement(source, call)
-        if values.qualified(source, call.func) != "gc.collect" or statement is None:
+    for call in call_index.index_of(source).called("collect"):
+        statement = node_lookup.enclosing_statement(source, call)
+        if name_bindings.qualified_name(source, call.func) != "gc.collect" or statement is None:
             continue
         if _in_hook(source, call):
             yield call
@@ -29,12 +30,12 @@ def collected(source: Source) -> Iterator[ast.Call]:
 
 
 def _every_step(source: Source, statement: ast.stmt) -> bool:
-    function = finding.function(source, statement)
+    function = node_lookup.enclosing_function(source, statement)
     at = _outer(source, statement)
     if function is None:
         return _beside(source, at)
     if function.name in ENTERED:
-        return finding.parents(source).get(at) is function and _entered(source, function)
+        return node_lookup.parents_of(source).get(at) is function and _entered(source, function)
     if function.name in callbacks.HOOKS:
         return at in function.body
     if at in function.body and (_managing(source, function) or _wrapping(source, function)):
@@ -44,7 +45,7 @@ def _every_step(source: Source, statement: ast.stmt) -> bool:
 
 def _outer(source: Source, at: ast.stmt) -> ast.stmt:
     """The statement that runs as often: the ``try`` that it ends, the test that is true every few steps."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(at)
     if isinstance(holder, ast.If) and at in holder.body and _now_and_then(source, holder):
         return _outer(source, holder)
@@ -55,7 +56,7 @@ def _outer(source: Source, at: ast.stmt) -> ast.stmt:
 
 def _in_hook(source: Source, call: ast.Call) -> bool:
     """``LambdaCallback(on_train_batch_end=lambda batch, logs: gc.collect())``, and ``=gc.collect`` in such a lambda."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(call)
     while isinstance(holder, (ast.Tuple, ast.List, ast.BoolOp)):
         holder = above.get(holder)
@@ -63,57 +64,59 @@ def _in_hook(source: Source, call: ast.Call) -> bool:
     return isinstance(given, ast.keyword) and given.arg in callbacks.HOOKS
 
 
-def _as_hook(source: Source, function: objects.Function) -> bool:
+def _as_hook(source: Source, function: class_members.Function) -> bool:
     """Whether it is given to ``LambdaCallback`` for each batch."""
-    above = finding.parents(source)
-    given = (above.get(one) for one in handed.references(source, function))
+    above = node_lookup.parents_of(source)
+    given = (above.get(one) for one in higher_order_calls.function_references(source, function))
     return any(isinstance(one, ast.keyword) and one.arg in callbacks.HOOKS for one in given)
 
 
-def _managing(source: Source, function: objects.Function) -> bool:
+def _managing(source: Source, function: class_members.Function) -> bool:
     """Whether it is a generator behind ``contextlib.contextmanager`` that a loop enters around its step."""
-    marks = {values.qualified(source, d) for d in function.decorator_list}
+    marks = {name_bindings.qualified_name(source, d) for d in function.decorator_list}
     if "contextlib.contextmanager" not in marks:
         return False
-    for call in following.callers(source, function):
-        item = finding.parents(source).get(call)
-        block = finding.statement(source, call)
+    for call in call_targets.calls_running(source, function):
+        item = node_lookup.parents_of(source).get(call)
+        block = node_lookup.enclosing_statement(source, call)
         if isinstance(item, ast.withitem) and isinstance(block, ast.With) and _around_step(source, block):
             return True
-        mark = block.decorator_list if isinstance(block, FUNCTIONS) else []
-        if call in mark and isinstance(block, FUNCTIONS) and _step_in_loop(source, block):
+        mark = block.decorator_list if isinstance(block, FUNCTION_NODES) else []
+        if call in mark and isinstance(block, FUNCTION_NODES) and _step_in_loop(source, block):
             return True  # ``@tidy()`` on the step
     return False
 
 
-def _wrapping(source: Source, function: objects.Function) -> bool:
+def _wrapping(source: Source, function: class_members.Function) -> bool:
     """Whether it is what a decorator of the file puts in the place of a step that a loop takes."""
-    outer = finding.function(source, function)
-    back = following.returned(outer) if outer is not None else []
+    outer = node_lookup.enclosing_function(source, function)
+    back = call_targets.returned_values(outer) if outer is not None else []
     if outer is None or not any(isinstance(v, ast.Name) and v.id == function.name for v in back):
         return False
-    marked = (f for f in index.nodes(source, ast.FunctionDef) if isinstance(f, ast.FunctionDef))
+    marked = (f for f in call_index.nodes_of_kind(source, ast.FunctionDef) if isinstance(f, ast.FunctionDef))
     named = (f for f in marked if any(isinstance(d, ast.Name) and d.id == outer.name for d in f.decorator_list))
     return any(_step_in_loop(source, one) for one in named)
 
 
-def _step_in_loop(source: Source, step: objects.Function) -> bool:
+def _step_in_loop(source: Source, step: class_members.Function) -> bool:
     """Whether a function takes a step each time that it is called, which a loop does."""
     if not fits.takes_step(source, step.body):
         return False
-    return any(any(True for _ in following.repeated_by(source, call)) for call in following.callers(source, step))
+    return any(
+        any(True for _ in call_targets.loops_running(source, call)) for call in call_targets.calls_running(source, step)
+    )
 
 
 def _now_and_then(source: Source, test: ast.If) -> bool:
     """``if step % 2 == 0:`` of a small number."""
     modulus = kerascalls.divided_by(test)
-    every = visible.number(source, modulus) if modulus is not None else None
+    every = literal_sizes.literal_int(source, modulus) if modulus is not None else None
     return every is not None and 1 <= every <= OFTEN
 
 
 def _beside(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step by another statement runs ``at`` in each turn, itself or by a call."""
-    for loop, inside in following.repeated_by(source, at):
+    for loop, inside in call_targets.loops_running(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
         if fits.takes_step(source, others):
             return True
@@ -122,12 +125,12 @@ def _beside(source: Source, at: ast.stmt) -> bool:
 
 def _entered(source: Source, function: ast.AST) -> bool:
     """Whether each turn of a loop enters an object of the class around its step."""
-    kind = finding.parents(source).get(function)
-    for block in index.nodes(source, ast.With):
+    kind = node_lookup.parents_of(source).get(function)
+    for block in call_index.nodes_of_kind(source, ast.With):
         if not isinstance(block, ast.With) or not isinstance(kind, ast.ClassDef):
             continue
-        held = [sizes.value(source, item.context_expr) for item in block.items]
-        mine = any(isinstance(thing, sizes.Thing) and thing.kind is kind for thing in held)
+        held = [expression_values.static_value(source, item.context_expr) for item in block.items]
+        mine = any(isinstance(thing, expression_values.Instance) and thing.kind is kind for thing in held)
         if mine and _around_step(source, block):
             return True
     return False
@@ -135,4 +138,4 @@ def _entered(source: Source, function: ast.AST) -> bool:
 
 def _around_step(source: Source, block: ast.With) -> bool:
     """Whether each turn of a loop runs a ``with`` in which it takes a step."""
-    return any(True for _ in following.repeated_by(source, block)) and fits.takes_step(source, block.body)
+    return any(True for _ in call_targets.loops_running(source, block)) and fits.takes_step(source, block.body)

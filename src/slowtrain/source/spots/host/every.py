@@ -6,12 +6,15 @@ import ast
 from collections.abc import Iterator
 from math import ceil, prod
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, values, visible
-from slowtrain.source.reading.abstract import machine, things, training
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import name_bindings, node_lookup
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.host import callbacks, counting
 
@@ -35,11 +38,11 @@ def heavy(source: Source) -> Iterator[callbacks.Often]:
     if known or not any(word in source.text for word in _WORDS):
         return
     seen: set[ast.AST | None] = set()
-    for event in events(source):
-        function = finding.function(source, event.node)
+    for event in file_events(source):
+        function = node_lookup.enclosing_function(source, event.node)
         if function in seen or not (event.begun is not None or _costly(event)):
             continue
-        loop = training.beside(source, event)
+        loop = step_loops.per_step_loop(source, event)
         hook = loop is not None and isinstance(loop.node, ast.Call)
         if event.begun is not None:
             turns = _turned(source, event, loop) if loop is not None and hook else 0
@@ -65,11 +68,13 @@ def _turns(source: Source, loop: Loop) -> int:
     if loop.turns is not None or over is None:
         return loop.turns or 1
     asked = [over.value if isinstance(over, ast.Subscript) else over]
-    for name in (n for n in trees.walk(over) if isinstance(n, ast.Name)):
-        written = values.assigned(source, name)
-        asked += [n.args[0] for n in visible.lengths(written or name) if isinstance(n, ast.Call) and n.args]
-    asked += [n.args[0] for n in visible.lengths(over) if isinstance(n, ast.Call) and n.args]
-    queues = (machine.value(source, one) for one in asked)
+    for name in (n for n in syntax_tree.walk(over) if isinstance(n, ast.Name)):
+        written = name_bindings.single_assignment(source, name)
+        asked += [
+            n.args[0] for n in literal_sizes.length_queries(written or name) if isinstance(n, ast.Call) and n.args
+        ]
+    asked += [n.args[0] for n in literal_sizes.length_queries(over) if isinstance(n, ast.Call) and n.args]
+    queues = (interpreter.value_at(source, one) for one in asked)
     return max((q.known for q in queues if q.name == "bounded" and isinstance(q.known, int)), default=1)
 
 
@@ -85,19 +90,19 @@ def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Passes over other data after so few steps of a loop of one's own that they take longer than these."""
     if not any(word in source.text for word in ("GradientTape", "train_on_batch")):
         return
-    moved = training.steps(source)
+    moved = step_loops.step_events(source)
     seen: set[int] = set()
-    for event in events(source):
+    for event in file_events(source):
         passed = _passed(source, event)
-        found = training.around(source, event) if passed is not None else None
+        found = step_loops.loop_and_period(source, event) if passed is not None else None
         if passed is None or found is None or found[0].number in seen:
             continue
         (loop, every), own = found, event.begun
         if own is not None and (loop is own or any(own in step.loops for step in moved)):
             continue  # it is what trains
-        if event.name == ".predict" and loop.number in event.given.deep:
+        if event.name == ".predict" and loop.number in event.given.varying_inside:
             continue  # of other data in each turn: what a generator gives is trained on
-        if (every <= FEW if passed == 0 else passed > every) and training.in_parts(source, loop):
+        if (every <= FEW if passed == 0 else passed > every) and step_loops.steps_through_data(source, loop):
             seen.add(loop.number)
             how = f"{passed:,} batches of other data" if passed else "a pass over other data"
             yield event.node, f"after every {every} steps come {how}" if every > 1 else f"after each step comes {how}"
@@ -110,7 +115,7 @@ def _passed(source: Source, event: Event) -> int | None:
     if event.name in (".evaluate", ".predict") and event.on is not None and event.on.kind in ("keras", "object"):
         data, size = event.given.get("x", 0), event.given.get("batch_size", 2).known
         if data.kind == "dataset":
-            return things.length(data) or (0 if event.name == ".evaluate" else None)
+            return operators.known_length(data) or (0 if event.name == ".evaluate" else None)
         rows = layered.samples(data)
         if rows is None:
             return 0 if event.name == ".evaluate" else None
@@ -119,14 +124,15 @@ def _passed(source: Source, event: Event) -> int | None:
     if loop is None or loop.items.kind != "dataset":
         return None
     scoring = any(
-        loop in e.loops and (e.name in SCORING or (e.on is not None and e.on.kind == "graph")) for e in events(source)
+        loop in e.loops and (e.name in SCORING or (e.on is not None and e.on.kind == "graph"))
+        for e in file_events(source)
     )
     return (loop.turns or 0) if scoring else None
 
 
 def fitted(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """``fit`` whose validation goes through more than each of its short epochs, by sizes that are known."""
-    for event in events(source) if "validation_data" in source.text else ():
+    for event in file_events(source) if "validation_data" in source.text else ():
         given, held = event.given, event.given.get("validation_data")
         if event.name != ".fit" or held.kind in ("unknown", "none"):
             continue
@@ -154,8 +160,8 @@ def _samples(data: Value) -> int | None:
 
 def swept(source: Source) -> Iterator[ast.expr]:
     """``gc.collect()`` after each step, or each of a few."""
-    for event in events(source) if "gc" in source.text else ():
-        if event.name == "gc.collect" and training.beside(source, event) is not None:
+    for event in file_events(source) if "gc" in source.text else ():
+        if event.name == "gc.collect" and step_loops.per_step_loop(source, event) is not None:
             yield event.node
 
 
@@ -164,16 +170,16 @@ def _of_rows(source: Source, event: Event, steps: Value, data: Value) -> bool:
     if not data.stages or data.stages[0].name != "from_tensor_slices" or data.data.get("rows") is not None:
         return False
     cut = [one for given in data.stages[0].given.every for one in given.inside(2) if one.kind in ("array", "list")]
-    written = finding.keyword(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
-    counted = [one.given.get("", 0) for one in events(source) if one.name == "len" and one.result is steps]
+    written = node_lookup.argument_value(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
+    counted = [one.given.get("", 0) for one in file_events(source) if one.name == "len" and one.result is steps]
     if isinstance(written, ast.Subscript) and ast.unparse(written).endswith(".shape[0]"):
-        counted.append(machine.value(source, written.value.value))  # type: ignore[attr-defined]
+        counted.append(interpreter.value_at(source, written.value.value))  # type: ignore[attr-defined]
     return any(one is other for one in counted for other in cut)
 
 
 def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Steps of an epoch counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
-    for event in events(source):
+    for event in file_events(source):
         data, given = event.given.get("x", 0), event.given
         if event.name != ".fit" or data.kind != "dataset" or not isinstance(data.data, dict):
             continue
@@ -184,7 +190,9 @@ def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
         elif batch and batch > 1 and _of_rows(source, event, steps, data):
             yield event.node, f"steps_per_epoch counts samples; a step takes {batch} of them"
         elif rows and batch and isinstance(steps.known, int) and counting.other_batch(steps.known, rows, batch):
-            given_as = finding.keyword(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
+            given_as = (
+                node_lookup.argument_value(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
+            )
             if counting.divided(source, given_as):
                 says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other"
                 yield event.node, f"{says} batches than the {batch} samples of a step"

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, trees
+from slowtrain.script.evaluators import array_rules, expression_values, literal_sizes, setting_origins
+from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import arrays, finding, index, objects, scopes, settings, sizes, values, visible
-from slowtrain.source.reading.abstract import machine
-from slowtrain.source.reading.abstract.values import UNKNOWN
-from slowtrain.source.reading.input import chains, consumed
 from slowtrain.source.spots.compute import layered
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
@@ -42,22 +44,27 @@ KEPT, KEPT_PASSES = 0.1, 2  # of the training time, and passes, that validation 
 
 def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
     """Calls in a loop of ``predict`` with a few rows, of ``fit`` for one step: what is seen, and the edits."""
-    for call in index.of(source).called("predict"):
+    for call in call_index.index_of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
-        found = _rows(source, finding.keyword(call, "x", 0)) or (1 if _first_row_read(source, call) else None)
+        found = _rows(source, node_lookup.argument_value(call, "x", 0)) or (
+            1 if _first_row_read(source, call) else None
+        )
         if found is None or found > FEW_ROWS or not _of_keras(source, call):
             continue
         says = f"predict() in a loop is given {found} row{'s' * (found > 1)} at a time"
         yield call, says, tuple(kerascalls.predicted_at_once(source, call.lineno))
-    for call in index.of(source).called("fit"):
+    for call in call_index.index_of(source).called("fit"):
         if not _in_loop(source, call):
             continue
-        found, size = _rows(source, finding.keyword(call, "x", 0)), finding.keyword(call, "batch_size", 2)
-        batch = 32 if size is None else visible.number(source, size)
-        epochs = finding.keyword(call, "epochs", 3)
-        once = epochs is None or visible.number(source, epochs) == 1
-        whole = size is not None and _length_of(size, finding.keyword(call, "x", 0))
+        found, size = (
+            _rows(source, node_lookup.argument_value(call, "x", 0)),
+            node_lookup.argument_value(call, "batch_size", 2),
+        )
+        batch = 32 if size is None else literal_sizes.literal_int(source, size)
+        epochs = node_lookup.argument_value(call, "epochs", 3)
+        once = epochs is None or literal_sizes.literal_int(source, epochs) == 1
+        whole = size is not None and _length_of(size, node_lookup.argument_value(call, "x", 0))
         steps = 1 if whole else ceil(found / batch) if found and batch else None
         if steps is None or steps > FEW_STEPS or not once or not isinstance(call.func, ast.Attribute):
             continue
@@ -72,17 +79,21 @@ def _rows(source: Source, data: ast.expr | None) -> int | None:
     """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
-        stores = [s for s in values.stores(values.scope(source, data, data.id), data.id) if isinstance(s, ast.expr)]
-        written = values.given(source, stores[0]) if len(stores) == 1 else data
+        stores = [
+            s
+            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, data, data.id), data.id)
+            if isinstance(s, ast.expr)
+        ]
+        written = name_bindings.assigned_value(source, stores[0]) if len(stores) == 1 else data
     if not isinstance(written, ast.List | ast.Tuple) or len(written.elts) < 2:
-        return visible.rows(source, data)
+        return literal_sizes.row_count(source, data)
     inputs = all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts)
-    return visible.rows(source, written.elts[0] if inputs else data)
+    return literal_sizes.row_count(source, written.elts[0] if inputs else data)
 
 
 def _first_row_read(source: Source, call: ast.Call) -> bool:
     """Whether nothing but row 0 of the result is read: ``predict(state)[0]``, so the call is given one row."""
-    read = finding.parents(source).get(call)
+    read = node_lookup.parents_of(source).get(call)
     if not isinstance(read, ast.Subscript) or read.value is not call:
         return False
     row = read.slice.elts[0] if isinstance(read.slice, ast.Tuple) and read.slice.elts else read.slice
@@ -91,16 +102,16 @@ def _first_row_read(source: Source, call: ast.Call) -> bool:
 
 def _one_output(source: Source) -> bool:
     """Whether the models that the file builds have one output each: of several, ``predict(x)[0]`` is the first."""
-    built = index.of(source).called("Model")
-    outputs = (finding.keyword(call, "outputs", 1) for call in built)
+    built = call_index.index_of(source).called("Model")
+    outputs = (node_lookup.argument_value(call, "outputs", 1) for call in built)
     if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
         return False
-    return bool(built or index.of(source).called("Sequential"))
+    return bool(built or call_index.index_of(source).called("Sequential"))
 
 
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
     """``len(x)`` of the same ``x``, or ``x.shape[0]``."""
-    if isinstance(size, ast.Call) and finding.called(size) == "len" and len(size.args) == 1:
+    if isinstance(size, ast.Call) and node_lookup.called_name(size) == "len" and len(size.args) == 1:
         return data is not None and ast.dump(size.args[0]) == ast.dump(data)
     rows = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
     return rows and data is not None and ast.dump(size.value.value) == ast.dump(data)  # type: ignore[attr-defined]
@@ -108,7 +119,7 @@ def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
 
 def _in_loop(source: Source, call: ast.Call) -> bool:
     """Whether a loop stands around the call, or in a function that calls its function: asked before sizes are."""
-    return visible.repeated(source, call, CALLS) is not None
+    return literal_sizes.repeating_loop(source, call, CALLS) is not None
 
 
 def _of_keras(source: Source, call: ast.Call) -> bool:
@@ -118,10 +129,10 @@ def _of_keras(source: Source, call: ast.Call) -> bool:
     if any(k.arg in OF_KERAS for k in call.keywords):
         return True
     owner = call.func.value
-    if any(_says_keras(other, owner) for other in index.of(source).called(*METHODS_OF_KERAS, "fit")):
+    if any(_says_keras(other, owner) for other in call_index.index_of(source).called(*METHODS_OF_KERAS, "fit")):
         return True
-    made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
-    name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
+    made = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
+    name = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""
     return name.startswith("keras.") and name.endswith(("Sequential", "Model", "load_model"))
 
 
@@ -135,8 +146,8 @@ def _says_keras(call: ast.Call, owner: ast.expr) -> bool:
 def _owned(source: Source, call: ast.Call) -> bool:
     """Whether the model is another one in each turn of the loop around its ``fit``."""
     assert isinstance(call.func, ast.Attribute)
-    name = scopes.dotted(call.func.value).partition(".")[0]
-    return not name or any(name in scopes.bound(loop) for loop in scopes.loops(source, call))
+    name = scope_names.dotted_name(call.func.value).partition(".")[0]
+    return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, call))
 
 
 # -- validation
@@ -144,11 +155,14 @@ def _owned(source: Source, call: ast.Call) -> bool:
 
 def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
     """``fit`` whose ``validation_steps`` are more than its ``steps_per_epoch``."""
-    for call in index.of(source).called("fit", "fit_generator"):
-        given = finding.keyword(call, "validation_steps")
-        steps = visible.number(source, finding.keyword(call, "steps_per_epoch"))
-        held, epochs = visible.number(source, given), visible.number(source, finding.keyword(call, "epochs"))
-        if given is None or not steps or not held or finding.keyword(call, "validation_freq") is not None:
+    for call in call_index.index_of(source).called("fit", "fit_generator"):
+        given = node_lookup.argument_value(call, "validation_steps")
+        steps = literal_sizes.literal_int(source, node_lookup.argument_value(call, "steps_per_epoch"))
+        held, epochs = (
+            literal_sizes.literal_int(source, given),
+            literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs")),
+        )
+        if given is None or not steps or not held or node_lookup.argument_value(call, "validation_freq") is not None:
             continue
         if held > steps and (epochs or LEAST_PASSES) >= LEAST_PASSES:
             says = f"each epoch of {steps:,} steps is followed by a validation of {held:,} batches"
@@ -157,18 +171,22 @@ def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
 
 def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
     """``fit`` whose epochs are shorter than the validation after each."""
-    for call in index.of(source).called("fit"):
-        given, data = finding.keyword(call, "validation_data"), finding.keyword(call, "x", 0)
-        if not isinstance(given, ast.Tuple) or not given.elts or finding.keyword(call, "steps_per_epoch") is not None:
+    for call in call_index.index_of(source).called("fit"):
+        given, data = node_lookup.argument_value(call, "validation_data"), node_lookup.argument_value(call, "x", 0)
+        if (
+            not isinstance(given, ast.Tuple)
+            or not given.elts
+            or node_lookup.argument_value(call, "steps_per_epoch") is not None
+        ):
             continue
-        freq = finding.keyword(call, "validation_freq")
-        epochs = visible.number(source, finding.keyword(call, "epochs", 3))
-        size = finding.keyword(call, "batch_size", 2)
-        batch = 32 if size is None else visible.number(source, size)
+        freq = node_lookup.argument_value(call, "validation_freq")
+        epochs = literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs", 3))
+        size = node_lookup.argument_value(call, "batch_size", 2)
+        batch = 32 if size is None else literal_sizes.literal_int(source, size)
         rows, held = _samples(source, data), _samples(source, given.elts[0])
         if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
             continue
-        if freq is not None and visible.number(source, freq) != 1:
+        if freq is not None and literal_sizes.literal_int(source, freq) != 1:
             continue
         if held <= rows and rows > batch:
             continue
@@ -181,20 +199,20 @@ def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
 
 def _samples(source: Source, node: ast.expr | None) -> int | None:
     """The rows of an array, or of the first of several inputs."""
-    several = machine.value(source, node) if node is not None else UNKNOWN
+    several = interpreter.value_at(source, node) if node is not None else UNKNOWN
     return layered.samples(several) if several.kind in ("list", "tuple", "dict") else _rows(source, node)
 
 
 def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
     """A pass over a test set after so few steps of a loop of one's own that it takes longer than they."""
-    if "from_tensor_slices" not in source.text or not index.of(source).called(*STEPS):
+    if "from_tensor_slices" not in source.text or not call_index.index_of(source).called(*STEPS):
         return
-    for test in index.nodes(source, ast.If):
+    for test in call_index.nodes_of_kind(source, ast.If):
         modulus = kerascalls.divided_by(test)
-        every = visible.number(source, modulus) if modulus is not None else None
+        every = literal_sizes.literal_int(source, modulus) if modulus is not None else None
         if not isinstance(test, ast.If) or every is None:
             continue
-        loop = next(iter(scopes.loops(source, test)), None)
+        loop = next(iter(scope_names.enclosing_loops(source, test)), None)
         steps = _turns(source, loop) if loop is not None else None
         if loop is None or not steps or not _one_step(source, loop, test):
             continue
@@ -209,21 +227,25 @@ def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
 
 def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
     """The turns of a loop, over a data set as well that ends with so many: ``ds.batch(32).take(500)``."""
-    known = visible.turns(source, loop)
+    known = literal_sizes.loop_turns(source, loop)
     if known is not None or not isinstance(loop, ast.For):
         return known
     over: ast.expr | None = loop.iter
-    while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm", "iter") and over.args:
+    while isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm", "iter") and over.args:
         over = over.args[0]
-    made = settings.written(source, over) if over is not None else None
+    made = setting_origins.written_value(source, over) if over is not None else None
     if made is None and isinstance(over, ast.Name):  # ds = ds.take(500)
-        stores = [s for s in values.stores(values.scope(source, over, over.id), over.id) if isinstance(s, ast.Name)]
-        last = objects.last(source, over, stores, lambda _: None)
-        made = values.given(source, last) if last is not None else None
-    for call in finding.chain(made) if isinstance(made, ast.Call) else ():
-        if finding.called(call) == "take" and isinstance(call.func, ast.Attribute):
-            return visible.number(source, finding.keyword(call, "count", 0))
-        if finding.called(call) not in ("prefetch", "cache", "with_options"):
+        stores = [
+            s
+            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, over, over.id), over.id)
+            if isinstance(s, ast.Name)
+        ]
+        last = class_members.deciding_assignment(source, over, stores, lambda _: None)
+        made = name_bindings.assigned_value(source, last) if last is not None else None
+    for call in node_lookup.chain_calls(made) if isinstance(made, ast.Call) else ():
+        if node_lookup.called_name(call) == "take" and isinstance(call.func, ast.Attribute):
+            return literal_sizes.literal_int(source, node_lookup.argument_value(call, "count", 0))
+        if node_lookup.called_name(call) not in ("prefetch", "cache", "with_options"):
             return None
     return None
 
@@ -237,19 +259,21 @@ def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:
 def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions of the file that they call, take a training step."""
     parts = [p for one in body for p in source.called(one)]
-    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for p in parts for n in trees.walk(p))
+    return any(
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in STEPS for p in parts for n in syntax_tree.walk(p)
+    )
 
 
 def _passed(source: Source, test: ast.If) -> int | None:
     """Batches of the data set that a loop within ``test`` goes through."""
-    for node in (n for one in test.body for part in source.called(one) for n in trees.walk(part)):
+    for node in (n for one in test.body for part in source.called(one) for n in syntax_tree.walk(part)):
         if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, (ast.Name, ast.Attribute)):
             continue
-        known = sizes.value(source, node.iter)
-        if isinstance(known, arrays.Data) and known.rows and known.batch and not known.endless:
+        known = expression_values.static_value(source, node.iter)
+        if isinstance(known, array_rules.DatasetValue) and known.rows and known.batch and not known.endless:
             return ceil(known.rows / known.batch)
-        made = values.assigned(source, node.iter) if isinstance(node.iter, ast.Name) else None
-        flow = chains.upstream(source, made) if isinstance(made, ast.Call) else None
+        made = name_bindings.single_assignment(source, node.iter) if isinstance(node.iter, ast.Name) else None
+        flow = dataset_chains.upstream_chain(source, made) if isinstance(made, ast.Call) else None
         if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
             continue
         rows, size = _of_flow(source, flow)
@@ -258,12 +282,12 @@ def _passed(source: Source, test: ast.If) -> int | None:
     return None
 
 
-def _of_flow(source: Source, flow: chains.Flow) -> tuple[int | None, int | None]:
+def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
     """Samples of a data set made of arrays, and the size of its batches."""
-    sizes = [c for c in flow.calls if finding.called(c) == "batch"]
+    sizes = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
     if (
         not flow.whole
-        or finding.called(flow.calls[0]) != "from_tensor_slices"
+        or node_lookup.called_name(flow.calls[0]) != "from_tensor_slices"
         or len(sizes) != 1
         or not flow.calls[0].args
     ):
@@ -271,7 +295,9 @@ def _of_flow(source: Source, flow: chains.Flow) -> tuple[int | None, int | None]
     given = flow.calls[0].args[0]
     if isinstance(given, ast.Tuple) and given.elts:
         given = given.elts[0]
-    return visible.rows(source, given), visible.number(source, finding.keyword(sizes[0], "batch_size", 0))
+    return literal_sizes.row_count(source, given), literal_sizes.literal_int(
+        source, node_lookup.argument_value(sizes[0], "batch_size", 0)
+    )
 
 
 # -- batches of a few samples
@@ -279,15 +305,17 @@ def _of_flow(source: Source, flow: chains.Flow) -> tuple[int | None, int | None]
 
 def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
     """Batches of one to four of thousands of samples: the size, what is seen, a better size, the edits."""
-    if not visible.trains(source):
+    if not literal_sizes.takes_training_steps(source):
         return
-    for call in index.of(source).called("fit"):
-        given, data = finding.keyword(call, "batch_size", 2), finding.keyword(call, "x", 0)
+    for call in call_index.index_of(source).called("fit"):
+        given, data = node_lookup.argument_value(call, "batch_size", 2), node_lookup.argument_value(call, "x", 0)
         if given is None or data is None:
             continue
-        yield from _too_small(source, given, visible.shape(source, data), call.lineno)
-    for flow in dict.fromkeys(consumed.trained_on(source)) if index.of(source).called("batch") else ():
-        calls = [c for c in flow.calls if finding.called(c) == "batch"]
+        yield from _too_small(source, given, literal_sizes.literal_shape(source, data), call.lineno)
+    for flow in (
+        dict.fromkeys(training_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
+    ):
+        calls = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
         if (
             not flow.whole
             or len(calls) != 1
@@ -295,44 +323,52 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
         ):
             continue
         rows, _ = _of_flow(source, flow)
-        given = finding.keyword(calls[0], "batch_size", 0)
+        given = node_lookup.argument_value(calls[0], "batch_size", 0)
         data = flow.calls[0].args[0] if flow.calls[0].args else None
         data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
         if rows and given is not None:
-            yield from _too_small(source, given, visible.shape(source, data), calls[0].lineno)
+            yield from _too_small(source, given, literal_sizes.literal_shape(source, data), calls[0].lineno)
     yield from _followed(source)
     yield from _sliced(source)
 
 
 def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
     """Of data sets that come by objects, methods and settings."""
-    taken = [finding.keyword(call, "x", 0) for call in index.of(source).called("fit")]
+    taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).called("fit")]
     if any(name in source.text for name in STEPS):
-        loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For)]
+        loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
         taken += [n.iter for n in loops if takes_step(source, n.body)]
     for one in taken:
-        inside = one.args[0] if isinstance(one, ast.Call) and finding.called(one) == "enumerate" and one.args else one
-        data = sizes.value(source, inside)
-        if isinstance(data, arrays.Data) and data.at is not None and isinstance(data.element, arrays.Array):
+        inside = (
+            one.args[0]
+            if isinstance(one, ast.Call) and node_lookup.called_name(one) == "enumerate" and one.args
+            else one
+        )
+        data = expression_values.static_value(source, inside)
+        if (
+            isinstance(data, array_rules.DatasetValue)
+            and data.at is not None
+            and isinstance(data.element, array_rules.ArrayValue)
+        ):
             shape = (data.rows, *data.element.shape)
             yield from _too_small(source, data.at, shape, data.at.lineno, data.batch)
 
 
 def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
     """``for i in range(0, n, 8)`` around a step that is given ``x[i:i + 8]``."""
-    for loop in index.nodes(source, ast.For):
+    for loop in call_index.nodes_of_kind(source, ast.For):
         over = loop.iter if isinstance(loop, ast.For) else None
-        if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or finding.called(over) != "range":
+        if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range":
             continue
         if len(over.args) != 3 or not isinstance(loop.target, ast.Name) or not takes_step(source, loop.body):
             continue
-        parts = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Subscript)]
+        parts = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Subscript)]
         cut = [n for n in parts if isinstance(n.slice, ast.Slice) and _from(n.slice, loop.target.id)]
         if cut and cut[0].lineno >= loop.lineno:
             line = next(
-                (c.lineno for c in trees.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno
+                (c.lineno for c in syntax_tree.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno
             )
-            yield from _too_small(source, over.args[2], visible.shape(source, cut[0].value), line)
+            yield from _too_small(source, over.args[2], literal_sizes.literal_shape(source, cut[0].value), line)
 
 
 def _from(part: ast.Slice, name: str) -> bool:
@@ -340,27 +376,27 @@ def _from(part: ast.Slice, name: str) -> bool:
 
 
 def _too_small(
-    source: Source, given: ast.expr, shape: visible.Shape | None, line: int, size: int | None = None
+    source: Source, given: ast.expr, shape: literal_sizes.Shape | None, line: int, size: int | None = None
 ) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    size = visible.number(source, given) if size is None else size
+    size = literal_sizes.literal_int(source, given) if size is None else size
     if size is None or not 1 <= size < BALANCE or not shape or shape[0] is None:
         return
-    if size > TINY and index.of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
+    if size > TINY and call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
         return
-    if shape[0] == 1 and len(shape) == 3 and (shape[1] or 0) >= LONG and index.of(source).called(*RECURRENT):
+    if shape[0] == 1 and len(shape) == 3 and (shape[1] or 0) >= LONG and call_index.index_of(source).called(*RECURRENT):
         yield given, f"the one sequence of {shape[1]:,} turns is the whole batch", 0, ()
         return
     if shape[0] < LEAST_STEPS * GOAL or _computing(source, shape):
         return
     says = f"a step takes {size} of {shape[0]:,} samples"
-    written = settings.literal(source, given)
+    written = setting_origins.literal_origin(source, given)
     given = written.node if written is not None else given
     yield given, says, GOAL, batches.larger(source, [line], size, GOAL)
 
 
-def _computing(source: Source, shape: visible.Shape) -> bool:
+def _computing(source: Source, shape: literal_sizes.Shape) -> bool:
     """Whether a sample may be large enough to fill a step by itself."""
-    if not index.of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
+    if not call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
         return False
     numbers = 1
     for one in shape[1:]:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract import machine, things, training
-from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.host import loops
 
 LEAST_TURNS = 1000  # in each step: a turn takes a tenth of a microsecond to one or more, a short step a millisecond
@@ -21,19 +22,19 @@ def beside_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
     """
     making = _making(source)
     most: dict[ast.For, int] = {}
-    for event in machine.events(source):
+    for event in interpreter.file_events(source):
         inside = _in_step(source, event)
         outer = inside[0].node if inside else None
         if not isinstance(outer, ast.For) or outer.lineno in making or not loops.stores(source, outer):
             continue
-        turns = prod(one.turns or things.least(one.items) or 1 for one in inside)
+        turns = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inside)
         most[outer] = max(most.get(outer, 0), turns)
     yield from ((loop, turns) for loop, turns in most.items() if turns >= LEAST_TURNS)
 
 
 def _in_step(source: Source, event: Event) -> list[Loop]:
     """The loops inside one turn of the loop that trains, the outermost first, of which the last begins here."""
-    turn = training.turn(source, event) if event.begun is not None else None
+    turn = step_loops.step_loop_of(source, event) if event.begun is not None else None
     if turn is None or event.begun is turn:
         return []
     inside = list(event.loops[event.loops.index(turn) + 1 :])
@@ -43,7 +44,7 @@ def _in_step(source: Source, event: Event) -> list[Loop]:
 def _making(source: Source) -> set[int]:
     """Lines that make the input of a step."""
     found: set[int] = set()
-    for step in training.steps(source):
+    for step in step_loops.step_events(source):
         files = (step.source, *step.files)
         for call in (n for n, file in zip((step.node, *step.path), files, strict=True) if file is source):
             fed = source.feeding(call.lineno)

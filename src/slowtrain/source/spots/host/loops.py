@@ -7,10 +7,14 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.library import framework_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import comprehended, vectorising
-from slowtrain.source.reading import finding, index, scopes, settings, values, visible
-from slowtrain.source.reading.abstract import library, machine, things
 from slowtrain.source.spots.host import scattered
 
 # Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
@@ -35,7 +39,7 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
 
     Turns are None of all elements of an array that comes from elsewhere.
     """
-    if "numpy" not in source.text or not visible.trains(source):
+    if "numpy" not in source.text or not literal_sizes.takes_training_steps(source):
         return
     for loop in _outermost(source):
         own = _turns(source, loop)
@@ -53,18 +57,18 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
 
 def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """A layer of Keras that is asked for one sample after another: ``[vectorize([text]) for text in texts]``."""
-    if not any(name in source.text for name in PREPARING) or not visible.trains(source):
+    if not any(name in source.text for name in PREPARING) or not literal_sizes.takes_training_steps(source):
         return
-    for made in index.written(source, _FOR, ast.ListComp):
+    for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
         if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
             continue
         one = made.generators[0]
-        turns = visible.turns(source, one)
+        turns = literal_sizes.loop_turns(source, one)
         if not isinstance(one.target, ast.Name) or isinstance(one.iter, (ast.List, ast.Tuple)):
             continue
         if turns is not None and turns < LEAST_CALLS:
             continue
-        for call in (n for n in trees.walk(made.elt) if isinstance(n, ast.Call)):
+        for call in (n for n in syntax_tree.walk(made.elt) if isinstance(n, ast.Call)):
             if _one_sample(call, one.target.id) and _layer(source, call.func):
                 yield (
                     call,
@@ -83,22 +87,30 @@ def _one_sample(call: ast.Call, name: str) -> bool:
 
 def _layer(source: Source, node: ast.expr) -> bool:
     """Whether it holds a layer that prepares data."""
-    made = settings.written(source, node)
-    name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
+    made = setting_origins.written_value(source, node)
+    name = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""
     return name.startswith("keras.layers.") and name.rpartition(".")[2] in PREPARING
 
 
 def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of what ``np.vectorize`` made of a function, for very many numbers: it calls it for one after the other."""
-    if "vectorize" not in source.text or not visible.trains(source):
+    if "vectorize" not in source.text or not literal_sizes.takes_training_steps(source):
         return
     seen: set[ast.AST] = set()
-    for event in machine.events(source):
+    for event in interpreter.file_events(source):
         on = event.on
-        if on is None or event.name != library.VECTORIZED or event.graph or event.producer or event.node in seen:
+        if (
+            on is None
+            or event.name != framework_calls.VECTORIZED_NAME
+            or event.graph
+            or event.producer
+            or event.node in seen
+        ):
             continue
         function = on.of.node if on.of is not None else None
-        sure = (one.turns or things.least(one.items) or 1 for one in event.loops if one.number not in event.rare)
+        sure = (
+            one.turns or operators.minimum_length(one.items) or 1 for one in event.loops if one.number not in event.rare
+        )
         elements = prod(n or 1 for n in event.result.shape or ()) * prod(sure)
         if elements >= LEAST_TURNS and function is not None and _arithmetic(source, function):
             seen.add(event.node)
@@ -108,38 +120,42 @@ def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
 def _arithmetic(source: Source, function: ast.AST) -> bool:
     """Whether a function does with numbers what NumPy has for whole arrays: arithmetic, and one case or another."""
     body = [
-        one for one in scopes.body(function) if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+        one
+        for one in scope_names.scope_body(function)
+        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
     ]
-    inside = [n for one in body for n in trees.walk(one)]
+    inside = [n for one in body for n in syntax_tree.walk(one)]
     if any(isinstance(n, OTHER) or isinstance(getattr(n, "value", None), str) for n in inside):
         return False
     calls = [n.func for n in inside if isinstance(n, ast.Call)]
-    whole = (values.qualified(source, f) for f in calls if not (isinstance(f, ast.Name) and f.id in OF_NUMBERS))
+    whole = (
+        name_bindings.qualified_name(source, f) for f in calls if not (isinstance(f, ast.Name) and f.id in OF_NUMBERS)
+    )
     return all(name.startswith(("math.", "numpy.")) for name in whole)
 
 
 def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
     """The loop's first line."""
-    return edits.start(loop), edits.end(loop.iter if isinstance(loop, ast.For) else loop)
+    return edits.node_start(loop), edits.node_end(loop.iter if isinstance(loop, ast.For) else loop)
 
 
 def _outermost(source: Source) -> Iterator[Loop]:
-    for node in index.nodes(source, ast.For):
-        if isinstance(node, ast.For) and not scopes.loops(source, node) and stores(source, node):
+    for node in call_index.nodes_of_kind(source, ast.For):
+        if isinstance(node, ast.For) and not scope_names.enclosing_loops(source, node) and stores(source, node):
             yield node
-    for call in index.of(source).called("array", "asarray", "stack"):
+    for call in call_index.index_of(source).called("array", "asarray", "stack"):
         listed = call.args and isinstance(call.args[0], (ast.ListComp, ast.GeneratorExp))
-        if listed and values.qualified(source, call.func).startswith("numpy."):
+        if listed and name_bindings.qualified_name(source, call.func).startswith("numpy."):
             yield call
 
 
 def stores(source: Source, loop: ast.For) -> bool:
     """Whether it stores or appends, and neither trains nor calls a framework."""
-    inside = [n for one in loop.body for n in trees.walk(one)]
+    inside = [n for one in loop.body for n in syntax_tree.walk(one)]
     calls = [n for n in inside if isinstance(n, ast.Call)]
     stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
-    framework = any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
-    return (stores or any(finding.called(c) == "append" for c in calls)) and not framework
+    framework = any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
+    return (stores or any(node_lookup.called_name(c) == "append" for c in calls)) and not framework
 
 
 def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
@@ -148,12 +164,12 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
     if isinstance(loop, ast.Call):
         made = loop.args[0]
         assert isinstance(made, (ast.ListComp, ast.GeneratorExp))
-        own, body = visible.turns(source, made.generators[0]), [made.elt]
+        own, body = literal_sizes.loop_turns(source, made.generators[0]), [made.elt]
     else:
-        own, body = visible.turns(source, loop) or _filled(source, loop), list(loop.body)
+        own, body = literal_sizes.loop_turns(source, loop) or _filled(source, loop), list(loop.body)
     parts = [p for one in body for p in source.called(one)[: depth + 1]]
-    inner = [n for p in parts for n in trees.walk(p) if isinstance(n, ast.For)]
-    outer = [n for n in inner if not any(n is not o and n in trees.walk(o) for o in inner)]
+    inner = [n for p in parts for n in syntax_tree.walk(p) if isinstance(n, ast.For)]
+    outer = [n for n in inner if not any(n is not o and n in syntax_tree.walk(o) for o in inner)]
     factors = [_turns(source, n, depth - 1) for n in outer] if depth else []
     inside = max([f for f in factors if f is not None], default=None)
     return inside if own is None else own * (inside or 1)  # of a loop over who knows how many at least one
@@ -163,24 +179,24 @@ def _gone_through(source: Source, loop: Loop) -> int:
     """Turns of a loop, of those inside it and of those around the calls that lead to it, as far as sizes are known."""
     of = loop if isinstance(loop, ast.For) else loop.args[0].generators[0]  # type: ignore[attr-defined]
     most = 0
-    for event in machine.events(source):
+    for event in interpreter.file_events(source):
         if event.begun is None or event.graph or event.producer or all(one.node is not of for one in event.loops):
             continue
         sure = (one for one in event.loops if one.number not in event.rare)
-        most = max(most, prod(one.turns or things.least(one.items) or 1 for one in sure))
+        most = max(most, prod(one.turns or operators.minimum_length(one.items) or 1 for one in sure))
     return most
 
 
 def _around(source: Source, loop: Loop, depth: int = 3) -> int:
     """How often the function that holds a loop is called in loops, as far as that is visible."""
-    function = finding.function(source, loop)
+    function = node_lookup.enclosing_function(source, loop)
     if function is None or not depth:
         return 1
     most = 1
-    for call in index.of(source).called(function.name):
-        times = _around(source, call, depth - 1) if finding.function(source, call) is not function else 1
-        for outer in visible.around(source, call):
-            times *= visible.turns(source, outer) or 1
+    for call in call_index.index_of(source).called(function.name):
+        times = _around(source, call, depth - 1) if node_lookup.enclosing_function(source, call) is not function else 1
+        for outer in literal_sizes.enclosing_loops(source, call):
+            times *= literal_sizes.loop_turns(source, outer) or 1
         most = max(most, times)
     return most
 
@@ -190,33 +206,33 @@ def _of_all(source: Source, loop: ast.For, own: int | None) -> bool:
 
     ``own``: the turns in all as far as they are known; those of one row where the rows are not.
     """
-    if not _asks(source, loop.iter) or visible.turns(source, loop) is not None:
+    if not _asks(source, loop.iter) or literal_sizes.loop_turns(source, loop) is not None:
         return False
     if own is not None and own < LEAST_TURNS // ROWS:
         return False
-    function = finding.function(source, loop)
-    return function is None or bool(index.of(source).called(function.name))
+    function = node_lookup.enclosing_function(source, loop)
+    return function is None or bool(call_index.index_of(source).called(function.name))
 
 
 def _asks(source: Source, over: ast.expr) -> bool:
     """``range(len(x) - 1)``, ``range(x.shape[0])``, also by a name."""
-    if not isinstance(over, ast.Call) or finding.called(over) != "range" or not over.args:
+    if not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range" or not over.args:
         return False
     bound: ast.expr | None = over.args[min(len(over.args), 2) - 1]
     if isinstance(bound, ast.Name):
-        bound = values.assigned(source, bound)
-    return bound is not None and any(visible.lengths(bound))
+        bound = name_bindings.single_assignment(source, bound)
+    return bound is not None and any(literal_sizes.length_queries(bound))
 
 
 def _filled(source: Source, loop: ast.For) -> int | None:
     """The rows of an array that a loop fills one after another, by the number that it counts."""
     first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
-    counted = isinstance(loop.iter, ast.Call) and finding.called(loop.iter) == "enumerate"
+    counted = isinstance(loop.iter, ast.Call) and node_lookup.called_name(loop.iter) == "enumerate"
     if not counted or not isinstance(first, ast.Name):
         return None
-    stored = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Subscript)]
+    stored = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Subscript)]
     stored = [n for n in stored if isinstance(n.ctx, ast.Store) and first.id in _places(n)]
-    sizes = {visible.rows(source, n.value) for n in stored}
+    sizes = {literal_sizes.row_count(source, n.value) for n in stored}
     return sizes.pop() if len(sizes) == 1 else None
 
 
@@ -232,12 +248,12 @@ def _fills(source: Source, loop: Loop) -> bool:
     element where that says.
     """
     if isinstance(loop, ast.Call) and isinstance(loop.args[0], (ast.ListComp, ast.GeneratorExp)):
-        made = (n for part in source.called(loop.args[0].elt)[1:] for n in trees.walk(part))
+        made = (n for part in source.called(loop.args[0].elt)[1:] for n in syntax_tree.walk(part))
         return any(isinstance(n, ast.For) and _filled(source, n) is not None for n in made)
     if isinstance(loop, ast.For) and scattered.into_places(source, loop):
         return True
-    inner = [n for n in trees.walk(loop) if isinstance(n, ast.For)]
-    counted = {n.id for one in inner for n in trees.walk(one.target) if isinstance(n, ast.Name)}
-    stored = [n.slice for n in trees.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    inner = [n for n in syntax_tree.walk(loop) if isinstance(n, ast.For)]
+    counted = {n.id for one in inner for n in syntax_tree.walk(one.target) if isinstance(n, ast.Name)}
+    stored = [n.slice for n in syntax_tree.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
     by = [{e.id for e in at.elts if isinstance(e, ast.Name)} & counted for at in stored if isinstance(at, ast.Tuple)]
     return len(inner) > 1 and any(len(names) > 1 for names in by)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import elsewhere, finding, objects, values
-from slowtrain.source.reading.abstract import machine, training
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.values import NOTHING, Value
+from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.navigation import class_members, imported_functions, name_bindings, node_lookup
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import augmenting
 from slowtrain.source.spots.transfer.readbacks import VARIABLES
 
@@ -28,14 +29,14 @@ def over_weights(source: Source) -> Iterator[ast.expr]:
     """
     if source.words.isdisjoint(WORDS) or not any(name in source.words for name in VARIABLES):
         return
-    every = machine.events(source)
+    every = interpreter.file_events(source)
     seen: set[ast.AST] = set()
     for event in every:
         if event.name.removeprefix(".") not in WORDS or event.graph or event.producer:
             continue
-        loop = training.turn(source, event)
+        loop = step_loops.step_loop_of(source, event)
         inner = event.loops[event.loops.index(loop) + 1 :] if loop is not None else ()
-        around = training.around(source, event)
+        around = step_loops.loop_and_period(source, event)
         if loop is None or around is None or around[1] > OFTEN or _copied_in(event):
             continue
         over = next((one for one in inner if _weights(source, one)), None)
@@ -53,14 +54,14 @@ def augmented(source: Source) -> Iterator[ast.Call]:
     One place of each loop.
     """
     own = "image" in source.words or not source.words.isdisjoint(augmenting.LAYERS)
-    if not own and not elsewhere.leads(source):
+    if not own and not imported_functions.may_import_project_files(source):
         return
     ops: dict[tuple[int, ast.Call], set[ast.AST]] = {}
     layers: list[tuple[int, ast.Call]] = []
-    for event in machine.everywhere(source):
-        loop = training.turn(source, event)
+    for event in interpreter.project_events(source):
+        loop = step_loops.step_loop_of(source, event)
         place = _called_in(source, event, loop) if loop is not None else None
-        if loop is None or place is None or event.often()[-1:] != (loop,):
+        if loop is None or place is None or event.regular_loops()[-1:] != (loop,):
             continue
         if event.name.startswith("tensorflow.image."):
             ops.setdefault((loop.number, place), set()).add(event.node)
@@ -75,7 +76,7 @@ def augmented(source: Source) -> Iterator[ast.Call]:
 
 def _called_in(source: Source, event: Event, loop: Loop) -> ast.Call | None:
     """The call in a loop of this file that leads to an event."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     way = zip((*event.path, event.node), (*event.files, event.source), strict=True)
     for node in (one for one, file in way if file is source and loop.source is source):
         at = above.get(node)
@@ -89,22 +90,26 @@ def _called_in(source: Source, event: Event, loop: Loop) -> ast.Call | None:
 def _augments(source: Source, on: Value) -> bool:
     """A random layer, or a model of nothing but such, or of functions in a file of TensorFlow's ops on pictures."""
     made = on.node
-    names = [finding.called(n) for n in trees.walk(made) if isinstance(n, ast.Call)] if made is not None else []
+    names = (
+        [node_lookup.called_name(n) for n in syntax_tree.walk(made) if isinstance(n, ast.Call)]
+        if made is not None
+        else []
+    )
     names = [n for n in names if n[:1].isupper() and n != "Sequential"]
     if on.kind != "keras" or not names or not isinstance(made, ast.Call):
         return False
     if any(n in augmenting.LAYERS for n in names):
         return all(n in (*augmenting.LAYERS, *FIXED) for n in names)
-    own = {kind.name for kind in objects.classes(source)}
-    several = sum(values.qualified(source, n.func).startswith("tensorflow.image.")
-                  for n in trees.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
+    own = {kind.name for kind in class_members.class_definitions(source)}
+    several = sum(name_bindings.qualified_name(source, n.func).startswith("tensorflow.image.")
+                  for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
     return "Lambda" in names and set(names) <= {"Lambda", *own} and several >= SEVERAL_OPS
 
 
 def _copied_in(event: Event) -> bool:
     """Whether what is assigned is an array or one number: a copy into the model, and no op."""
     given = event.given.get("value", 0)
-    return given.kind == "array" or given.known is not NOTHING
+    return given.kind == "array" or given.known is not NOT_KNOWN
 
 
 def _weights(source: Source, loop: Loop) -> bool:
@@ -115,7 +120,7 @@ def _weights(source: Source, loop: Loop) -> bool:
 
 def _parts(over: ast.expr) -> Iterator[ast.expr]:
     """What a loop goes through side by side."""
-    if isinstance(over, ast.Call) and finding.called(over) in PASSING:
+    if isinstance(over, ast.Call) and node_lookup.called_name(over) in PASSING:
         for one in over.args:
             yield from _parts(one)
     else:
@@ -124,8 +129,8 @@ def _parts(over: ast.expr) -> Iterator[ast.expr]:
 
 def _of_model(source: Source, over: ast.expr) -> bool:
     """``model.weights``, whatever it is called by now; also several together: ``a.weights + b.weights``."""
-    for node in trees.walk(over):
+    for node in syntax_tree.walk(over):
         if isinstance(node, ast.Attribute) and node.attr in VARIABLES:
             return True
-    held = machine.value(source, over)
+    held = interpreter.value_at(source, over)
     return held.kind == "method" and held.name in VARIABLES

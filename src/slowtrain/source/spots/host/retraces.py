@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding, index, objects, scopes, values, visible
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
@@ -37,29 +38,33 @@ class Changing:
 def may_graph(source: Source) -> bool:
     """Whether there may be any, by the text alone."""
     named = ".function" in source.text or "import function" in source.text
-    return named and values.reaches(source, "tensorflow.function")
+    return named and name_bindings.may_name(source, "tensorflow.function")
 
 
 def graphs(source: Source) -> Iterator[Graph]:
     if not may_graph(source):
         return
-    for node in index.nodes(source, ast.FunctionDef):
+    for node in call_index.nodes_of_kind(source, ast.FunctionDef):
         assert isinstance(node, ast.FunctionDef)
         for one in node.decorator_list:
             plain = one.func if isinstance(one, ast.Call) else one
-            if values.qualified(source, plain) == "tensorflow.function":
+            if name_bindings.qualified_name(source, plain) == "tensorflow.function":
                 yield Graph(node, (node.name,))
-    for call in index.of(source).called("function"):
-        if values.qualified(source, call.func) != "tensorflow.function" or not call.args:
+    for call in call_index.index_of(source).called("function"):
+        if name_bindings.qualified_name(source, call.func) != "tensorflow.function" or not call.args:
             continue
-        given, holder = call.args[0], finding.parents(source).get(call)
-        made = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
+        given, holder = call.args[0], node_lookup.parents_of(source).get(call)
+        made = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
         target = holder.targets[0] if isinstance(holder, ast.Assign) else None
         if made is not None and isinstance(target, ast.Name):
             yield Graph(made, (target.id,))
-        elif isinstance(given, ast.Attribute) and objects.of_self(given) and isinstance(target, ast.Attribute):
-            own = finding.defined(source, given.attr)  # self.update = tf.function(self._update)
-            if own is not None and objects.of_self(target):
+        elif (
+            isinstance(given, ast.Attribute)
+            and class_members.is_self_attribute(given)
+            and isinstance(target, ast.Attribute)
+        ):
+            own = node_lookup.function_named(source, given.attr)  # self.update = tf.function(self._update)
+            if own is not None and class_members.is_self_attribute(target):
                 yield Graph(own, (target.attr,))
 
 
@@ -68,7 +73,7 @@ def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:
     if not isinstance(given, ast.Name):
         return given
     found = [
-        n.value for n in scopes.own(list(getattr(loop, "body", [])))
+        n.value for n in scope_names.nodes_in_scope(list(getattr(loop, "body", [])))
         if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == given.id for t in n.targets)
     ]  # fmt: skip
     return found[0] if len(found) == 1 else None
@@ -76,16 +81,21 @@ def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:
 
 def fresh(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Calls of a class's own ``tf.function`` on an object that the loop makes anew, with the class's name."""
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     for graph in graphs(source):
         holder = above.get(graph.function)
         if not isinstance(holder, ast.ClassDef) or graph.function.name in ("call", "__call__"):
             continue
-        for call in index.of(source).called(graph.function.name):
-            loops = scopes.loops(source, call)
+        for call in call_index.index_of(source).called(graph.function.name):
+            loops = scope_names.enclosing_loops(source, call)
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if not loops or owner is None or visible.written_out(loops[0]) or visible.few(source, loops[0]):
+            if (
+                not loops
+                or owner is None
+                or literal_sizes.is_literal_loop(loops[0])
+                or literal_sizes.has_few_turns(source, loops[0])
+            ):
                 continue
             made = _made(owner, loops[0])
-            if isinstance(made, ast.Call) and finding.called(made) == holder.name:
+            if isinstance(made, ast.Call) and node_lookup.called_name(made) == holder.name:
                 yield call, holder.name

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading import index
-from slowtrain.source.reading.abstract import things, training
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.host import fits
 
@@ -24,9 +25,9 @@ MOST_WORK = 1_000_000_000
 
 def epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of ``fit`` of many epochs, and loops over a data set in a loop over epochs; what is seen."""
-    if index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE):
+    if call_index.index_of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE):
         return  # of what these compute no number of samples tells
-    every = events(source)
+    every = file_events(source)
     for event in every:
         found = _of_fit(event) if event.name == ".fit" else _of_loop(source, event)
         if found is None:
@@ -50,10 +51,16 @@ def _of_fit(event: Event) -> tuple[int, int, Value] | None:
 def _of_loop(source: Source, event: Event) -> tuple[int, int, Value] | None:
     """``for epoch in range(1000): for x, y in data: step(x, y)``, of a step that is a graph."""
     loop = event.begun
-    if loop is None or loop.items.kind != "dataset" or not loop.turns or loop.number not in training.loops(source):
+    if (
+        loop is None
+        or loop.items.kind != "dataset"
+        or not loop.turns
+        or loop.number not in step_loops.loops_by_number(source)
+    ):
         return None
-    eager = any(e.loops and e.loops[-1] is loop and not e.graph and e.name in training.UPDATES - {".train_on_batch"}
-                for e in events(source))  # fmt: skip
+    eager = any(e.loops and e.loops[-1] is loop and not e.graph
+    and e.name in step_loops.UPDATE_CALLS - {".train_on_batch"}
+                for e in file_events(source))  # fmt: skip
     around = [one.turns for one in event.loops[:-1] if one.number not in event.rare]
     many = prod(n for n in around if n is not None)
     return None if eager or not around or None in around else (many, loop.turns, loop.items)
@@ -79,7 +86,7 @@ def _rows(data: Value) -> tuple[int | None, int | None]:
     """The samples that an epoch goes through, and the numbers of one; None where they are not known."""
     if data.kind == "dataset":
         known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
-        steps, batch, first = things.length(data), known.get("batch"), _first(data.of)
+        steps, batch, first = operators.known_length(data), known.get("batch"), _first(data.of)
         rows = steps * batch if steps and batch else None
     else:
         rows, first = layered.samples(data), _first(data)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, following, index, repeatable, scopes, values, visible
-from slowtrain.source.reading.input import chains, consumed, costly, pipelines
+from slowtrain.script.evaluators import call_targets, literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, map_work, training_pipelines, whole_pipelines
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 DEPTH = 6  # calls from the loop to where a pass begins, and names on the way back to where a value comes from
@@ -35,7 +38,10 @@ class _Turn:
     calls: tuple[ast.Call, ...] = ()
 
     def holds(self, node: ast.AST) -> bool:
-        return self.loop in scopes.loops(self.source, node) or finding.function(self.source, node) in self.functions
+        return (
+            self.loop in scope_names.enclosing_loops(self.source, node)
+            or node_lookup.enclosing_function(self.source, node) in self.functions
+        )
 
     def within(self, function: ast.AST, call: ast.Call) -> _Turn:
         return _Turn(self.source, self.loop, self.functions | {function}, (*self.calls, call))
@@ -43,7 +49,7 @@ class _Turn:
 
 def caches(source: Source) -> Iterator[Anew]:
     """Each such data set, where what is cached is the same in every turn as far as the text tells."""
-    if not index.of(source).called("cache") or not pipelines.of(source):
+    if not call_index.index_of(source).called("cache") or not whole_pipelines.pipelines_of(source):
         return
     seen: set[ast.AST] = set()
     for given, place in _passes(source):
@@ -56,36 +62,41 @@ def caches(source: Source) -> Iterator[Anew]:
 
 def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
     """What is gone through just once where it stands, and where that is."""
-    for call in index.of(source).called("fit", "evaluate"):
-        given, several = finding.keyword(call, "x", 0), finding.called(call) == "fit" and not _one_epoch(source, call)
-        if given is not None and not several and finding.keyword(call, "steps_per_epoch") is None:
+    for call in call_index.index_of(source).called("fit", "evaluate"):
+        given, several = (
+            node_lookup.argument_value(call, "x", 0),
+            node_lookup.called_name(call) == "fit" and not _one_epoch(source, call),
+        )
+        if given is not None and not several and node_lookup.argument_value(call, "steps_per_epoch") is None:
             yield given, call
-        held = finding.keyword(call, "validation_data")
+        held = node_lookup.argument_value(call, "validation_data")
         if held is not None and not several:
             yield held, call
-    if any(name in source.text for name in consumed.STEPS):
-        for loop in index.nodes(source, ast.For):
+    if any(name in source.text for name in training_pipelines.STEP_CALLS):
+        for loop in call_index.nodes_of_kind(source, ast.For):
             assert isinstance(loop, ast.For)
-            if not any(isinstance(n, ast.Break) for one in loop.body for n in scopes.own(one)):  # which ends the pass
+            if not any(
+                isinstance(n, ast.Break) for one in loop.body for n in scope_names.nodes_in_scope(one)
+            ):  # which ends the pass
                 yield loop.iter, loop
 
 
 def _one_epoch(source: Source, fit: ast.Call) -> bool:
     """``epochs`` left out, 1, or one more than ``initial_epoch``."""
-    epochs, first = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "initial_epoch")
+    epochs, first = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "initial_epoch")
     if epochs is None or first is None:
-        return epochs is None or visible.number(source, epochs) == 1
+        return epochs is None or literal_sizes.literal_int(source, epochs) == 1
     return ast.unparse(epochs) == f"{ast.unparse(first)} + 1"
 
 
 def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn]:
     """The loops of which ``place`` runs in every turn, around it or around a call of its function."""
-    around = [one for one in scopes.loops(source, place) if one is not place]
+    around = [one for one in scope_names.enclosing_loops(source, place) if one is not place]
     if around:
         yield _Turn(source, around[0])
         return
-    function = finding.function(source, place)
-    for call in following.callers(source, function) if function is not None and depth else ():
+    function = node_lookup.enclosing_function(source, place)
+    for call in call_targets.calls_running(source, function) if function is not None and depth else ():
         for turn in _turns(source, call, depth - 1):
             if function is not None:
                 yield turn.within(function, call)
@@ -94,9 +105,9 @@ def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn
 def _built(turn: _Turn, given: ast.expr, place: ast.AST) -> Anew | None:
     """The data set behind ``given``, if all of it up to its cache is made in a turn, of the same each time."""
     source = turn.source
-    flow = next(consumed.flow_of(source, given, place), None)
+    flow = next(training_pipelines.chains_behind(source, given, place), None)
     names = flow.names if flow is not None and flow.whole else ()
-    kept = [c for c in flow.calls if finding.called(c) == "cache"] if flow is not None else []
+    kept = [c for c in flow.calls if node_lookup.called_name(c) == "cache"] if flow is not None else []
     if not kept or kept[-1].args or kept[-1].keywords or {"repeat", "take"} & set(names) or flow is None:
         return None  # a file that is kept is read the next time
     made, turn = _entered(turn, given, place, kept[-1])
@@ -111,7 +122,7 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
     """The expression in the loop that makes ``cache`` in every turn; the turn, with the functions on the way there."""
     source, made = turn.source, None
     node: ast.expr | None = given
-    for _ in range(chains.DEEPEST):
+    for _ in range(dataset_chains.MAX_LINKS):
         if node is None:
             break
         if isinstance(node, ast.Call) and not turn.holds(node) and node is not getattr(place, "iter", None):
@@ -122,18 +133,22 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
             continue
         if not isinstance(node, ast.Call):
             break
-        if turn.loop in scopes.loops(source, node) or made is None:
+        if turn.loop in scope_names.enclosing_loops(source, node) or made is None:
             made = node
         if node is cache:
             return made, turn
-        if chains.operates(node) and isinstance(node.func, ast.Attribute):
+        if dataset_chains.is_operation(node) and isinstance(node.func, ast.Attribute):
             node = node.func.value
             continue
-        if finding.called(node) in consumed.PASSED and node.args:
+        if node_lookup.called_name(node) in training_pipelines.TRANSPARENT_CALLS and node.args:
             node = node.args[0]
             continue
-        inner = finding.defined(source, finding.called(node), node)
-        back = [n.value for n in scopes.own(inner.body) if isinstance(n, ast.Return)] if inner is not None else []
+        inner = node_lookup.function_named(source, node_lookup.called_name(node), node)
+        back = (
+            [n.value for n in scope_names.nodes_in_scope(inner.body) if isinstance(n, ast.Return)]
+            if inner is not None
+            else []
+        )
         if inner is None or len(back) != 1:
             break
         if isinstance(node.func, ast.Attribute) and _made_in(turn, node.func.value):
@@ -146,20 +161,22 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
 
 def _held(turn: _Turn, name: ast.Name, place: ast.AST) -> ast.expr | None:
     """What a name holds there, and nothing else goes through in the same turn."""
-    value = chains.assigned(turn.source, name, place) or chains.argument(turn.source, name, turn.calls)
+    value = dataset_chains.last_assignment(turn.source, name, place) or dataset_chains.parameter_argument(
+        turn.source, name, turn.calls
+    )
     return value if value is None or not _read_again(turn, name, value) else None
 
 
 def _made_in(turn: _Turn, owner: ast.expr) -> bool:
     """Whether an object is bound in the loop: to another one in each turn, maybe."""
-    bound = scopes.bound(turn.loop)
-    return any(isinstance(n, ast.Name) and n.id in bound and turn.holds(n) for n in trees.walk(owner))
+    bound = scope_names.bound_names(turn.loop)
+    return any(isinstance(n, ast.Name) and n.id in bound and turn.holds(n) for n in syntax_tree.walk(owner))
 
 
-def _work(source: Source, call: ast.Call) -> costly.Work | None:
-    if finding.called(call) != "map" or not chains.operates(call) or not call.args:
+def _work(source: Source, call: ast.Call) -> map_work.Work | None:
+    if node_lookup.called_name(call) != "map" or not dataset_chains.is_operation(call) or not call.args:
         return None
-    return costly.work(source, call.args[0], call)
+    return map_work.function_work(source, call.args[0], call)
 
 
 # -- whether two turns make the same
@@ -168,22 +185,24 @@ def _work(source: Source, call: ast.Call) -> costly.Work | None:
 def _differs(turn: _Turn, call: ast.Call) -> bool:
     """Whether what an operation is given, or does, may be another thing in the next turn."""
     given = [*call.args, *(k.value for k in call.keywords)]
-    if finding.called(call) in ("map", "filter", "flat_map", "interleave"):
+    if node_lookup.called_name(call) in ("map", "filter", "flat_map", "interleave"):
         function = call.args[0] if call.args else None
-        if function is None or repeatable.drawing(turn.source, function):
+        if function is None or repeatable_functions.may_vary_by_call(turn.source, function):
             return True
-        made = pipelines.function(turn.source, call)
-        given += [n for n in trees.walk(made) if isinstance(n, (ast.Name, ast.Attribute))] if made is not None else []
+        made = whole_pipelines.mapped_function(turn.source, call)
+        given += (
+            [n for n in syntax_tree.walk(made) if isinstance(n, (ast.Name, ast.Attribute))] if made is not None else []
+        )
     return any(_changes(turn, one, DEPTH) for one in given)
 
 
 def _changes(turn: _Turn, value: ast.expr, depth: int) -> bool:
     """Whether an expression may have another value in the next turn."""
     source = turn.source
-    if not depth or repeatable.random(source, value):
+    if not depth or repeatable_functions.draws_or_mutates(source, value):
         return True
-    for node in trees.walk(value):
-        if isinstance(node, ast.Call) and finding.called(node) in ("next", "pop", "popleft", "get"):
+    for node in syntax_tree.walk(value):
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) in ("next", "pop", "popleft", "get"):
             return True
         if isinstance(node, ast.Attribute) and _set_later(turn, node):
             return True
@@ -195,34 +214,40 @@ def _changes(turn: _Turn, value: ast.expr, depth: int) -> bool:
 def _set_later(turn: _Turn, node: ast.Attribute) -> bool:
     """Whether an attribute is assigned anywhere but in a constructor."""
     source = turn.source
-    stored = [n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == node.attr]
-    functions = [finding.function(source, n) for n in stored if not isinstance(n.ctx, ast.Load)]
+    stored = [
+        n
+        for n in call_index.nodes_of_kind(source, ast.Attribute)
+        if isinstance(n, ast.Attribute) and n.attr == node.attr
+    ]
+    functions = [node_lookup.enclosing_function(source, n) for n in stored if not isinstance(n.ctx, ast.Load)]
     return any(f is None or f.name != "__init__" for f in functions)
 
 
 def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
     source = turn.source
-    where = values.scope(source, name, name.id)
-    if where in turn.functions and name.id in scopes.parameters(where):
+    where = name_bindings.binding_scope(source, name, name.id)
+    if where in turn.functions and name.id in scope_names.parameter_names(where):
         if name.id == "self":
             return False
-        given = chains.argument(source, name, turn.calls)
+        given = dataset_chains.parameter_argument(source, name, turn.calls)
         if given is None:
             return not _left_out(turn, where, name.id)
         return _changes(turn, given, depth - 1)
-    if isinstance(where, scopes.COMPREHENSIONS):
+    if isinstance(where, scope_names.COMPREHENSIONS):
         return any(
-            _changes(turn, one.iter, depth - 1) for one in where.generators if name.id in scopes.bound(one.target)
+            _changes(turn, one.iter, depth - 1)
+            for one in where.generators
+            if name.id in scope_names.bound_names(one.target)
         )
     if _worked_on(turn, name):
         return True
-    stored = [n for n in values.stores(where, name.id) if isinstance(n, ast.Name)]
-    inside = [n for n in stored if turn.holds(n) or n in trees.walk(getattr(turn.loop, "target", n))]
+    stored = [n for n in name_bindings.bindings_of(where, name.id) if isinstance(n, ast.Name)]
+    inside = [n for n in stored if turn.holds(n) or n in syntax_tree.walk(getattr(turn.loop, "target", n))]
     if not inside:
         return False
     for one in inside:
-        held = values.given(source, one)
-        again = held is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in trees.walk(held))
+        held = name_bindings.assigned_value(source, one)
+        again = held is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in syntax_tree.walk(held))
         if held is None or again or _changes(turn, held, depth - 1):
             return True
     return False
@@ -231,7 +256,7 @@ def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
 def _left_out(turn: _Turn, function: ast.AST, name: str) -> bool:
     """Whether the calls that led into a function leave a parameter to its default, which is made once."""
     given = getattr(function, "args", None)
-    called = [c for c in turn.calls if finding.called(c) == getattr(function, "name", "")]
+    called = [c for c in turn.calls if node_lookup.called_name(c) == getattr(function, "name", "")]
     if not isinstance(given, ast.arguments) or not called:
         return False
     usual = [*given.posonlyargs, *given.args]
@@ -242,16 +267,16 @@ def _left_out(turn: _Turn, function: ast.AST, name: str) -> bool:
     at = [a.arg for a in usual].index(name) if name in {a.arg for a in usual} else len(usual)
     unpacked = any(isinstance(a, ast.Starred) for c in called for a in c.args)
     unpacked = unpacked or any(k.arg is None for c in called for k in c.keywords)
-    return name in known and not unpacked and all(finding.keyword(c, name, at) is None for c in called)
+    return name in known and not unpacked and all(node_lookup.argument_value(c, name, at) is None for c in called)
 
 
 def _worked_on(turn: _Turn, name: ast.Name) -> bool:
     """Whether the turn changes what a name holds: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
-    for call in index.of(turn.source).called(*IN_PLACE):
+    for call in call_index.index_of(turn.source).called(*IN_PLACE):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and turn.holds(call):
             return True
-    stored = (n for n in index.nodes(turn.source, ast.Subscript) if isinstance(n, ast.Subscript))
+    stored = (n for n in call_index.nodes_of_kind(turn.source, ast.Subscript) if isinstance(n, ast.Subscript))
     return any(
         isinstance(n.value, ast.Name) and n.value.id == name.id and not isinstance(n.ctx, ast.Load) and turn.holds(n)
         for n in stored
@@ -263,13 +288,13 @@ def _read_again(turn: _Turn, name: ast.Name, value: ast.expr) -> bool:
     source = turn.source
     if not turn.holds(value):
         return False
-    above = finding.parents(source)
-    for other in values.loads(source, name.id):
+    above = node_lookup.parents_of(source)
+    for other in name_bindings.reads_of(source, name.id):
         if other is name or not turn.holds(other):
             continue
         holder = above.get(other)
         asked = isinstance(holder, ast.Attribute) and holder.attr in ASKED
-        counted = isinstance(holder, ast.Call) and finding.called(holder) == "len"
-        if not asked and not counted and chains.assigned(source, other, other) is value:
+        counted = isinstance(holder, ast.Call) and node_lookup.called_name(holder) == "len"
+        if not asked and not counted and dataset_chains.last_assignment(source, other, other) is value:
             return True
     return False

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, values
-from slowtrain.source.reading.input import chains, elements, pipelines, taken
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 LAYERS = (
@@ -35,44 +36,48 @@ class Augmenting:
 
 def maps(source: Source) -> Iterator[Augmenting]:
     """Each ``map`` in front of ``batch`` that calls a random layer."""
-    maps = index.of(source).called("map")
-    named = _named(source) if maps and pipelines.of(source) else {}
+    maps = call_index.index_of(source).called("map")
+    named = _named(source) if maps and whole_pipelines.pipelines_of(source) else {}
     for call in maps if named else ():
-        several = pipelines.holding(source, call) if chains.operates(call) else []
-        if not several or not all(pipelines.singly(f, call) for f in several):
+        several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
+        if not several or not all(whole_pipelines.is_element_wise(f, call) for f in several):
             continue
         layer = _called(source, call, named)
         if layer is not None:
-            parts = elements.parts(source, several[0].calls[0])
+            parts = element_sizes.element_parts(source, several[0].calls[0])
             ranks = [len(p.shape) for p in parts if p.shape is not None]
             yield Augmenting(call, layer, tuple(ranks) if len(ranks) == len(parts) else ())
 
 
 def of_batches(source: Source) -> Iterator[ast.Call]:
     """Each ``map`` that moves every pixel of whole batches several times over."""
-    for one in taken.of(source) if any(name in source.words for name in RESAMPLING) else ():
+    for one in interpreted_datasets.datasets_of(source) if any(name in source.words for name in RESAMPLING) else ():
         for at, stage in enumerate(one.stages):
-            if stage.name != "map" or not taken.batched(one.stages[:at]):
+            if stage.name != "map" or not interpreted_datasets.gives_batches(one.stages[:at]):
                 continue
             called = {id(e.on): e.on.node for e in stage.does if e.on is not None and e.on.kind == "keras"}
-            parts = [n for node in called.values() if node is not None for n in trees.walk(node)]
-            layers = [finding.called(n) for n in parts if isinstance(n, ast.Call)]
+            parts = [n for node in called.values() if node is not None for n in syntax_tree.walk(node)]
+            layers = [node_lookup.called_name(n) for n in parts if isinstance(n, ast.Call)]
             many = sum(name in LAYERS for name in layers) >= SEVERAL
-            if many and sum(name in RESAMPLING for name in layers) > 1 and (call := taken.written(source, stage)):
+            if (
+                many
+                and sum(name in RESAMPLING for name in layers) > 1
+                and (call := interpreted_datasets.stage_call(source, stage))
+            ):
                 yield call
 
 
 def _named(source: Source) -> dict[str, str]:
     """Names of the file that hold a random layer, or a model of some."""
     found: dict[str, str] = {}
-    for made in index.of(source).called(*LAYERS):
-        if not values.qualified(source, made.func).startswith("keras."):
+    for made in call_index.index_of(source).called(*LAYERS):
+        if not name_bindings.qualified_name(source, made.func).startswith("keras."):
             continue
-        statement = finding.statement(source, made)
+        statement = node_lookup.enclosing_statement(source, made)
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and _is_layer(statement.value):
             target = statement.targets[0]
             name = target.id if isinstance(target, ast.Name) else getattr(target, "attr", "")
-            found[name] = finding.called(made)
+            found[name] = node_lookup.called_name(made)
     return found
 
 
@@ -80,25 +85,27 @@ def _is_layer(value: ast.expr) -> bool:
     """A random layer, or a ``Sequential`` of which one is the first."""
     if not isinstance(value, ast.Call):
         return False
-    if finding.called(value) in LAYERS:
+    if node_lookup.called_name(value) in LAYERS:
         return True
     parts = value.args[0].elts if value.args and isinstance(value.args[0], (ast.List, ast.Tuple)) else []
-    every = [finding.called(p) for p in parts if isinstance(p, ast.Call)]
+    every = [node_lookup.called_name(p) for p in parts if isinstance(p, ast.Call)]
     # A whole model with layers of its own is no augmentation.
     fixed = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")
-    return finding.called(value) == "Sequential" and bool(every) and all(n in (*LAYERS, *fixed) for n in every)
+    return node_lookup.called_name(value) == "Sequential" and bool(every) and all(n in (*LAYERS, *fixed) for n in every)
 
 
 def _called(source: Source, call: ast.Call, named: dict[str, str]) -> str | None:
     given = call.args[0] if call.args else None
     if isinstance(given, ast.Name) and given.id in named:
         return named[given.id]
-    function = pipelines.function(source, call)
+    function = whole_pipelines.mapped_function(source, call)
     if function is None:
         return None
-    for inner in pipelines.calls(pipelines.reached(source, function)):
-        if finding.called(inner) in named and not values.qualified(source, inner.func):
-            return named[finding.called(inner)]
-        if finding.called(inner) in LAYERS and values.qualified(source, inner.func).startswith("keras."):
-            return finding.called(inner)
+    for inner in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)):
+        if node_lookup.called_name(inner) in named and not name_bindings.qualified_name(source, inner.func):
+            return named[node_lookup.called_name(inner)]
+        if node_lookup.called_name(inner) in LAYERS and name_bindings.qualified_name(source, inner.func).startswith(
+            "keras."
+        ):
+            return node_lookup.called_name(inner)
     return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding
-from slowtrain.source.reading.abstract.machine import events
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import slowpython
 
 # Each takes a millisecond or more for a file that is worth training on.
@@ -32,14 +33,14 @@ def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
     if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
         return
     seen: set[ast.AST | None] = set()
-    for event in events(source):
+    for event in file_events(source):
         loads = event.name in LOADERS and event.producer == "sequence" and "mmap_mode" not in event.given.keywords
         if not loads and (event.name not in DECODERS or event.producer not in ("sequence", "generator")):
             continue
-        inner, function = event.loops[-1] if event.loops else None, finding.function(source, event.node)
+        inner, function = event.loops[-1] if event.loops else None, node_lookup.enclosing_function(source, event.node)
         own = inner is not None and not isinstance(inner.node, ast.Call)
         if inner is None or not own or (inner.turns or FEW) < FEW or function in seen:
             continue
         seen.add(function)
         says = "Python decodes one file after the other here, in the process that trains"
-        yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says, None, WORKERS)
+        yield slowpython.Slow(edits.node_start(event.node), edits.node_end(event.node), says, None, WORKERS)

@@ -9,10 +9,10 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.input import taken
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.pipelines import interpreted_datasets
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import slowpython, tiny
 from slowtrain.values import dataclass
 
@@ -40,15 +40,15 @@ def generators(source: Source) -> Iterator[Handed]:
     """Each ``from_generator`` of single small samples, of which batches are made afterwards."""
     if "from_generator" not in source.text or any(word in source.text for word in MAPPED):
         return
-    for one in taken.of(source):
-        made, call = one.stages[0], taken.written(source, one.stages[0])
+    for one in interpreted_datasets.datasets_of(source):
+        made, call = one.stages[0], interpreted_datasets.stage_call(source, one.stages[0])
         if made.name != "from_generator" or call is None or "cache" in one.names or not _single(one):
             continue
-        inside = [e for e in events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
+        inside = [e for e in file_events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
         if not inside or _few(inside, call) or not _small(one):
             continue
         given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
-        said = next(taken.leaves(one.stages[0].after)).name == "said"
+        said = next(interpreted_datasets.element_leaves(one.stages[0].after)).name == "said"
         if all(_cuts(e) for e in inside) and not said:  # of what is said alone nobody knows where it comes from
             says = "this generator hands over one sample at a time out of arrays that are in memory"
             yield Handed(call, given, says, cut=True)
@@ -57,10 +57,10 @@ def generators(source: Source) -> Iterator[Handed]:
             yield Handed(call, given, says, cut=False)
 
 
-def _single(one: taken.Taken) -> bool:
+def _single(one: interpreted_datasets.ConsumedDataset) -> bool:
     """Whether batches are made of what it gives, with nothing before that takes elements apart."""
-    at = next((i for i, name in enumerate(one.names) if name in taken.CUTTING), None)
-    return at is not None and set(one.names[1:at]) <= taken.ALONG | {"take", "skip"}
+    at = next((i for i, name in enumerate(one.names) if name in interpreted_datasets.BATCHING_STAGES), None)
+    return at is not None and set(one.names[1:at]) <= interpreted_datasets.SAME_ELEMENT_STAGES | {"take", "skip"}
 
 
 def _cuts(event: Event) -> bool:
@@ -86,8 +86,8 @@ def _few(inside: list[Event], call: ast.Call) -> bool:
     return not counts or max(counts) < slowpython.FEW_SAMPLES
 
 
-def _small(one: taken.Taken) -> bool:
+def _small(one: interpreted_datasets.ConsumedDataset) -> bool:
     """Whether its first part, the others being labels mostly, is known to be a few thousand numbers of an array."""
-    first = next(taken.leaves(one.stages[0].after))
-    count = taken.numbers(first, batched=False)
+    first = next(interpreted_datasets.element_leaves(one.stages[0].after))
+    count = interpreted_datasets.element_numbers(first, batched=False)
     return count is not None and bool(first.shape) and tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS

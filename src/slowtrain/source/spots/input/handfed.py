@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.model import Edit
-from slowtrain.source import READERS, Source, trees
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.source.cures.input import ahead, feeding_by_hand
-from slowtrain.source.reading import finding, scopes, stepping, values, visible
-from slowtrain.source.reading.abstract import machine
-from slowtrain.source.reading.abstract.values import UNKNOWN
-from slowtrain.source.reading.input import chains, elements, pipelines
 from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers: NumPy draws normal ones at 10 to 20 ns apiece, so some 0.2 ms
 # Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.
 MANY_TAKEN = 2**18
 THREADS = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread", "Process", "Pool", "submit", "Queue"})
-OPENING = READERS - {"load", "get", "File", "read"}
+OPENING = FILE_READERS - {"load", "get", "File", "read"}
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,11 @@ class Fed:
 
 def converted(source: Source) -> Iterator[Fed]:
     """Conversions in every step: of data that stays as it is, and of what NumPy has just drawn."""
-    for steps in stepping.of(source):
+    for steps in handwritten_steps.step_loops_of(source):
         for call in _conversions(source, steps):
             made = tuple(feeding_by_hand.converted_once(source, call.lineno))
-            name = finding.called(call)
-            if made and scopes.loops(source, steps.loop) and _takes_long(source, call):
+            name = node_lookup.called_name(call)
+            if made and scope_names.enclosing_loops(source, steps.loop) and _takes_long(source, call):
                 yield Fed(call, f"{name} converts the same rows anew in every epoch, between two steps", made)
             elif _drawn(source, steps, call):
                 yield Fed(
@@ -45,47 +48,57 @@ def converted(source: Source) -> Iterator[Fed]:
 
 def _takes_long(source: Source, call: ast.Call) -> bool:
     """Whether it goes through a list, or surely copies many rows: of few it is done while the step before computes."""
-    given = machine.value(source, call.args[0]) if call.args else UNKNOWN
+    given = interpreter.value_at(source, call.args[0]) if call.args else UNKNOWN
     known = given.shape is not None and None not in given.shape
     return given.kind == "list" or (known and prod(n or 0 for n in given.shape or ()) >= MANY_TAKEN)
 
 
-def _conversions(source: Source, steps: stepping.Steps) -> Iterator[ast.Call]:
-    for one in stepping.each_turn(steps.loop):
-        for call in pipelines.calls([one]):
-            known = scopes.full(source, call.func) in feeding_by_hand.CONVERSIONS
-            if known and finding.called(call) != "cast" and scopes.loops(source, call)[:1] == [steps.loop]:
+def _conversions(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
+    for one in handwritten_steps.statements_per_turn(steps.loop):
+        for call in whole_pipelines.calls_in([one]):
+            known = scope_names.resolved_name(source, call.func) in feeding_by_hand.CONVERSIONS
+            if (
+                known
+                and node_lookup.called_name(call) != "cast"
+                and scope_names.enclosing_loops(source, call)[:1] == [steps.loop]
+            ):
                 yield call
 
 
-def _drawn(source: Source, steps: stepping.Steps, call: ast.Call) -> bool:
+def _drawn(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) -> bool:
     """Whether so many numbers are converted that NumPy drew in the same turn."""
     value = call.args[0] if call.args else None
     if isinstance(value, ast.Name):
-        made = [s for s in stepping.each_turn(steps.loop) if value.id in scopes.bound(s)]
+        made = [s for s in handwritten_steps.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
         value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
-    if isinstance(value, ast.Call) and finding.called(value) == "astype" and isinstance(value.func, ast.Attribute):
+    if (
+        isinstance(value, ast.Call)
+        and node_lookup.called_name(value) == "astype"
+        and isinstance(value.func, ast.Attribute)
+    ):
         value = value.func.value
-    if not isinstance(value, ast.Call) or not values.qualified(source, value.func).startswith("numpy.random."):
+    if not isinstance(value, ast.Call) or not name_bindings.qualified_name(source, value.func).startswith(
+        "numpy.random."
+    ):
         return False
-    if finding.called(value) not in elements.DRAWN:
+    if node_lookup.called_name(value) not in element_sizes.FLOAT_DRAWS:
         return False
-    shape = visible.shape(source, value) or ()
+    shape = literal_sizes.literal_shape(source, value) or ()
     known = [n for n in shape if n is not None]
     return len(known) == len(shape) > 0 and prod(known) >= MANY
 
 
 def read(source: Source) -> Iterator[Fed]:
     """Loops of steps that wait for a file or a server in each turn, with nothing that reads ahead."""
-    for steps in stepping.of(source):
+    for steps in handwritten_steps.step_loops_of(source):
         loop = steps.loop
         over = loop.iter if isinstance(loop, ast.For) else None
-        if isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm") and over.args:
+        if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm") and over.args:
             over = over.args[0]
-        made = visible.generator(source, over) if over is not None else None
-        if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in trees.walk(made)):
-            inner = pipelines.calls(pipelines.reached(source, made))
-            names = {finding.called(c) for c in inner}
+        made = literal_sizes.generator_function(source, over) if over is not None else None
+        if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in syntax_tree.walk(made)):
+            inner = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, made))
+            names = {node_lookup.called_name(c) for c in inner}
             opened = [c for c in inner if _opens(source, c)]
             if opened and not names & THREADS and _in_loop(source, opened, made):
                 yield _ahead(source, over, f"{made.name}() reads the next batch only after the step")
@@ -100,24 +113,28 @@ def _ahead(source: Source, node: ast.expr, says: str) -> Fed:
 
 
 def _opens(source: Source, call: ast.Call) -> bool:
-    whole = values.qualified(source, call.func)
-    if finding.called(call) == "open":
+    whole = name_bindings.qualified_name(source, call.func)
+    if node_lookup.called_name(call) == "open":
         return isinstance(call.func, ast.Name) or whole in ("os.open", "PIL.Image.open", "gzip.open", "io.open")
-    return finding.called(call) in OPENING or whole in ("numpy.load", "requests.get")
+    return node_lookup.called_name(call) in OPENING or whole in ("numpy.load", "requests.get")
 
 
 def _in_loop(source: Source, opened: list[ast.Call], made: ast.FunctionDef) -> bool:
     """Whether a file is opened for each batch, and not once before the first."""
-    inside = [c for c in opened if scopes.loops(source, c)]
-    called = [c for c in pipelines.calls(pipelines.live(made)) if scopes.loops(source, c)]
-    reached = {finding.defined(source, finding.called(c), c) for c in called}
-    return bool(inside) or any(finding.function(source, c) in reached for c in opened)
+    inside = [c for c in opened if scope_names.enclosing_loops(source, c)]
+    called = [
+        c
+        for c in whole_pipelines.calls_in(whole_pipelines.live_statements(made))
+        if scope_names.enclosing_loops(source, c)
+    ]
+    reached = {node_lookup.function_named(source, node_lookup.called_name(c), c) for c in called}
+    return bool(inside) or any(node_lookup.enclosing_function(source, c) in reached for c in opened)
 
 
-def _stored_rows(source: Source, steps: stepping.Steps) -> Iterator[ast.expr]:
+def _stored_rows(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.expr]:
     """Rows of an HDF5 file's data set that are given to the step, or assigned in its loop."""
-    for one in stepping.each_turn(steps.loop):
-        for node in trees.walk(one):
+    for one in handwritten_steps.statements_per_turn(steps.loop):
+        for node in syntax_tree.walk(one):
             if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
                 continue
             if isinstance(node.value, ast.Name) and _of_file(source, node.value):
@@ -126,10 +143,10 @@ def _stored_rows(source: Source, steps: stepping.Steps) -> Iterator[ast.expr]:
 
 def _of_file(source: Source, name: ast.Name) -> bool:
     """``x`` of ``x = file["x"]`` where ``file`` is an ``h5py.File`` in the same scope."""
-    value = values.assigned(source, name)
+    value = name_bindings.single_assignment(source, name)
     if not isinstance(value, ast.Subscript) or not isinstance(value.value, ast.Name):
         return False
     if not isinstance(value.slice, ast.Constant) or not isinstance(value.slice.value, str):
         return False
-    opened = chains.assigned(source, value.value, value)
-    return isinstance(opened, ast.Call) and values.qualified(source, opened.func) == "h5py.File"
+    opened = dataset_chains.last_assignment(source, value.value, value)
+    return isinstance(opened, ast.Call) and name_bindings.qualified_name(source, opened.func) == "h5py.File"

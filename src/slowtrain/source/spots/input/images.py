@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Effect, Prescription
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract import machine
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.text.source_file import Source
 
 MAKER = "keras.preprocessing.image.ImageDataGenerator"
 FILES = frozenset({".flow_from_directory", ".flow_from_dataframe"})  # opens and decodes each picture in Python
@@ -35,9 +35,9 @@ def unhelped(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Where such an iterator is made that training takes its batches from in one thread, and what that does."""
     if "ImageDataGenerator" not in source.words:
         return
-    fed = [e for e in machine.everywhere(source) if e.name in FITS and "workers" not in e.given.keywords]
+    fed = [e for e in interpreter.project_events(source) if e.name in FITS and "workers" not in e.given.keywords]
     taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))} - {None}
-    for event in machine.events(source):
+    for event in interpreter.file_events(source):
         if event.name in FLOWS and _reader(event.on) and isinstance(event.node, ast.Call) and event.node in taken:
             moving = event.on is not None and not MOVING.isdisjoint(event.on.items)
             if event.name in FILES:
@@ -52,8 +52,8 @@ def _says(does: str) -> str:
 
 def one_by_one(source: Source) -> Iterator[ast.Call]:
     """Where a loop of the script's own has one picture after the other transformed."""
-    for event in machine.events(source) if not source.words.isdisjoint(n[1:] for n in ONE_BY_ONE) else ():
-        looped = event.often() and not event.producer and isinstance(event.node, ast.Call)
+    for event in interpreter.file_events(source) if not source.words.isdisjoint(n[1:] for n in ONE_BY_ONE) else ():
+        looped = event.regular_loops() and not event.producer and isinstance(event.node, ast.Call)
         if event.name in ONE_BY_ONE and _reader(event.on) and looped:
             yield event.node  # type: ignore[misc]
 

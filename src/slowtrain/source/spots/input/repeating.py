@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import READERS, Source, edits
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import finding, index, repeatable, scopes
-from slowtrain.source.reading.input import chains, costly, elements, pipelines
 from slowtrain.values import dataclass
 
 MOST_BYTES = 2**28  # assumed: 256 MiB are free wherever a model is trained
@@ -43,41 +45,50 @@ class Early:
 
 def work(source: Source) -> Iterator[Again]:
     """The last such work of each pipeline that training goes through several times."""
-    for flow in pipelines.of(source):
+    for flow in whole_pipelines.pipelines_of(source):
         if {"cache", "snapshot", "take"} & set(flow.names) or not {"map", "from_generator"} & set(flow.names):
             continue
-        count = elements.count(source, flow)
+        count = element_sizes.element_count(source, flow)
         found = [one for call in flow.calls if count and (one := _at(source, call, count)) is not None]
-        if found and pipelines.repeated(source, flow):
+        if found and whole_pipelines.is_read_repeatedly(source, flow):
             yield found[-1]
 
 
 def too_early(source: Source) -> Iterator[Early]:
     """Caches with the same long work behind them in every epoch, and nothing between that a cache may not follow."""
-    for flow in pipelines.of(source) if index.of(source).called("cache") else ():
-        caches = [c for c in flow.calls if finding.called(c) == "cache"]
+    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("cache") else ():
+        caches = [c for c in flow.calls if node_lookup.called_name(c) == "cache"]
         for call in flow.after(caches[-1]) if caches else ():
-            if finding.called(call) not in BEHIND or not (call.args or finding.called(call) != "map"):
+            if node_lookup.called_name(call) not in BEHIND or not (call.args or node_lookup.called_name(call) != "map"):
                 break
-            if finding.called(call) != "map":
+            if node_lookup.called_name(call) != "map":
                 continue
-            if pipelines.function(source, call) is None or repeatable.drawing(source, call.args[0]):
+            if whole_pipelines.mapped_function(source, call) is None or repeatable_functions.may_vary_by_call(
+                source, call.args[0]
+            ):
                 break
             found = _early(source, flow, caches[-1], call) if _mapped(source, call) is not None else None
-            if found is not None and pipelines.repeated(source, flow):
+            if found is not None and whole_pipelines.is_read_repeatedly(source, flow):
                 yield found
                 break
 
 
-def _early(source: Source, flow: chains.Flow, cache: ast.Call, call: ast.Call) -> Early | None:
+def _early(source: Source, flow: dataset_chains.DatasetChain, cache: ast.Call, call: ast.Call) -> Early | None:
     """``call`` that should stand in front of ``cache``: what it gives surely takes no more than may be kept."""
-    function = pipelines.function(source, call)
-    inner = [finding.called(c) for c in pipelines.calls(pipelines.reached(source, function))] if function else []
+    function = whole_pipelines.mapped_function(source, call)
+    inner = (
+        [
+            node_lookup.called_name(c)
+            for c in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function))
+        ]
+        if function
+        else []
+    )
     before = flow.before(cache)
-    plain = {finding.called(c) for c in before[1:]} <= PASSING and finding.called(before[0]) in NAMING
-    count, numbers = elements.count(source, flow), elements.picture(source, call)
+    plain = {node_lookup.called_name(c) for c in before[1:]} <= PASSING and node_lookup.called_name(before[0]) in NAMING
+    count, numbers = element_sizes.element_count(source, flow), element_sizes.max_mapped_numbers(source, call)
     size = count * numbers * NUMBER_BYTES if count and numbers else None
-    reads = next((name for name in inner if name.startswith(costly.READING)), None)
+    reads = next((name for name in inner if name.startswith(map_work.READING_PREFIXES)), None)
     if plain and "read_file" in inner and reads is not None:
         return Early(cache, reads, True)
     does = next((name for name in inner if name.startswith(LONG)), None)
@@ -88,36 +99,42 @@ def _early(source: Source, flow: chains.Flow, cache: ast.Call, call: ast.Call) -
 
 
 def _at(source: Source, call: ast.Call, count: int) -> Again | None:
-    generated = finding.called(call) == "from_generator"
-    if scopes.loops(source, call):
+    generated = node_lookup.called_name(call) == "from_generator"
+    if scope_names.enclosing_loops(source, call):
         return None  # one of several maps: no place for a cache
-    if finding.called(call) == "map":
-        does, numbers = _mapped(source, call), elements.picture(source, call)
+    if node_lookup.called_name(call) == "map":
+        does, numbers = _mapped(source, call), element_sizes.max_mapped_numbers(source, call)
     elif generated:
-        does, numbers = _generated(source, call), elements.signature(source, call)
+        does, numbers = _generated(source, call), element_sizes.signature_numbers(source, call)
     else:
         return None
     size = count * numbers * NUMBER_BYTES if numbers is not None else None
     if does is None or size is None or size > MOST_BYTES:
         return None
     names = ("from_generator",) if generated else ()
-    made, exact = datasets.cached(source, edits.end(call.func)[0], None, *names)
+    made, exact = datasets.cached(source, edits.node_end(call.func)[0], None, *names)
     return Again(call, does, size, tuple(made), exact) if made else None
 
 
 def _mapped(source: Source, call: ast.Call) -> str | None:
-    found = costly.work(source, call.args[0], call) if call.args and chains.operates(call) else None
+    found = (
+        map_work.function_work(source, call.args[0], call) if call.args and dataset_chains.is_operation(call) else None
+    )
     return found.says if found is not None and not found.python else None
 
 
 def _generated(source: Source, call: ast.Call) -> str | None:
     """How a generator reads files, if it does."""
-    given = finding.keyword(call, "generator", 0)
-    made = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
+    given = node_lookup.argument_value(call, "generator", 0)
+    made = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
     if made is None:
         return None
-    for inner in pipelines.calls(pipelines.reached(source, made)):
-        name = scopes.full(source, inner.func)
-        if name == "os.open" or finding.called(inner) in READERS - {"load", "get"} or name == "numpy.load":
+    for inner in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, made)):
+        name = scope_names.resolved_name(source, inner.func)
+        if (
+            name == "os.open"
+            or node_lookup.called_name(inner) in FILE_READERS - {"load", "get"}
+            or name == "numpy.load"
+        ):
             return name
     return None

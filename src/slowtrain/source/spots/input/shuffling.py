@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import finding, index, values
-from slowtrain.source.reading.input import chains, costly, elements, pipelines
 from slowtrain.values import dataclass
 
 FEW = 64  # elements, assumed: about a batch of them, which the first step needs anyway
@@ -33,40 +33,40 @@ class Buffer:
 
 def behind_maps(source: Source) -> Iterator[Buffer]:
     """Each ``shuffle`` of single elements with a map right in front of it that might as well follow."""
-    for call in index.of(source).called("shuffle") if pipelines.of(source) else ():
-        several = pipelines.holding(source, call) if chains.operates(call) else []
+    for call in call_index.index_of(source).called("shuffle") if whole_pipelines.pipelines_of(source) else ():
+        several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
         if not several or any({"cache", "snapshot"} & set(f.names) for f in several):
             continue
         flow = several[0]
         maps = _maps(flow, call)
-        size = finding.keyword(call, "buffer_size", 0)
+        size = node_lookup.argument_value(call, "buffer_size", 0)
         held = _held(source, flow, size)
-        if not maps or pipelines.BATCHING & {finding.called(c) for c in flow.before(call)}:
+        if not maps or whole_pipelines.BATCHING_OPERATIONS & {node_lookup.called_name(c) for c in flow.before(call)}:
             continue
         if held is not None and held <= FEW:
             continue
         # Repeated behind the maps, the buffer is filled once and goes on; repeated at the source it often holds more
         # than a run takes.
         behind = flow.before(call)[flow.calls.index(maps[0]) :]
-        filled_once = "repeat" in [finding.called(c) for c in behind]
+        filled_once = "repeat" in [node_lookup.called_name(c) for c in behind]
         yield Buffer(call, None if filled_once else _work(source, maps), _bytes(source, flow, maps, held))
 
 
-def _maps(flow: chains.Flow, call: ast.Call) -> list[ast.Call]:
+def _maps(flow: dataset_chains.DatasetChain, call: ast.Call) -> list[ast.Call]:
     """The maps between which and the shuffle nothing stands that cannot change places with it."""
     found = []
     for before in reversed(flow.before(call)):
-        if finding.called(before) not in datasets.PASSING:
+        if node_lookup.called_name(before) not in datasets.PASSING:
             break
-        if finding.called(before) == "map":
+        if node_lookup.called_name(before) == "map":
             found.append(before)
     return found[::-1]
 
 
-def _held(source: Source, flow: chains.Flow, size: ast.expr | None) -> int | None:
+def _held(source: Source, flow: dataset_chains.DatasetChain, size: ast.expr | None) -> int | None:
     """How many elements the buffer holds, at most all that there are."""
-    asked = elements.number(source, size) if size is not None else None
-    there = elements.count(source, flow)
+    asked = element_sizes.int_behind_name(source, size) if size is not None else None
+    there = element_sizes.element_count(source, flow)
     if asked is None or asked < 0:
         return None
     return min(asked, there) if there is not None and "repeat" not in flow.names else asked
@@ -74,28 +74,32 @@ def _held(source: Source, flow: chains.Flow, size: ast.expr | None) -> int | Non
 
 def _work(source: Source, maps: list[ast.Call]) -> str | None:
     for call in maps:
-        function = pipelines.function(source, call)
+        function = whole_pipelines.mapped_function(source, call)
         if function is None:
             continue
-        for inner in pipelines.calls(pipelines.reached(source, function)):
-            name = finding.called(inner)
-            if name.startswith(LONG) and values.qualified(source, inner.func).startswith(costly.FRAMEWORKS):
+        for inner in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)):
+            name = node_lookup.called_name(inner)
+            if name.startswith(LONG) and name_bindings.qualified_name(source, inner.func).startswith(
+                map_work.FRAMEWORKS
+            ):
                 return name
     return None
 
 
-def _bytes(source: Source, flow: chains.Flow, maps: list[ast.Call], held: int | None) -> int | None:
+def _bytes(source: Source, flow: dataset_chains.DatasetChain, maps: list[ast.Call], held: int | None) -> int | None:
     """What the buffer takes where its elements are pictures or rows of 4-byte floats of a size that is visible."""
     if held is None:
         return None
-    numbers = next((n for n in (elements.picture(source, c) for c in reversed(maps)) if n is not None), None)
+    numbers = next(
+        (n for n in (element_sizes.max_mapped_numbers(source, c) for c in reversed(maps)) if n is not None), None
+    )
     if numbers is None and _widens(source, maps):
-        parts = elements.parts(source, flow.calls[0])
+        parts = element_sizes.element_parts(source, flow.calls[0])
         numbers = parts[0].numbers if parts and parts[0].dtype == "uint8" else None
     return held * numbers * FLOAT_BYTES if numbers is not None else None
 
 
 def _widens(source: Source, maps: list[ast.Call]) -> bool:
-    functions = [f for f in (pipelines.function(source, c) for c in maps) if f is not None]
-    every = [c for f in functions for c in pipelines.calls(pipelines.reached(source, f))]
-    return any(finding.called(c) in WIDENING for c in every)
+    functions = [f for f in (whole_pipelines.mapped_function(source, c) for c in maps) if f is not None]
+    every = [c for f in functions for c in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, f))]
+    return any(node_lookup.called_name(c) in WIDENING for c in every)

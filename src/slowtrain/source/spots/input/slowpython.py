@@ -9,9 +9,12 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import FUNCTIONS, READERS, Source, edits, trees
-from slowtrain.source.reading import finding, index, kinds, objects, scopes, settings, stepping, values, visible
-from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.script.evaluators import literal_sizes, setting_origins, value_kinds
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FILE_READERS, FUNCTION_NODES, Source
 from slowtrain.source.spots.input import turns
 from slowtrain.values import dataclass
 
@@ -66,7 +69,7 @@ class Slow:
 
 def parts(source: Source) -> Iterator[Slow]:
     """The first slow part of each such function."""
-    for call in index.of(source).called("from_generator"):
+    for call in call_index.index_of(source).called("from_generator"):
         found = _by_samples(source, call)
         if found is not None:
             yield found
@@ -82,21 +85,25 @@ def parts(source: Source) -> Iterator[Slow]:
 
 def makers(source: Source) -> Iterator[Maker]:
     """Functions of this file that make input, and whether Python has several processes for them."""
-    for call in index.of(source).called("from_generator", *CALLING):
-        given = finding.keyword(call, "generator" if finding.called(call) == "from_generator" else "func", 0)
-        if finding.called(call) in CALLING:
-            outer = finding.keyword(call, "func", 0)
-            given = outer if values.qualified(source, call.func).startswith("tensorflow.") else None
-        elif not chains.makes(source, call) or any("cache" in f.names for f in pipelines.holding(source, call)):
+    for call in call_index.index_of(source).called("from_generator", *CALLING):
+        given = node_lookup.argument_value(
+            call, "generator" if node_lookup.called_name(call) == "from_generator" else "func", 0
+        )
+        if node_lookup.called_name(call) in CALLING:
+            outer = node_lookup.argument_value(call, "func", 0)
+            given = outer if name_bindings.qualified_name(source, call.func).startswith("tensorflow.") else None
+        elif not dataset_chains.makes_dataset(source, call) or any(
+            "cache" in f.names for f in whole_pipelines.pipelines_with(source, call)
+        ):
             continue
         made = _defined(source, given, call)
         if made is not None and given is not None:
-            yield Maker(made, given, finding.called(call) in CALLING, _each(source, call))
-    for call in index.of(source).called("fit", "fit_generator"):
-        given = finding.keyword(call, "x", 0) or finding.keyword(call, "generator")
-        if given is not None and finding.keyword(call, "workers") is None:
+            yield Maker(made, given, node_lookup.called_name(call) in CALLING, _each(source, call))
+    for call in call_index.index_of(source).called("fit", "fit_generator"):
+        given = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator")
+        if given is not None and node_lookup.argument_value(call, "workers") is None:
             yield from _gone_through(source, given, call)
-    for steps in stepping.of(source):
+    for steps in handwritten_steps.step_loops_of(source):
         if isinstance(steps.loop, ast.For):
             yield from _gone_through(source, steps.loop.iter, steps.loop)
     yield from _sequences(source)
@@ -105,16 +112,16 @@ def makers(source: Source) -> Iterator[Maker]:
 def _each(source: Source, call: ast.Call) -> bool:
     """Whether what Python is called for here is one sample: batches are made of them further on."""
     places = [call]
-    if finding.called(call) in CALLING:
-        holder = finding.around(source, call, ast.Lambda) or finding.function(source, call)
-        maps = [c for c in index.of(source).called("map") if chains.operates(c)]
-        places = [c for c in maps if pipelines.function(source, c) in (holder, _lambda(source, call))]
-    several = [(f, c) for c in places for f in pipelines.holding(source, c)]
-    return bool(several) and all(pipelines.singly(f, c) for f, c in several)
+    if node_lookup.called_name(call) in CALLING:
+        holder = node_lookup.enclosing_node(source, call, ast.Lambda) or node_lookup.enclosing_function(source, call)
+        maps = [c for c in call_index.index_of(source).called("map") if dataset_chains.is_operation(c)]
+        places = [c for c in maps if whole_pipelines.mapped_function(source, c) in (holder, _lambda(source, call))]
+    several = [(f, c) for c in places for f in whole_pipelines.pipelines_with(source, c)]
+    return bool(several) and all(whole_pipelines.is_element_wise(f, c) for f, c in several)
 
 
 def _lambda(source: Source, node: ast.AST) -> ast.AST | None:
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     found: ast.AST | None = node
     while found is not None and not isinstance(found, (ast.Lambda, ast.stmt)):
         found = above.get(found)
@@ -123,17 +130,23 @@ def _lambda(source: Source, node: ast.AST) -> ast.AST | None:
 
 def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Maker]:
     """The generator of this file behind what training goes through: a function's, a method's, an object's."""
-    while isinstance(given, ast.Call) and finding.called(given) in PASSING and given.args:
+    while isinstance(given, ast.Call) and node_lookup.called_name(given) in PASSING and given.args:
         given = given.args[0]
     if isinstance(given, ast.Name):
-        given = chains.assigned(source, given, near) or chains.argument(source, given) or given
+        given = (
+            dataset_chains.last_assignment(source, given, near)
+            or dataset_chains.parameter_argument(source, given)
+            or given
+        )
     if not isinstance(given, ast.Call):
         return
-    made = finding.defined(source, finding.called(given), near)
+    made = node_lookup.function_named(source, node_lookup.called_name(given), near)
     if made is None:
         made = _method(source, given, "__next__") or _method(source, given, "__iter__")
     next_one = made is not None and made.name == "__next__"
-    if made is not None and (next_one or any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made)))):
+    if made is not None and (
+        next_one or any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(scope_names.scope_body(made)))
+    ):
         yield Maker(made, given, False)
 
 
@@ -143,16 +156,19 @@ def _may_have_sequences(source: Source) -> bool:
 
 def _sequences(source: Source) -> Iterator[Maker]:
     """``__getitem__`` of sequences of batches that this file makes without workers."""
-    for node in index.nodes(source, ast.ClassDef) if _may_have_sequences(source) else ():
+    for node in call_index.nodes_of_kind(source, ast.ClassDef) if _may_have_sequences(source) else ():
         assert isinstance(node, ast.ClassDef)
-        bases = [values.qualified(source, b) for b in node.bases]
+        bases = [name_bindings.qualified_name(source, b) for b in node.bases]
         if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCES for b in bases):
             continue
-        made = index.of(source).called(node.name)
-        inner = [c for n in node.body for c in pipelines.calls([n])]
-        if not made or any(finding.keyword(c, "workers") is not None for c in (*made, *inner)):
+        made = call_index.index_of(source).called(node.name)
+        inner = [c for n in node.body for c in whole_pipelines.calls_in([n])]
+        if not made or any(node_lookup.argument_value(c, "workers") is not None for c in (*made, *inner)):
             continue
-        if any(finding.keyword(c, "workers") is not None for c in index.of(source).called("fit", "fit_generator")):
+        if any(
+            node_lookup.argument_value(c, "workers") is not None
+            for c in call_index.index_of(source).called("fit", "fit_generator")
+        ):
             continue
         for method in node.body:
             if isinstance(method, ast.FunctionDef) and method.name == "__getitem__":
@@ -161,8 +177,8 @@ def _sequences(source: Source) -> Iterator[Maker]:
 
 def _method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | None:
     """The method of that name of the object that ``given`` is, where its class is in this file."""
-    holder = settings.instance_of(source, given)
-    made = objects.method(holder, name) if holder is not None else None
+    holder = setting_origins.instance_class(source, given)
+    made = class_members.own_method(holder, name) if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
 
 
@@ -179,14 +195,14 @@ def _defined(
     made = _named(source, given, near)
     if made is not None or not depth:
         return made
-    if isinstance(given, ast.Call) and finding.called(given) == "partial" and given.args:
+    if isinstance(given, ast.Call) and node_lookup.called_name(given) == "partial" and given.args:
         return _defined(source, given.args[0], near, depth - 1)
     if not isinstance(given, ast.Name):
         return None
-    function = finding.function(source, given)
-    several = [values.assigned(source, given)]
-    if function is not None and given.id in scopes.parameters(function):
-        several = [*kinds.given_to(source, function, given.id)]
+    function = node_lookup.enclosing_function(source, given)
+    several = [name_bindings.single_assignment(source, given)]
+    if function is not None and given.id in scope_names.parameter_names(function):
+        several = [*value_kinds.arguments_for(source, function, given.id)]
     found = {_defined(source, one, one, depth - 1) for one in several if one is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -194,9 +210,9 @@ def _defined(
 def _named(source: Source, given: ast.expr | None, near: ast.AST) -> ast.FunctionDef | None:
     made: ast.FunctionDef | None = None
     if isinstance(given, ast.Name):
-        made = finding.defined(source, given.id, near)
+        made = node_lookup.function_named(source, given.id, near)
     elif isinstance(given, ast.Attribute):
-        made = finding.defined(source, given.attr, near) or _method(source, given.value, given.attr)
+        made = node_lookup.function_named(source, given.attr, near) or _method(source, given.value, given.attr)
     if made is None and given is not None and "__call__" in source.text:
         made = _method(source, given, "__call__")
     return made
@@ -207,38 +223,42 @@ def _named(source: Source, given: ast.expr | None, near: ast.AST) -> ast.Functio
 
 def _by_samples(source: Source, call: ast.Call) -> Slow | None:
     """A generator that cuts single samples out of what is in memory, and batches made of them afterwards."""
-    given = finding.keyword(call, "generator", 0)
-    made = _defined(source, given, call) if chains.makes(source, call) else None
-    several = pipelines.holding(source, call)
+    given = node_lookup.argument_value(call, "generator", 0)
+    made = _defined(source, given, call) if dataset_chains.makes_dataset(source, call) else None
+    several = whole_pipelines.pipelines_with(source, call)
     if given is None or not isinstance(made, ast.FunctionDef) or not several:
         return None
-    if any("cache" in f.names or not pipelines.singly(f, call) for f in several):
+    if any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
         return None
-    if (elements.count(source, several[0]) or FEW_SAMPLES) < FEW_SAMPLES:
+    if (element_sizes.element_count(source, several[0]) or FEW_SAMPLES) < FEW_SAMPLES:
         return None
-    statements = pipelines.reached(source, made)
-    yields = [n for s in statements for n in trees.walk(s) if isinstance(n, ast.Yield)]
-    if not yields or not all(scopes.loops(source, y) for y in yields) or not _in_memory(source, made, statements):
+    statements = whole_pipelines.reached_statements(source, made)
+    yields = [n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Yield)]
+    if (
+        not yields
+        or not all(scope_names.enclosing_loops(source, y) for y in yields)
+        or not _in_memory(source, made, statements)
+    ):
         return None
     name = f"{made.name}()" if isinstance(given, (ast.Name, ast.Lambda)) else "this generator"
     says = f"{name} hands over one sample at a time out of data that is in memory"
-    return Slow(edits.start(given), edits.end(given), says, call)
+    return Slow(edits.node_start(given), edits.node_end(given), says, call)
 
 
 def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST]) -> bool:
     """Whether all that a generator goes through is data of this file, and it only cuts, pads and converts."""
-    for call in pipelines.calls(statements):
-        name, whole = finding.called(call), values.qualified(source, call.func)
-        known = finding.defined(source, name, call) is not None or whole.startswith("numpy.random.")
+    for call in whole_pipelines.calls_in(statements):
+        name, whole = node_lookup.called_name(call), name_bindings.qualified_name(source, call.func)
+        known = node_lookup.function_named(source, name, call) is not None or whole.startswith("numpy.random.")
         if not known and name not in KEEPING:
             return False
-    for node in (n for s in statements for n in trees.walk(s)):
+    for node in (n for s in statements for n in syntax_tree.walk(s)):
         over = node.iter if isinstance(node, ast.For) else None
-        names = {n.id for n in trees.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
+        names = {n.id for n in syntax_tree.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             names = {node.value.id}
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
-            held = settings.written(source, node.value)
+            held = setting_origins.written_value(source, node.value)
             if held is None or not _written(source, held):
                 return False
         for name in names:
@@ -249,13 +269,15 @@ def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST])
 
 def _held(source: Source, name: str, made: ast.FunctionDef) -> bool:
     """Whether a name that a generator reads is bound in itself, a number, or data written or drawn in this file."""
-    inner = (g.target for n in trees.walk(made) for g in getattr(n, "generators", ()))
-    own = scopes.bound(made.body) | {n.id for t in inner for n in trees.walk(t) if isinstance(n, ast.Name)}
+    inner = (g.target for n in syntax_tree.walk(made) for g in getattr(n, "generators", ()))
+    own = scope_names.bound_names(made.body) | {
+        n.id for t in inner for n in syntax_tree.walk(t) if isinstance(n, ast.Name)
+    }
     if name in own or name in ("range", "zip", "enumerate", "len", "list", "reversed", "sorted", "np", "numpy"):
         return True
-    if name in scopes.parameters(made) or name in scopes.aliases(source):
-        return name in scopes.aliases(source)
-    binders = scopes.binders(source, name, source.tree)
+    if name in scope_names.parameter_names(made) or name in scope_names.import_aliases(source):
+        return name in scope_names.import_aliases(source)
+    binders = scope_names.binding_statements(source, name, source.tree)
     given = [b.value for b in binders if isinstance(b, ast.Assign)]
     return bool(given) and len(given) == len(binders) and all(_written(source, v) for v in given)
 
@@ -270,11 +292,11 @@ def _written(source: Source, value: ast.expr) -> bool:
         return True
     if not isinstance(value, ast.Call):
         return False
-    whole = values.qualified(source, value.func)
+    whole = name_bindings.qualified_name(source, value.func)
     if whole.startswith("numpy."):
         return whole.rpartition(".")[2] not in ("load", "memmap", "open_memmap")
-    return finding.called(value) in ("len", "load_data", "list", "astype", "tolist") or (
-        visible.shape(source, value) is not None
+    return node_lookup.called_name(value) in ("len", "load_data", "list", "astype", "tolist") or (
+        literal_sizes.literal_shape(source, value) is not None
     )
 
 
@@ -283,34 +305,34 @@ def _written(source: Source, value: ast.expr) -> bool:
 
 def _element_loop(source: Source, maker: Maker) -> Slow | None:
     """Nested loops over positions, of which the innermost only computes with what stands at them."""
-    for statement in pipelines.reached(source, maker.function):
-        for loop in (n for n in trees.walk(statement) if isinstance(n, ast.For)):
-            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in trees.walk(s)):
+    for statement in whole_pipelines.reached_statements(source, maker.function):
+        for loop in (n for n in syntax_tree.walk(statement) if isinstance(n, ast.For)):
+            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in syntax_tree.walk(s)):
                 continue
-            nest = [loop, *(o for o in scopes.loops(source, loop) if isinstance(o, ast.For))]
-            known = [visible.turns(source, o) for o in nest]
+            nest = [loop, *(o for o in scope_names.enclosing_loops(source, loop) if isinstance(o, ast.For))]
+            known = [literal_sizes.loop_turns(source, o) for o in nest]
             small = None not in known and prod(t for t in known if t is not None) < turns.LEAST_TURNS
             if len(nest) > 1 and not small and _counts(loop) and _at_positions(loop):
                 says = "Python goes through single numbers of the input in this loop, under the interpreter lock"
-                return Slow(edits.start(loop), edits.end(loop.iter), says)
+                return Slow(edits.node_start(loop), edits.node_end(loop.iter), says)
     return None
 
 
 def _counts(loop: ast.For) -> bool:
-    return isinstance(loop.iter, ast.Call) and finding.called(loop.iter) in ("range", "ndindex", "ndenumerate")
+    return isinstance(loop.iter, ast.Call) and node_lookup.called_name(loop.iter) in ("range", "ndindex", "ndenumerate")
 
 
 def _at_positions(loop: ast.For) -> bool:
     """Whether the body computes with elements at positions that the loop counts, and does nothing else."""
-    counted = scopes.bound(loop.target)
+    counted = scope_names.bound_names(loop.target)
     found = False
-    for node in (n for s in loop.body for n in trees.walk(s)):
-        if isinstance(node, ast.Call) and finding.called(node) not in SCALAR:
+    for node in (n for s in loop.body for n in syntax_tree.walk(s)):
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) not in SCALAR:
             return False
         if isinstance(node, ast.Subscript):
-            if any(isinstance(n, ast.Slice) for n in trees.walk(node.slice)):
+            if any(isinstance(n, ast.Slice) for n in syntax_tree.walk(node.slice)):
                 return False
-            found |= bool(counted & {n.id for n in trees.walk(node.slice) if isinstance(n, ast.Name)})
+            found |= bool(counted & {n.id for n in syntax_tree.walk(node.slice) if isinstance(n, ast.Name)})
         if isinstance(node, (ast.Yield, ast.Await, ast.Try)):
             return False
     return found
@@ -324,30 +346,30 @@ def _turning(source: Source, maker: Maker) -> Slow | None:
     found = turns.slow(source, maker.function, maker.each)
     if found is not None:
         head = found.loop.iter if isinstance(found.loop, ast.For) else found.loop  # a comprehension stands as a whole
-        return Slow(edits.start(found.loop), edits.end(head), found.says)
+        return Slow(edits.node_start(found.loop), edits.node_end(head), found.says)
     several = turns.calls_for_each(source, maker.function) if maker.single and maker.each else 0
     if several < turns.SEVERAL:
         return None
     says = f"Python calls NumPy {several} times for each sample, one sample after the other"
-    return Slow(edits.start(maker.given), edits.end(maker.given), says)
+    return Slow(edits.node_start(maker.given), edits.node_end(maker.given), says)
 
 
 def _samples_in(source: Source, maker: Maker) -> Slow | None:
     """``[transform(v) for v in batch]`` of a function that calls NumPy many times for one sample."""
     if maker.single:
         return None
-    for statement in pipelines.reached(source, maker.function):
-        for node in trees.walk(statement):
+    for statement in whole_pipelines.reached_statements(source, maker.function):
+        for node in syntax_tree.walk(statement):
             if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
                 continue
-            made = finding.defined(source, finding.called(node.elt), node)
-            if made is None or isinstance(made, FUNCTIONS[1]):
+            made = node_lookup.function_named(source, node_lookup.called_name(node.elt), node)
+            if made is None or isinstance(made, FUNCTION_NODES[1]):
                 continue
-            inner = pipelines.calls(pipelines.reached(source, made))
-            if any(finding.called(c) in READERS for c in inner):
+            inner = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, made))
+            if any(node_lookup.called_name(c) in FILE_READERS for c in inner):
                 continue
-            ours = [c for c in inner if values.qualified(source, c.func).startswith("numpy.")]
+            ours = [c for c in inner if name_bindings.qualified_name(source, c.func).startswith("numpy.")]
             if len(ours) >= turns.SEVERAL:
                 says = f"{made.name}() calls NumPy {len(ours)} times for each sample, one sample after the other"
-                return Slow(edits.start(node), edits.end(node), says)
+                return Slow(edits.node_start(node), edits.node_end(node), says)
     return None

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, scopes, values, visible
-from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 WRITER = "TFRecordWriter"
@@ -36,40 +38,50 @@ class Small:
 
 def maps(source: Source) -> Iterator[Small]:
     """Each ``map`` that reads a file of raw numbers for one element."""
-    for call in index.of(source).called("map") if pipelines.of(source) else ():
-        several = pipelines.holding(source, call) if chains.operates(call) else []
-        if not several or any("cache" in f.names or not pipelines.singly(f, call) for f in several):
+    for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
+        several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
+        if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
         if not _calls(source, call, "read_file"):
             continue
         flow = several[0]
-        sizes = [_bytes(source, one, flow) for one in (call, *flow.after(call)) if finding.called(one) == "map"]
+        sizes = [
+            _bytes(source, one, flow) for one in (call, *flow.after(call)) if node_lookup.called_name(one) == "map"
+        ]
         known = [s for s in sizes if s is not None]
         if known and known[0] <= MOST_BYTES:
             yield Small(call, known[0])
 
 
 def _calls(source: Source, call: ast.Call, name: str) -> list[ast.Call]:
-    function = pipelines.function(source, call)
-    every = pipelines.calls(pipelines.reached(source, function)) if function is not None else []
+    function = whole_pipelines.mapped_function(source, call)
+    every = (
+        whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)) if function is not None else []
+    )
     return [
-        c for c in every if finding.called(c) == name and values.qualified(source, c.func).startswith("tensorflow.")
+        c
+        for c in every
+        if node_lookup.called_name(c) == name and name_bindings.qualified_name(source, c.func).startswith("tensorflow.")
     ]
 
 
-def _bytes(source: Source, call: ast.Call, flow: chains.Flow) -> int | None:
+def _bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChain) -> int | None:
     """What one file holds: ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``, behind ``batch`` many."""
-    batches = [finding.keyword(c, "batch_size", 0) for c in flow.before(call) if finding.called(c) == "batch"]
-    batch = elements.number(source, batches[0]) if batches else None
+    batches = [
+        node_lookup.argument_value(c, "batch_size", 0)
+        for c in flow.before(call)
+        if node_lookup.called_name(c) == "batch"
+    ]
+    batch = element_sizes.int_behind_name(source, batches[0]) if batches else None
     decoded = _calls(source, call, "decode_raw")
-    kind = finding.keyword(decoded[0], "out_type", 1) if len(decoded) == 1 else None
+    kind = node_lookup.argument_value(decoded[0], "out_type", 1) if len(decoded) == 1 else None
     each = SIZES.get(kind.attr) if isinstance(kind, ast.Attribute) else None
     for shaped in (*_calls(source, call, "reshape"), *_calls(source, call, "ensure_shape")):
-        shape = finding.keyword(shaped, "shape", 1)
+        shape = node_lookup.argument_value(shaped, "shape", 1)
         if each is None or not isinstance(shape, (ast.Tuple, ast.List)):
             continue
         sizes = [
-            0 if isinstance(e, ast.UnaryOp) else elements.number(source, e) for e in shape.elts
+            0 if isinstance(e, ast.UnaryOp) else element_sizes.int_behind_name(source, e) for e in shape.elts
         ]  # -1: what is left
         if batch is not None and sizes[:1] == [batch]:
             sizes[0] = 1
@@ -90,41 +102,45 @@ class Few:
 
 def written(source: Source) -> Iterator[Few]:
     """Files of few records that the file writes in great number, and trains on without a cache."""
-    if WRITER not in source.text or not visible.trains(source):
+    if WRITER not in source.text or not literal_sizes.takes_training_steps(source):
         return
-    reading = [f for f in pipelines.of(source) if _reads_records(f)]
+    reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
     if not reading or any("cache" in f.names for f in reading):
         return
-    for call in index.of(source).called(WRITER):
-        loops = scopes.loops(source, call)
-        turns = [visible.turns(source, loop) for loop in loops]
+    for call in call_index.index_of(source).called(WRITER):
+        loops = scope_names.enclosing_loops(source, call)
+        turns = [literal_sizes.loop_turns(source, loop) for loop in loops]
         records = _records(source, call, loops) if loops and None not in turns else None
         files = prod(t for t in turns if t is not None)
         if records is not None and records <= MOST_RECORDS and files >= MANY_FILES:
             yield Few(call, files, records)
 
 
-def _reads_records(flow: chains.Flow) -> bool:
+def _reads_records(flow: dataset_chains.DatasetChain) -> bool:
     """Whether a pipeline reads records: itself, or in the data sets that it goes through."""
-    inner = {n.attr for c in flow.calls for a in c.args for n in trees.walk(a) if isinstance(n, ast.Attribute)}
+    inner = {n.attr for c in flow.calls for a in c.args for n in syntax_tree.walk(a) if isinstance(n, ast.Attribute)}
     return "TFRecordDataset" in inner or "TFRecordDataset" in flow.names
 
 
 def _records(source: Source, call: ast.Call, loops: list[ast.For | ast.While]) -> int | None:
     """How many records go into each file: what is written to it, with the turns of the loops in which that stands."""
-    holder = finding.parents(source).get(call)
+    holder = node_lookup.parents_of(source).get(call)
     target = holder.optional_vars if isinstance(holder, ast.withitem) else None
-    statement = finding.statement(source, call)
+    statement = node_lookup.enclosing_statement(source, call)
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
         target = statement.targets[0]
-    name = scopes.dotted(target) if target is not None else ""
-    writes = [c for c in index.of(source).called("write") if name and scopes.dotted(c.func) == f"{name}.write"]
+    name = scope_names.dotted_name(target) if target is not None else ""
+    writes = [
+        c
+        for c in call_index.index_of(source).called("write")
+        if name and scope_names.dotted_name(c.func) == f"{name}.write"
+    ]
     total = 0
     for one in writes:
-        around = scopes.loops(source, one)
+        around = scope_names.enclosing_loops(source, one)
         if loops[0] not in around:
             return None
-        turns = [visible.turns(source, loop) for loop in around[: around.index(loops[0])]]
+        turns = [literal_sizes.loop_turns(source, loop) for loop in around[: around.index(loops[0])]]
         if None in turns:
             return None
         total += prod(t for t in turns if t is not None)

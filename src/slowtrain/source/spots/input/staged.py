@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract.events import Event, Stage
-from slowtrain.source.reading.abstract.values import Value
-from slowtrain.source.reading.input import consumed, costly, pipelines, taken
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event, Stage
+from slowtrain.script.pipelines import interpreted_datasets, map_work, training_pipelines, whole_pipelines
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import repeating, shuffling, tiny
 from slowtrain.values import dataclass
 
@@ -56,18 +56,22 @@ def beside(known: Iterable[ast.Call], found: Iterable[Staged]) -> Iterator[Stage
 
 def per_element(source: Source) -> Iterator[Staged]:
     """Maps of nothing but cheap ops over single small rows, of which batches are made right behind them."""
-    for one in taken.of(source) if ".map" in source.text else ():
+    for one in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
         if "cache" in one.names or "snapshot" in one.names:
             continue
         for at, stage in enumerate(one.stages):
-            if stage.name != "batch" or taken.batched(one.stages[:at]) is not False:
+            if stage.name != "batch" or interpreted_datasets.gives_batches(one.stages[:at]) is not False:
                 continue
             maps = _since_rows(one.stages[:at])
-            if not maps or not all(map(_cheap, maps)) or (taken.rows(one.stages[:at]) or LEAST_ROWS) < LEAST_ROWS:
+            if (
+                not maps
+                or not all(map(_cheap, maps))
+                or (interpreted_datasets.row_count(one.stages[:at]) or LEAST_ROWS) < LEAST_ROWS
+            ):
                 continue
             for each in maps:
                 row = _row(each.before) or ("line of text" if _does(each, "decode_csv") else None)
-                if row is not None and (call := taken.written(source, each)) is not None:
+                if row is not None and (call := interpreted_datasets.stage_call(source, each)) is not None:
                     yield Staged(call, row)
 
 
@@ -75,7 +79,7 @@ def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
     """The maps of single elements behind where these begin; none where another operation stands between them."""
     found: list[Stage] = []
     for one in stages[:0:-1]:
-        if one.name == "unbatch" or taken.by_record(one):
+        if one.name == "unbatch" or interpreted_datasets.reads_by_record(one):
             break
         if one.name == "map":
             found.append(one)
@@ -90,14 +94,23 @@ def _does(stage: Stage, op: str) -> bool:
 
 def large(source: Source) -> Iterator[tuple[Staged, int]]:
     """Buffers behind maps, and how many bytes they hold, at least, where that is known."""
-    for one in taken.of(source) if ".shuffle" in source.text else ():
+    for one in interpreted_datasets.datasets_of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
             maps = _since_rows(one.stages[:at]) if stage.name == "shuffle" else []
-            if not maps or taken.batched(one.stages[:at]) is not False:
+            if not maps or interpreted_datasets.gives_batches(one.stages[:at]) is not False:
                 continue
-            held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
-            each = sum(taken.size(leaf, batched=False) or 0 for leaf in taken.leaves(stage.before) if leaf.dtype)
-            if each and isinstance(held, int) and held > 0 and (call := taken.written(source, stage)) is not None:
+            held, there = stage.given.get("buffer_size", 0).known, interpreted_datasets.row_count(one.stages[:at])
+            each = sum(
+                interpreted_datasets.element_bytes(leaf, batched=False) or 0
+                for leaf in interpreted_datasets.element_leaves(stage.before)
+                if leaf.dtype
+            )
+            if (
+                each
+                and isinstance(held, int)
+                and held > 0
+                and (call := interpreted_datasets.stage_call(source, stage)) is not None
+            ):
                 many = min(held, there) if there and "repeat" not in one.names else held
                 yield Staged(call, "", early=True), many * each
 
@@ -120,11 +133,11 @@ def _quick(event: Event) -> bool:
 
 def _row(held: Value) -> str | None:
     """What a single element is, where it surely is small: numbers, or rows of them."""
-    several = list(taken.leaves(held))
+    several = list(interpreted_datasets.element_leaves(held))
     if any(one.shape is None or sum(n != 1 for n in one.shape) > 1 for one in several):
         return None
     many = held.kind == "tuple" and any(None in one.items for one in held.items.values() if one.kind == "dict")
-    count = taken.numbers(held, batched=False)
+    count = interpreted_datasets.element_numbers(held, batched=False)
     if count is None or not tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS:
         return None
     return "row" if many else f"row of {count} numbers"
@@ -132,19 +145,19 @@ def _row(held: Value) -> str | None:
 
 def sequential(source: Source) -> Iterator[Staged]:
     """Maps of work that is worth a thread, one call at a time, whoever calls what makes the data set."""
-    several = taken.of(source) if ".map" in source.text else ()
+    several = interpreted_datasets.datasets_of(source) if ".map" in source.text else ()
     parallel = {stage.given.node for one in several for stage in one.stages if not _alone(stage)}
     for one in several:
-        if "cache" in one.names or (taken.rows(one.stages) or FEW) < FEW:
+        if "cache" in one.names or (interpreted_datasets.row_count(one.stages) or FEW) < FEW:
             continue
         for at, stage in enumerate(one.stages):
-            if at and taken.batched(one.stages[:at]):
+            if at and interpreted_datasets.gives_batches(one.stages[:at]):
                 break  # of whole batches the step hides one
             node = stage.given.node
             does = None
             if stage.name == "map" and node not in parallel:
-                does = _works(stage, costly.WORKING) or _opens(stage)
-            if does is not None and (call := taken.written(source, stage)) is not None:
+                does = _works(stage, map_work.COSTLY_PREFIXES) or _opens(stage)
+            if does is not None and (call := interpreted_datasets.stage_call(source, stage)) is not None:
                 yield Staged(call, f"map does {does} for one element at a time")
 
 
@@ -170,23 +183,25 @@ def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
 
 def unprefetched(source: Source) -> Iterator[Staged]:
     """The last operations of data sets with work in them, behind which nothing works ahead."""
-    for one in taken.of(source):
-        working = [at for at, name in enumerate(one.names) if name in consumed.WORKING]
+    for one in interpreted_datasets.datasets_of(source):
+        working = [at for at, name in enumerate(one.names) if name in training_pipelines.WORKING_OPERATIONS]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
-        if (taken.rows(one.stages) or FEW) >= FEW and (call := taken.written(source, last)) is not None:
+        if (interpreted_datasets.row_count(one.stages) or FEW) >= FEW and (
+            call := interpreted_datasets.stage_call(source, last)
+        ) is not None:
             says = f"the pipeline ends in {last.name}: nothing makes the next batch while the step runs"
             yield Staged(call, says)
 
 
 def filled(source: Source) -> Iterator[Staged]:
     """Buffers of what takes long to make, and such as hold many times of what is taken before they are filled anew."""
-    for one in taken.of(source) if ".shuffle" in source.text else ():
+    for one in interpreted_datasets.datasets_of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
-            if stage.name != "shuffle" or (call := taken.written(source, stage)) is None:
+            if stage.name != "shuffle" or (call := interpreted_datasets.stage_call(source, stage)) is None:
                 continue
-            held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
+            held, there = stage.given.get("buffer_size", 0).known, interpreted_datasets.row_count(one.stages[:at])
             held = min(held, there or held) if isinstance(held, int) else there
             before = one.stages[:at]
             if {"cache", "snapshot"} & set(one.names) or (held is not None and held <= FEW):
@@ -194,11 +209,15 @@ def filled(source: Source) -> Iterator[Staged]:
             does = next((w for s in _since_rows(before) if (w := _works(s, shuffling.LONG)) is not None), None)
             names = [s.name for s in before]
             repeated = "repeat" in names[names.index("map") :] if "map" in names else False  # as in shuffling
-            if does is not None and not repeated and taken.batched(before) is not True:
+            if does is not None and not repeated and interpreted_datasets.gives_batches(before) is not True:
                 says = f"each epoch begins with {does} for every element of this buffer, before its first step"
                 yield Staged(call, says, early=True)
-            elif held is not None and one.begun > 1 and not taken.batched(before):
-                used = taken.rows(one.stages, one.most) if one.most or "take" in one.names[at:] else None
+            elif held is not None and one.begun > 1 and not interpreted_datasets.gives_batches(before):
+                used = (
+                    interpreted_datasets.row_count(one.stages, one.most)
+                    if one.most or "take" in one.names[at:]
+                    else None
+                )
                 if used and held >= _wasteful(before, used):
                     most = "" if there else "up to "
                     says = f"each epoch fills this buffer with {most}{held} elements and takes {used} of them"
@@ -207,7 +226,9 @@ def filled(source: Source) -> Iterator[Staged]:
 
 def _wasteful(stages: tuple[Stage, ...], used: int) -> int:
     """From how many elements on a buffer behind these stages costs far too much for as many as are used of it."""
-    records = f".{stages[0].name}" in taken.BY_RECORD or any(taken.by_record(one) for one in stages)
+    records = f".{stages[0].name}" in interpreted_datasets.RECORD_DATASETS or any(
+        interpreted_datasets.reads_by_record(one) for one in stages
+    )
     keys = KEYS if {one.name for one in stages} <= {"range", "repeat"} else 1
     return max(used, FILLING_READ) if records else max(MUCH * used, used + keys * FILLING)
 
@@ -219,24 +240,24 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
 
     How many files a folder holds no text tells: of what is made of each, it is small where some thousand fit.
     """
-    for one in taken.of(source) if ".map" in source.text else ():
-        if one.passes < pipelines.SEVERAL or {"snapshot", "take"} & set(one.names):
+    for one in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
+        if one.passes < whole_pipelines.MIN_PASSES or {"snapshot", "take"} & set(one.names):
             continue
         if "cache" in one.names and not cached:
             continue
         found, kept = None, max((at for at, name in enumerate(one.names) if name == "cache"), default=-1)
         for at, stage in enumerate(one.stages):
-            if at <= kept or stage.name != "map" or (call := taken.written(source, stage)) is None:
+            if at <= kept or stage.name != "map" or (call := interpreted_datasets.stage_call(source, stage)) is None:
                 continue
             if _random(stage):
                 break
-            count = taken.rows(one.stages[: at + 1])
+            count = interpreted_datasets.row_count(one.stages[: at + 1])
             read = _works(stage, ("read_file",)) or one.names[0] == "TFRecordDataset"
             does = _long(stage) if count or not read else _works(stage, repeating.LONG)
-            wide = taken.batched(one.stages[:at])
+            wide = interpreted_datasets.gives_batches(one.stages[:at])
             each = _made(stage, batched=bool(wide))
             if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
-                given = taken.numbers(stage.before, batched=bool(wide))
+                given = interpreted_datasets.element_numbers(stage.before, batched=bool(wide))
                 each = given * repeating.NUMBER_BYTES if given else None
             total = count or (max(MANY_FILES, _shuffled(one)) if read and wide is False else 0)
             size = total * each if each and wide is not None else 0
@@ -246,7 +267,7 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             yield found
 
 
-def _shuffled(one: taken.Taken) -> int:
+def _shuffled(one: interpreted_datasets.ConsumedDataset) -> int:
     """The elements of its largest shuffle buffer: who makes room for so many has as many."""
     sizes = [s.given.get("buffer_size", 0).known for s in one.stages if s.name == "shuffle"]
     return max((n for n in sizes if isinstance(n, int)), default=0)
@@ -254,13 +275,17 @@ def _shuffled(one: taken.Taken) -> int:
 
 def _made(stage: Stage, *, batched: bool) -> int | None:
     """Bytes of an element; what the map passes on as it is, labels mostly, is in memory already."""
-    there = {id(one) for one in taken.leaves(stage.before)}
-    several = [taken.size(one, batched=batched) for one in taken.leaves(stage.after) if id(one) not in there]
+    there = {id(one) for one in interpreted_datasets.element_leaves(stage.before)}
+    several = [
+        interpreted_datasets.element_bytes(one, batched=batched)
+        for one in interpreted_datasets.element_leaves(stage.after)
+        if id(one) not in there
+    ]
     return sum(n for n in several if n is not None) if None not in several else None
 
 
 def _long(stage: Stage) -> str | None:
-    return "a model" if _of_model(stage) else _works(stage, costly.WORKING)
+    return "a model" if _of_model(stage) else _works(stage, map_work.COSTLY_PREFIXES)
 
 
 def _of_model(stage: Stage) -> bool:

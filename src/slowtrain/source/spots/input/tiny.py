@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, scopes, values
-from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 # Of an element: casting or scaling so many floats takes a few microseconds, less than the call itself (8 to 19).
@@ -43,29 +44,29 @@ class Tiny:
 
 def maps(source: Source) -> Iterator[Tiny]:
     """Each ``map`` over single small elements that only does cheap operations, in front of ``batch``."""
-    for call in index.of(source).called("map") if pipelines.of(source) else ():
-        if not chains.operates(call) or not call.args:
+    for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
+        if not dataset_chains.is_operation(call) or not call.args:
             continue
-        several = pipelines.holding(source, call)
-        if not several or any("cache" in f.names or not pipelines.singly(f, call) for f in several):
+        several = whole_pipelines.pipelines_with(source, call)
+        if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
         flow = several[0]
-        between = [finding.called(c) for c in flow.before(call)[1:]]
+        between = [node_lookup.called_name(c) for c in flow.before(call)[1:]]
         says = _element(source, flow)
         if says is not None and set(between) <= {"shuffle", "repeat", "map", "take", "skip", "with_options"}:
-            function = pipelines.function(source, call)
+            function = whole_pipelines.mapped_function(source, call)
             if function is not None and cheap(source, function, says) and not _worked_on(source, flow, call):
-                parts = elements.parts(source, flow.calls[0])
+                parts = element_sizes.element_parts(source, flow.calls[0])
                 known = [len(p.shape) for p in parts if p.shape is not None] if "map" not in between else []
                 yield Tiny(call, says, tuple(known) if len(known) == len(parts) else ())
 
 
-def _worked_on(source: Source, flow: chains.Flow, call: ast.Call) -> bool:
+def _worked_on(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether another map of single elements takes long, or nobody can tell: then this one is nothing beside it."""
     for other in flow.calls:
-        if other is call or finding.called(other) != "map" or not pipelines.singly(flow, other):
+        if other is call or node_lookup.called_name(other) != "map" or not whole_pipelines.is_element_wise(flow, other):
             continue
-        function = pipelines.function(source, other)
+        function = whole_pipelines.mapped_function(source, other)
         if function is None or not cheap(source, function, "row"):
             return True
     return False
@@ -73,32 +74,34 @@ def _worked_on(source: Source, flow: chains.Flow, call: ast.Call) -> bool:
 
 def windows(source: Source) -> Iterator[ast.Call]:
     """``flat_map`` behind ``window`` of a table in memory, that makes one batch of each window's rows."""
-    for flow in pipelines.of(source) if index.of(source).called("flat_map") else ():
+    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("flat_map") else ():
         if flow.names[:3] != ("from_tensor_slices", "window", "flat_map") or "cache" in flow.names:
             continue
-        count, flat = elements.count(source, flow), flow.calls[2]
-        function = pipelines.function(source, flat)
+        count, flat = element_sizes.element_count(source, flow), flow.calls[2]
+        function = whole_pipelines.mapped_function(source, flat)
         if function is None or (count is not None and count < FEW_WINDOWS):
             continue
-        returned = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
+        returned = [
+            n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)
+        ]
         back = [function.body] if isinstance(function, ast.Lambda) else returned
         made = back[0] if len(back) == 1 else None
         owner = made.func.value if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else None
-        batched = isinstance(made, ast.Call) and finding.called(made) == "batch"
-        if batched and owner is not None and scopes.dotted(owner) in scopes.parameters(function):
+        batched = isinstance(made, ast.Call) and node_lookup.called_name(made) == "batch"
+        if batched and owner is not None and scope_names.dotted_name(owner) in scope_names.parameter_names(function):
             yield flat
 
 
-def _element(source: Source, flow: chains.Flow) -> str | None:
+def _element(source: Source, flow: dataset_chains.DatasetChain) -> str | None:
     """What a single element is, where it is surely small."""
     maker = flow.calls[0]
-    if finding.called(maker) in LINES:
+    if node_lookup.called_name(maker) in LINES:
         return "line of text"
-    if finding.called(maker) == "TFRecordDataset":
+    if node_lookup.called_name(maker) == "TFRecordDataset":
         return "record"
     # A picture is work to touch unless it is tiny, a row of a table is not. A part whose rows are not visible (labels,
     # mostly) is no longer than the others, or nobody can say.
-    parts = elements.parts(source, maker)
+    parts = element_sizes.element_parts(source, maker)
     pictures = [p.shape for p in parts if p.shape is not None and len(p.shape) > 1]
     if any(len(one) > 2 or prod(one) > SMALL_PICTURE for one in pictures):
         return None
@@ -117,18 +120,24 @@ def picture(shape: Sequence[int]) -> str:
 
 def cheap(source: Source, function: ast.AST, element: str) -> bool:
     """Whether a function surely takes microseconds: known small operations, and arithmetic."""
-    statements = pipelines.reached(source, function)
-    if any(isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in trees.walk(s) if n is not function):
+    statements = whole_pipelines.reached_statements(source, function)
+    if any(
+        isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in syntax_tree.walk(s) if n is not function
+    ):
         return False
     found = []
-    for call in pipelines.calls(statements):
-        name = finding.called(call)
-        if finding.defined(source, name, call) is not None:
+    for call in whole_pipelines.calls_in(statements):
+        name = node_lookup.called_name(call)
+        if node_lookup.function_named(source, name, call) is not None:
             continue
-        framework = values.qualified(source, call.func).startswith("tensorflow.")
+        framework = name_bindings.qualified_name(source, call.func).startswith("tensorflow.")
         method = isinstance(call.func, ast.Attribute) and name in ("set_shape", *BUILTINS)
-        plain = isinstance(call.func, ast.Name) and name in BUILTINS and not scopes.binders(source, name, source.tree)
-        drawn = name in DRAWN and elements.as_many_as(source, call) is not None
+        plain = (
+            isinstance(call.func, ast.Name)
+            and name in BUILTINS
+            and not scope_names.binding_statements(source, name, source.tree)
+        )
+        drawn = name in DRAWN and element_sizes.shape_source(source, call) is not None
         if not ((framework and (name in CHEAP or drawn)) or method or plain):
             return False
         found.append(name)
@@ -139,12 +148,12 @@ def cheap(source: Source, function: ast.AST, element: str) -> bool:
 
 def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
     """Whether all features that a record is parsed into are few numbers, written out there or under one name."""
-    every = pipelines.calls(statements)
-    for call in (c for c in every if finding.called(c) == "parse_single_example"):
-        given = finding.keyword(call, "features", 1)
+    every = whole_pipelines.calls_in(statements)
+    for call in (c for c in every if node_lookup.called_name(c) == "parse_single_example"):
+        given = node_lookup.argument_value(call, "features", 1)
         if isinstance(given, ast.Name):
-            every += pipelines.calls(_bound_to(source, given))
-    features = [c for c in every if finding.called(c) in ("FixedLenFeature", "VarLenFeature", "RaggedFeature")]
+            every += whole_pipelines.calls_in(_bound_to(source, given))
+    features = [c for c in every if node_lookup.called_name(c) in ("FixedLenFeature", "VarLenFeature", "RaggedFeature")]
     sizes = [_size(source, c) for c in features]
     return bool(sizes) and None not in sizes and sum(n for n in sizes if n is not None) <= MOST_NUMBERS
 
@@ -156,16 +165,16 @@ def _bound_to(source: Source, name: ast.Name) -> list[ast.AST]:
         for node in source.tree.body
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if scopes.dotted(target.value if isinstance(target, ast.Subscript) else target) == name.id
+        if scope_names.dotted_name(target.value if isinstance(target, ast.Subscript) else target) == name.id
     ]
 
 
 def _size(source: Source, feature: ast.Call) -> int | None:
     """Numbers in a feature of fixed length; None for another, for text, and where its shape is not visible."""
-    shape, kind = finding.keyword(feature, "shape", 0), finding.keyword(feature, "dtype", 1)
+    shape, kind = node_lookup.argument_value(feature, "shape", 0), node_lookup.argument_value(feature, "dtype", 1)
     if isinstance(kind, ast.Attribute) and kind.attr == "string":
         return None
-    if finding.called(feature) != "FixedLenFeature" or not isinstance(shape, (ast.List, ast.Tuple)):
+    if node_lookup.called_name(feature) != "FixedLenFeature" or not isinstance(shape, (ast.List, ast.Tuple)):
         return None
-    sizes = [elements.number(source, e) for e in shape.elts]
+    sizes = [element_sizes.int_behind_name(source, e) for e in shape.elts]
     return None if None in sizes else prod(n for n in sizes if n is not None)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import READERS, Source, trees
-from slowtrain.source.reading import finding, objects, scopes, settings, values, visible
-from slowtrain.source.reading.input import pipelines
+from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import whole_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.values import dataclass
 
 DEPTH = 4  # functions followed
@@ -63,37 +65,37 @@ def slow(source: Source, function: ast.AST, each: bool) -> Turns | None:
 
 def calls_for_each(source: Source, function: ast.AST) -> int:
     """How often one call of ``function`` calls NumPy; 0 where it reads files, for which it rather waits."""
-    found = pipelines.calls(pipelines.reached(source, function))
-    if any(finding.called(c) in READERS for c in found):
+    found = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function))
+    if any(node_lookup.called_name(c) in FILE_READERS for c in found):
         return 0
-    return sum(values.qualified(source, c.func).startswith("numpy.") for c in found)
+    return sum(name_bindings.qualified_name(source, c.func).startswith("numpy.") for c in found)
 
 
 def turning(function: ast.AST) -> list[ast.AST]:
     """What runs for each call: of a generator what runs from one ``yield`` to the next."""
-    body = scopes.body(function)
+    body = scope_names.scope_body(function)
     found: list[ast.AST] = []
     todo = list(body)
     while todo:
         one = todo.pop(0)
         if isinstance(one, (ast.For, ast.While)):
-            inner = [n for s in one.body for n in scopes.own(s)]
+            inner = [n for s in one.body for n in scope_names.nodes_in_scope(s)]
             if any(isinstance(n, ast.Yield) for n in inner):
                 nested = [s for s in one.body if isinstance(s, (ast.For, ast.While)) and _yields(s)]
                 found += [] if nested else one.body
                 todo = [*nested, *todo]
         elif isinstance(one, (ast.With, ast.If, ast.Try)) and _yields(one):
             todo = [*one.body, *todo]
-    return found if found or any(_yields(s) for s in body) else pipelines.live(function)
+    return found if found or any(_yields(s) for s in body) else whole_pipelines.live_statements(function)
 
 
 def _yields(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Yield) for n in scopes.own(node))
+    return any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(node))
 
 
 def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.AST]) -> Iterator[Turns]:
     for node in nodes:
-        if isinstance(node, finding.SCOPES):
+        if isinstance(node, node_lookup.SCOPE_NODES):
             continue
         if isinstance(node, (ast.For, ast.While)):
             inner = path.inside(_turns(source, node))
@@ -102,9 +104,9 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
                 yield Turns(node, says)
             yield from _followed(source, list(node.body), inner, seen)
             continue
-        if isinstance(node, scopes.COMPREHENSIONS):
+        if isinstance(node, scope_names.COMPREHENSIONS):
             elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            turns = [visible.turns(source, g) for g in node.generators]
+            turns = [literal_sizes.loop_turns(source, g) for g in node.generators]
             inner = path
             for one in turns:
                 inner = inner.inside(one)
@@ -116,26 +118,30 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
         if made is not None and made not in seen:
             seen.add(made)
             entered = _Path(path.depth, path.known, path.calls + 1)
-            yield from _followed(source, pipelines.live(made), entered, seen)
-        yield from _followed(source, trees.children(node), path, seen)
+            yield from _followed(source, whole_pipelines.live_statements(made), entered, seen)
+        yield from _followed(source, syntax_tree.child_nodes(node), path, seen)
 
 
 def _entered(source: Source, node: ast.AST) -> ast.FunctionDef | None:
     """The function of the file that runs for ``node``: of a call, or ``__getitem__`` of an object of a class here."""
     if isinstance(node, ast.Call):
-        called = finding.defined(source, finding.called(node), node)
-        method = called is not None and isinstance(finding.parents(source).get(called), ast.ClassDef)
+        called = node_lookup.function_named(source, node_lookup.called_name(node), node)
+        method = called is not None and isinstance(node_lookup.parents_of(source).get(called), ast.ClassDef)
         return called if called is not None and method == isinstance(node.func, ast.Attribute) else None
     if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or "__getitem__" not in source.text:
         return None
-    holder = settings.instance_of(source, node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
-    made = objects.method(holder, "__getitem__") if holder is not None else None
+    holder = (
+        setting_origins.instance_class(source, node.value)
+        if isinstance(node.value, (ast.Name, ast.Attribute))
+        else None
+    )
+    made = class_members.own_method(holder, "__getitem__") if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
 
 
 def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
     wanted = _wanted(loop) if isinstance(loop, ast.While) else None
-    return visible.turns(source, loop) if wanted is None else visible.number(source, wanted)
+    return literal_sizes.loop_turns(source, loop) if wanted is None else literal_sizes.literal_int(source, wanted)
 
 
 def _wanted(loop: ast.While) -> ast.expr | None:
@@ -143,11 +149,16 @@ def _wanted(loop: ast.While) -> ast.expr | None:
     test = loop.test
     if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Call) or not isinstance(test.ops[0], ast.Lt):
         return None
-    if finding.called(test.left) != "len" or len(test.left.args) != 1:
+    if node_lookup.called_name(test.left) != "len" or len(test.left.args) != 1:
         return None
-    name = scopes.dotted(test.left.args[0])
-    calls = [n for s in loop.body for n in trees.walk(s) if isinstance(n, ast.Call) and finding.called(n) in FILLS]
-    grows = any(isinstance(c.func, ast.Attribute) and scopes.dotted(c.func.value) == name for c in calls)
+    name = scope_names.dotted_name(test.left.args[0])
+    calls = [
+        n
+        for s in loop.body
+        for n in syntax_tree.walk(s)
+        if isinstance(n, ast.Call) and node_lookup.called_name(n) in FILLS
+    ]
+    grows = any(isinstance(c.func, ast.Attribute) and scope_names.dotted_name(c.func.value) == name for c in calls)
     return test.comparators[0] if name and grows else None
 
 
@@ -156,18 +167,18 @@ def _judged(source: Source, loop: ast.For | ast.While, path: _Path) -> str | Non
         return None
     if isinstance(loop, ast.While) and _wanted(loop) is None:
         return None
-    inside = [n for s in loop.body for n in trees.walk(s)]
+    inside = [n for s in loop.body for n in syntax_tree.walk(s)]
     if any(isinstance(n, (ast.For, ast.While, ast.Yield, ast.Await, ast.Try, ast.With)) for n in inside):
         return None
     calls = [n for n in inside if isinstance(n, ast.Call)]
-    if any(finding.called(c) in READERS for c in calls):
+    if any(node_lookup.called_name(c) in FILE_READERS for c in calls):
         return None
-    ours = [c for c in calls if values.qualified(source, c.func).startswith("numpy.")]
+    ours = [c for c in calls if name_bindings.qualified_name(source, c.func).startswith("numpy.")]
     if len(ours) >= CALLS and _stores(inside):
         return f"Python calls NumPy {len(ours)} times in every turn of this loop, for one sample after the other"
     if any(_whole(source, c) for c in calls) or any(_part(source, n) for n in inside):
         return None
-    if not _stores(inside) and not _adds_up(inside) and not any(finding.called(c) in FILLS for c in calls):
+    if not _stores(inside) and not _adds_up(inside) and not any(node_lookup.called_name(c) in FILLS for c in calls):
         return None
     return GOES if any(_of_one(n) for n in inside) else None
 
@@ -176,14 +187,19 @@ def _counted(source: Source, node: Comprehension, elements: list[ast.expr], path
     """Whether a comprehension makes single numbers: counts, compares, takes apart letter by letter."""
     if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS):
         return False
-    inside = [n for e in (*elements, *(i for g in node.generators for i in g.ifs)) for n in trees.walk(e)]
+    inside = [n for e in (*elements, *(i for g in node.generators for i in g.ifs)) for n in syntax_tree.walk(e)]
     calls = [n for n in inside if isinstance(n, ast.Call)]
-    if any(isinstance(n, scopes.COMPREHENSIONS) or _part(source, n) for n in inside):
+    if any(isinstance(n, scope_names.COMPREHENSIONS) or _part(source, n) for n in inside):
         return False
-    if any(finding.called(c) in READERS or _whole(source, c) or _entered(source, c) is not None for c in calls):
+    if any(
+        node_lookup.called_name(c) in FILE_READERS or _whole(source, c) or _entered(source, c) is not None
+        for c in calls
+    ):
         return False
     counts = isinstance(node, ast.GeneratorExp) and isinstance(node.elt, ast.Constant)  # sum(1 for ... if ...)
-    return (counts and any(g.ifs for g in node.generators)) or any(_of_one(n) for e in elements for n in trees.walk(e))
+    return (counts and any(g.ifs for g in node.generators)) or any(
+        _of_one(n) for e in elements for n in syntax_tree.walk(e)
+    )
 
 
 def _adds_up(inside: list[ast.AST]) -> bool:
@@ -199,9 +215,9 @@ def _stores(inside: list[ast.AST]) -> bool:
 def _part(source: Source, node: ast.AST) -> bool:
     """A part of an array, as in ``x[:, i]`` and ``x[..., i]``; not the few letters of ``text[i:i + 3]``."""
     if isinstance(node, ast.Slice):
-        end, alone = node.upper, isinstance(finding.parents(source).get(node), ast.Subscript)
+        end, alone = node.upper, isinstance(node_lookup.parents_of(source).get(node), ast.Subscript)
         if alone and isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and node.lower is not None:
-            few = visible.number(source, end.right)
+            few = literal_sizes.literal_int(source, end.right)
             return few is None or few > FEW or ast.dump(end.left) != ast.dump(node.lower)
         return True
     return isinstance(node, ast.Constant) and node.value is ...
@@ -216,13 +232,13 @@ def _of_one(node: ast.AST) -> bool:
         return isinstance(target, ast.Subscript) and isinstance(node.value, ast.Constant)
     if not isinstance(node, ast.Call):
         return False
-    filled = finding.called(node) in FILLS and bool(node.args) and isinstance(node.args[0], ast.Constant)
-    return filled or scopes.dotted(node.func) in ("float", "int", "ord", "hash")
+    filled = node_lookup.called_name(node) in FILLS and bool(node.args) and isinstance(node.args[0], ast.Constant)
+    return filled or scope_names.dotted_name(node.func) in ("float", "int", "ord", "hash")
 
 
 def _whole(source: Source, call: ast.Call) -> bool:
     """Whether a call works on an array at once."""
-    full = values.qualified(source, call.func)
+    full = name_bindings.qualified_name(source, call.func)
     if full.startswith("numpy.random.") or not full.startswith(LIBRARIES):
         return isinstance(call.func, ast.Attribute) and call.func.attr in WHOLE
     return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading import index, values
+from slowtrain.script.navigation import call_index, name_bindings
+from slowtrain.script.text.source_file import Source
 
 NAME = "MultiWorkerMirroredStrategy"
 SAYS = (
@@ -28,8 +28,10 @@ def failing(source: Source) -> Iterator[ast.Call]:
     """Where such a strategy is made, in a file that trains by Keras' ``fit``."""
     if NAME not in source.text or any(word in source.text for word in _LEGACY):
         return
-    if not any(keyword.arg in _OF_KERAS for fit in index.of(source).called("fit") for keyword in fit.keywords):
+    if not any(
+        keyword.arg in _OF_KERAS for fit in call_index.index_of(source).called("fit") for keyword in fit.keywords
+    ):
         return
-    for call in index.of(source).called(NAME):
-        if values.qualified(source, call.func) in _QUALIFIED:
+    for call in call_index.index_of(source).called(NAME):
+        if name_bindings.qualified_name(source, call.func) in _QUALIFIED:
             yield call

@@ -9,11 +9,15 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
-from slowtrain.source.reading.abstract import shapes, training
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
+from slowtrain.script.evaluators import literal_sizes, value_kinds
+from slowtrain.script.interpreter.domain import shape_rules
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.memory import kept
 from slowtrain.values import dataclass
 
@@ -35,8 +39,8 @@ class _Block:
 
 def everywhere(source: Source) -> Iterator[kept.Kept]:
     """What grows in the loop itself, and in functions that it calls in every turn."""
-    for steps in stepping.of(source):
-        if visible.few(source, steps.loop):
+    for steps in handwritten_steps.step_loops_of(source):
+        if literal_sizes.has_few_turns(source, steps.loop):
             continue
         for block in _blocks(source, steps):
             for one in block.statements:
@@ -53,12 +57,12 @@ def everywhere(source: Source) -> Iterator[kept.Kept]:
 def reached(source: Source) -> Iterator[kept.Kept]:
     """Tensors and arrays, more than a number each, that a list gets in every step, from whatever function adds them."""
     seen: set[ast.expr] = set()
-    for event in events(source) if ".append" in source.text and training.steps(source) else ():
+    for event in file_events(source) if ".append" in source.text and step_loops.step_events(source) else ():
         if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
             continue
         if event.on.born:
             continue
-        loop = training.turn(source, event)
+        loop = step_loops.step_loop_of(source, event)
         given = event.given.get("", 0)
         wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
         func = event.node.func if isinstance(event.node, ast.Call) else None
@@ -80,28 +84,36 @@ def reached(source: Source) -> Iterator[kept.Kept]:
 
 def _bytes(event: Event) -> int:
     """How much all that a list gets takes, as far as the text tells sizes and turns."""
-    turns = prod(loop.turns or 1 for loop in event.often(1))
+    turns = prod(loop.turns or 1 for loop in event.regular_loops(1))
     parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
-    return turns * sum(prod(n or 1 for n in one.shape or ()) * shapes.WIDTHS.get(one.dtype, 1) for one in parts)
+    return turns * sum(
+        prod(n or 1 for n in one.shape or ()) * shape_rules.DTYPE_BYTES.get(one.dtype, 1) for one in parts
+    )
 
 
 def _made_once(source: Source, owner: ast.expr | None) -> bool:
     """Whether a list is bound in one place, and all that reads it adds to it, counts it, or takes its end."""
     if isinstance(owner, ast.Name):
-        stored = [n for n in index.nodes(source, ast.Name) if n.id == owner.id and not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+        stored = [
+            n
+            for n in call_index.nodes_of_kind(source, ast.Name)
+            if n.id == owner.id and not isinstance(n.ctx, ast.Load)
+        ]  # type: ignore[attr-defined]
         return len(stored) == 1 and _only_added(source, owner.id, ast.Name)
     if not isinstance(owner, ast.Attribute):
         return False
-    return len(objects.stores(source, owner.attr)) == 1 and _only_added(source, owner.attr, ast.Attribute)
+    return len(class_members.attribute_stores(source, owner.attr)) == 1 and _only_added(
+        source, owner.attr, ast.Attribute
+    )
 
 
-def _blocks(source: Source, steps: stepping.Steps) -> Iterator[_Block]:
+def _blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Block]:
     tensors = _tensors(source, steps) if steps.graph else frozenset[str]()
-    yield _Block(list(stepping.each_turn(steps.loop)), tensors)
-    for call, function in stepping.entered(source, steps):
-        given = {name: kinds.given_in(function, call, name) for name in scopes.parameters(function)}
+    yield _Block(list(handwritten_steps.statements_per_turn(steps.loop)), tensors)
+    for call, function in handwritten_steps.functions_per_turn(source, steps):
+        given = {name: value_kinds.argument_in(function, call, name) for name in scope_names.parameter_names(function)}
         names = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
-        yield _Block(list(stepping.each_turn(function)), names)
+        yield _Block(list(handwritten_steps.statements_per_turn(function)), names)
 
 
 def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
@@ -112,29 +124,29 @@ def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
         return any(_large(source, e, tensors) for e in value.elts)
     if isinstance(value, ast.Dict):
         return any(_large(source, e, tensors) for e in value.values)
-    if isinstance(value, ast.Call) and finding.called(value) in KEEPING:
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) in KEEPING:
         given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
         return any(_large(source, e, tensors) for e in given)
     return False
 
 
-def _tensors(source: Source, steps: stepping.Steps) -> frozenset[str]:
+def _tensors(source: Source, steps: handwritten_steps.StepLoop) -> frozenset[str]:
     """Names that get what the step returns and itself makes a mean or a sum of: more than a number."""
-    function = finding.defined(source, finding.called(steps.call))
+    function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     if function is None:
         return frozenset()
-    calls = (n for n in trees.walk(function) if isinstance(n, ast.Call))
-    reduced = {_plain(c.args[0]) for c in calls if c.args and finding.called(c).startswith(REDUCING)}
+    calls = (n for n in syntax_tree.walk(function) if isinstance(n, ast.Call))
+    reduced = {_plain(c.args[0]) for c in calls if c.args and node_lookup.called_name(c).startswith(REDUCING)}
     return frozenset(outer for inner, outer in kept.handed_back(source, steps) if inner in reduced)
 
 
 def _plain(node: ast.expr) -> str:
     """The name of which something is made number by number: ``z`` of ``tf.square(z)``, ``z ** 2``."""
-    while isinstance(node, ast.Call) and len(node.args) == 1 and finding.called(node) in BY_NUMBER:
+    while isinstance(node, ast.Call) and len(node.args) == 1 and node_lookup.called_name(node) in BY_NUMBER:
         node = node.args[0]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
         node = node.left
-    return scopes.dotted(node)
+    return scope_names.dotted_name(node)
 
 
 def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
@@ -142,43 +154,45 @@ def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
     if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.value, ast.Call):
         return None
     call, target = one.value, one.targets[0]
-    whole = values.qualified(source, call.func).startswith(("numpy.", "tensorflow.", "keras."))
+    whole = name_bindings.qualified_name(source, call.func).startswith(("numpy.", "tensorflow.", "keras."))
     parts = call.args[0] if call.args else None
-    if not whole or finding.called(call) not in JOINING or not isinstance(parts, (ast.List, ast.Tuple)):
+    if not whole or node_lookup.called_name(call) not in JOINING or not isinstance(parts, (ast.List, ast.Tuple)):
         return None
-    name = scopes.dotted(target)
-    others = [p for p in parts.elts if scopes.dotted(p) != name]
+    name = scope_names.dotted_name(target)
+    others = [p for p in parts.elts if scope_names.dotted_name(p) != name]
     plain = all(isinstance(p, (ast.Name, ast.Attribute, ast.Call)) for p in others)
     if not name or len(others) != len(parts.elts) - 1 or not others or not plain:
         return None
     if isinstance(target, ast.Attribute):
-        again = [n for n in objects.stores(source, target.attr) if n is not target]
+        again = [n for n in class_members.attribute_stores(source, target.attr) if n is not target]
         return call if again and all(_constructing(source, n) for n in again) else None
-    where = values.scope(source, target, name) if isinstance(target, ast.Name) else None
-    others_bound = [n for n in values.stores(where, name) if n is not target] if where is not None else []
-    first = bool(others_bound) and all(isinstance(n, ast.Name) and not scopes.loops(source, n) for n in others_bound)
+    where = name_bindings.binding_scope(source, target, name) if isinstance(target, ast.Name) else None
+    others_bound = [n for n in name_bindings.bindings_of(where, name) if n is not target] if where is not None else []
+    first = bool(others_bound) and all(
+        isinstance(n, ast.Name) and not scope_names.enclosing_loops(source, n) for n in others_bound
+    )
     return call if first else None
 
 
 def _constructing(source: Source, node: ast.AST) -> bool:
-    function = finding.function(source, node)
+    function = node_lookup.enclosing_function(source, node)
     return function is not None and function.name == "__init__"
 
 
 def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | None:
     """``self.seen.append(z)``, of a list that the file only adds to, and of which it reads no more than the end."""
     call = one.value if isinstance(one, ast.Expr) else None
-    if not names or not isinstance(call, ast.Call) or finding.called(call) != "append" or len(call.args) != 1:
+    if not names or not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not _large(source, call.args[0], names):
         return None
     if isinstance(owner, ast.Name):
         return call if kept.grows(source, call) and _only_added(source, owner.id, ast.Name) else None
-    if not isinstance(owner, ast.Attribute) or not objects.of_self(owner):
+    if not isinstance(owner, ast.Attribute) or not class_members.is_self_attribute(owner):
         return None
-    stored = objects.stores(source, owner.attr)
-    made = finding.parents(source).get(stored[0]) if len(stored) == 1 else None
+    stored = class_members.attribute_stores(source, owner.attr)
+    made = node_lookup.parents_of(source).get(stored[0]) if len(stored) == 1 else None
     listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and _empty(made.value)
     once = listed and _constructing(source, stored[0])
     return call if once and _only_added(source, owner.attr, ast.Attribute) else None
@@ -187,21 +201,25 @@ def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | No
 def _empty(made: ast.expr | None) -> bool:
     """``[]``, ``list()``, and a deque that has no end."""
     if isinstance(made, ast.Call):
-        return scopes.dotted(made.func).rpartition(".")[2] in ("list", "deque") and not made.args and not made.keywords
+        return (
+            scope_names.dotted_name(made.func).rpartition(".")[2] in ("list", "deque")
+            and not made.args
+            and not made.keywords
+        )
     return isinstance(made, ast.List)
 
 
 def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
     """Whether all that reads the list appends to it, counts it, or takes its end."""
-    above = finding.parents(source)
-    for node in index.nodes(source, kind):
+    above = node_lookup.parents_of(source)
+    for node in call_index.nodes_of_kind(source, kind):
         assert isinstance(node, (ast.Name, ast.Attribute))
         if (node.id if isinstance(node, ast.Name) else node.attr) != name or not isinstance(node.ctx, ast.Load):
             continue
         holder = above.get(node)
         added = isinstance(holder, ast.Attribute) and holder.attr == "append"
-        counted = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
-        if isinstance(holder, ast.Call) and scopes.dotted(holder.func) in ("list", "tuple"):
+        counted = isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len"
+        if isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) in ("list", "tuple"):
             node, holder = holder, above.get(holder)  # list(seen)[-9:]
         end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
         if not (added or counted or (end and _behind(getattr(holder, "slice", None)))):

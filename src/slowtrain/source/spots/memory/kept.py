@@ -8,8 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, following, index, scopes, stepping, values, visible
+from slowtrain.script.evaluators import call_targets, literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 SHORTENING = frozenset({"clear", "pop", "popleft", "remove"})
@@ -26,11 +29,13 @@ class Kept:
 
 def gradients(source: Source) -> Iterator[Kept]:
     """``history.append(grads)`` in every turn, where ``grads`` are all gradients of the step."""
-    for steps in stepping.of(source):
-        names = _gradients(source, steps) if steps.graph and not visible.few(source, steps.loop) else set()
-        for one in stepping.each_turn(steps.loop) if names else ():
+    for steps in handwritten_steps.step_loops_of(source):
+        names = (
+            _gradients(source, steps) if steps.graph and not literal_sizes.has_few_turns(source, steps.loop) else set()
+        )
+        for one in handwritten_steps.statements_per_turn(steps.loop) if names else ():
             call = one.value if isinstance(one, ast.Expr) else None
-            if not isinstance(call, ast.Call) or finding.called(call) != "append" or len(call.args) != 1:
+            if not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
                 continue
             given = call.args[0]
             inside = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
@@ -43,13 +48,13 @@ def ops(source: Source) -> Iterator[Kept]:
     """``session.run(tf.add(a, b))`` in a loop: every turn adds an op to the graph."""
     if "Session(" not in source.text:
         return
-    for call in index.of(source).called("run"):
-        loops = scopes.loops(source, call)
-        if not loops or visible.few(source, loops[0]) or _own_graph(loops[-1]):
+    for call in call_index.index_of(source).called("run"):
+        loops = scope_names.enclosing_loops(source, call)
+        if not loops or literal_sizes.has_few_turns(source, loops[0]) or _own_graph(loops[-1]):
             continue
         given = [*call.args[:1], *_assigned(loops[0], call)]
-        library = bool(values.qualified(source, call.func))  # subprocess.run
-        nodes = [node for one in given for node in trees.walk(one)]
+        library = bool(name_bindings.qualified_name(source, call.func))  # subprocess.run
+        nodes = [node for one in given for node in syntax_tree.walk(one)]
         if any(_makes_op(source, n) for n in nodes) or (not library and any(_makes_ops(source, n) for n in nodes)):
             says = "each turn of this loop adds ops to the graph, which keeps them"
             yield Kept(call, says, "make the op once before the loop, and run it in the loop")
@@ -57,29 +62,31 @@ def ops(source: Source) -> Iterator[Kept]:
 
 def _assigned(loop: ast.AST, run: ast.Call) -> Iterator[ast.expr]:
     """What each turn gives the names that it lets a session run."""
-    asked = {n.id for given in run.args[:1] for n in trees.walk(given) if isinstance(n, ast.Name)}
+    asked = {n.id for given in run.args[:1] for n in syntax_tree.walk(given) if isinstance(n, ast.Name)}
     for one in getattr(loop, "body", ()):
         if isinstance(one, ast.Assign) and any(isinstance(t, ast.Name) and t.id in asked for t in one.targets):
             yield one.value
 
 
-def _gradients(source: Source, steps: stepping.Steps) -> set[str]:
+def _gradients(source: Source, steps: handwritten_steps.StepLoop) -> set[str]:
     """Names that the loop gives to all gradients that its step returns."""
-    function = finding.defined(source, finding.called(steps.call))
+    function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     if function is None:
         return set()
-    taken = [n for n in trees.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
+    taken = [n for n in syntax_tree.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
     inner = {t.id for n in taken for t in n.targets if isinstance(t, ast.Name)}
     return {outer for name, outer in handed_back(source, steps) if name in inner}
 
 
-def handed_back(source: Source, steps: stepping.Steps) -> Iterator[tuple[str, str]]:
+def handed_back(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[tuple[str, str]]:
     """Names that a step's function returns, and those that the loop gives what comes back."""
-    function = finding.defined(source, finding.called(steps.call))
-    statement = finding.statement(source, steps.call)
+    function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
+    statement = node_lookup.enclosing_statement(source, steps.call)
     if function is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return
-    back = [n.value for n in scopes.own(function.body) if isinstance(n, ast.Return) and n.value is not None]
+    back = [
+        n.value for n in scope_names.nodes_in_scope(function.body) if isinstance(n, ast.Return) and n.value is not None
+    ]
     target = statement.targets[0]
     if len(back) != 1:
         return
@@ -92,7 +99,7 @@ def handed_back(source: Source, steps: stepping.Steps) -> Iterator[tuple[str, st
 
 
 def _is_gradient(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and finding.called(node) == "gradient"
+    return isinstance(node, ast.Call) and node_lookup.called_name(node) == "gradient"
 
 
 def grows(source: Source, append: ast.Call) -> bool:
@@ -100,13 +107,18 @@ def grows(source: Source, append: ast.Call) -> bool:
     held = append.func.value if isinstance(append.func, ast.Attribute) else None
     if not isinstance(held, ast.Name):
         return False
-    made = values.assigned(source, held)
-    if not isinstance(made, ast.List) or scopes.loops(source, made):
+    made = name_bindings.single_assignment(source, held)
+    if not isinstance(made, ast.List) or scope_names.enclosing_loops(source, made):
         return False
-    shortened = index.of(source).called(*SHORTENING)
+    shortened = call_index.index_of(source).called(*SHORTENING)
     if any(isinstance(c.func, ast.Attribute) and _is(c.func.value, held.id) for c in shortened):
         return False
-    return not any(_is(t, held.id) for n in index.nodes(source, ast.Delete) for d in n.targets for t in trees.walk(d))  # type: ignore[attr-defined]
+    return not any(
+        _is(t, held.id)
+        for n in call_index.nodes_of_kind(source, ast.Delete)
+        for d in n.targets
+        for t in syntax_tree.walk(d)
+    )  # type: ignore[attr-defined]
 
 
 def _is(node: ast.AST, name: str) -> bool:
@@ -116,21 +128,21 @@ def _is(node: ast.AST, name: str) -> bool:
 def _makes_op(source: Source, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    if values.qualified(source, node.func).startswith("tensorflow."):
+    if name_bindings.qualified_name(source, node.func).startswith("tensorflow."):
         return True
     return isinstance(node.func, ast.Attribute) and node.func.attr in ASSIGNS
 
 
 def _makes_ops(source: Source, node: ast.AST) -> bool:
     """Whether a function of the file is called that makes an op each time: it neither asks nor remembers anything."""
-    made = following.function(source, node) if isinstance(node, ast.Call) else None
+    made = call_targets.called_function(source, node) if isinstance(node, ast.Call) else None
     if made is None or made.decorator_list or _own_graph(made):
         return False
-    inside = list(scopes.own(made.body))
+    inside = list(scope_names.nodes_in_scope(made.body))
     return not any(isinstance(n, ASKING) for n in inside) and any(_makes_op(source, n) for n in inside)
 
 
 def _own_graph(loop: ast.AST) -> bool:
     """Whether each turn has a graph of its own, which goes with it."""
-    named = {n.attr for n in trees.walk(loop) if isinstance(n, ast.Attribute)}
+    named = {n.attr for n in syntax_tree.walk(loop) if isinstance(n, ast.Attribute)}
     return bool(named & {"as_default", "Graph", "reset_default_graph"})

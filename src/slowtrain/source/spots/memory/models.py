@@ -6,40 +6,41 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding, index, objects, visible
-from slowtrain.source.reading.abstract import machine
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index, class_members, node_lookup
+from slowtrain.script.text.source_file import Source
 
 
 def by_history(source: Source) -> Iterator[tuple[ast.stmt, int | None]]:
     """Where each turn of a long loop over models keeps its ``History``; and in how many turns, where the text tells."""
-    fits = [e for e in events(source) if e.name == ".fit" and e.on is not None and e.on.born]
+    fits = [e for e in file_events(source) if e.name == ".fit" and e.on is not None and e.on.born]
     if not fits or _taken_apart(source):
         return
-    every = [(owner, given, list(machine.value(source, given).inside())) for owner, given in _kept(source)]
+    every = [(owner, given, list(interpreter.value_at(source, given).inside())) for owner, given in _kept(source)]
     models = {id(one.node) for _, _, held in every for one in held if one.kind in ("keras", "object")}
     for owner, given, held in every:
         histories = [one for one in held if one.name == "History" and one.of is not None]
         fitted = next((e for one in histories for e in fits if e.on is one.of), None)
         if fitted is None or fitted.on is None or id(fitted.on.node) in models:
             continue  # where the models are kept as well, their histories add nothing
-        where, container = finding.statement(source, given), machine.value(source, owner)
+        where, container = node_lookup.enclosing_statement(source, given), interpreter.value_at(source, owner)
         loops = _anew(fitted, container)
         known = [_turns(source, one) for one in loops]
-        few = prod(one for one in known if one is not None) <= visible.FEW
+        few = prod(one for one in known if one is not None) <= literal_sizes.MAX_FEW_TURNS
         if where is not None and loops and not (few and None not in known):
             yield where, prod(one or 1 for one in known) if None not in known else None
 
 
 def _kept(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Lists and mappings, and what is put into them."""
-    for call in index.of(source).called("append"):
+    for call in call_index.index_of(source).called("append"):
         if isinstance(call.func, ast.Attribute) and len(call.args) == 1:
             yield call.func.value, call.args[0]
-    for one in index.nodes(source, ast.Assign):
+    for one in call_index.nodes_of_kind(source, ast.Assign):
         target = one.targets[0] if isinstance(one, ast.Assign) else None
         if isinstance(one, ast.Assign) and isinstance(target, ast.Subscript):
             yield target.value, one.value
@@ -55,16 +56,22 @@ def _anew(fitted: Event, container: Value) -> list[Loop]:
 def _turns(source: Source, loop: Loop) -> int | None:
     """How many there are; folds are few, whoever makes them."""
     over = loop.node.iter if isinstance(loop.node, (ast.For, ast.comprehension)) else None
-    while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm", "list", "zip") and over.args:
+    while (
+        isinstance(over, ast.Call)
+        and node_lookup.called_name(over) in ("enumerate", "tqdm", "list", "zip")
+        and over.args
+    ):
         over = over.args[0]
     if isinstance(over, ast.Name) and loop.turns is None:
-        made = machine.written(source, machine.value(source, over))
+        made = interpreter.producing_expression(source, interpreter.value_at(source, over))
         over = made if made is not None else over
-    folds = isinstance(over, ast.Call) and finding.called(over) == "split"
-    return visible.FEW if folds and loop.turns is None else loop.turns
+    folds = isinstance(over, ast.Call) and node_lookup.called_name(over) == "split"
+    return literal_sizes.MAX_FEW_TURNS if folds and loop.turns is None else loop.turns
 
 
 def _taken_apart(source: Source) -> bool:
     """Whether the file reads or takes away some object's model: ``best.model.save(…)``, ``history.model = None``."""
-    found = (n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == "model")
-    return any(not objects.of_self(n) for n in found)
+    found = (
+        n for n in call_index.nodes_of_kind(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == "model"
+    )
+    return any(not class_members.is_self_attribute(n) for n in found)

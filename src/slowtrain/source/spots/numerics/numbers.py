@@ -6,10 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.source import Source, edits, trees
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, statement_index
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, index, scopes, statements, values, visible
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
 REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
@@ -35,10 +37,12 @@ BESIDE = 40  # characters that a number and what stands between it and a plus ta
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
-    if source.words.isdisjoint({*PROBABILITIES, "Sequential", "Model"}) or not values.reaches(source, *finite.LOGS):
+    if source.words.isdisjoint({*PROBABILITIES, "Sequential", "Model"}) or not name_bindings.may_name(
+        source, *finite.LOGS
+    ):
         return
-    for call in index.of(source).called("log"):
-        if values.qualified(source, call.func) not in finite.LOGS or len(call.args) != 1 or call.keywords:
+    for call in call_index.index_of(source).called("log"):
+        if name_bindings.qualified_name(source, call.func) not in finite.LOGS or len(call.args) != 1 or call.keywords:
             continue
         given = call.args[0]
         whole = given.right if isinstance(given, ast.BinOp) and _one(given.left) else given
@@ -51,8 +55,10 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
 
 def _only_sampled(source: Source, node: ast.AST) -> bool:
     """Whether a value is drawn from: ``tf.random.categorical`` never draws what has the logit -inf."""
-    parent = finding.parents(source).get(node)
-    return isinstance(parent, ast.Call) and values.qualified(source, parent.func).endswith("random.categorical")
+    parent = node_lookup.parents_of(source).get(node)
+    return isinstance(parent, ast.Call) and name_bindings.qualified_name(source, parent.func).endswith(
+        "random.categorical"
+    )
 
 
 def _one(node: ast.expr) -> bool:
@@ -62,7 +68,7 @@ def _one(node: ast.expr) -> bool:
 def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether an expression is what a sigmoid or a softmax gives, or as much of it as a mask or a sum leaves."""
     if isinstance(node, ast.Name) and depth:
-        value = values.assigned(source, node) or values.latest(source, node)
+        value = name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node)
         return value is not None and _probability(source, value, depth - 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
         sides = (node.left, node.right) if isinstance(node.op, ast.Mult) else (node.left,)
@@ -71,9 +77,9 @@ def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
         return _probability(source, node.value, depth)
     if not isinstance(node, ast.Call):
         return False
-    if finding.called(node) in ("reshape", "squeeze", "reduce_sum") and node.args and depth:
-        return finding.called(node) != "reduce_sum" and _probability(source, node.args[0], depth - 1)
-    name = values.qualified(source, node.func)
+    if node_lookup.called_name(node) in ("reshape", "squeeze", "reduce_sum") and node.args and depth:
+        return node_lookup.called_name(node) != "reduce_sum" and _probability(source, node.args[0], depth - 1)
+    name = name_bindings.qualified_name(source, node.func)
     return name.startswith(("tensorflow.", "keras.")) and name.rpartition(".")[2] in PROBABILITIES
 
 
@@ -82,26 +88,26 @@ def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        model = values.assigned(source, node.func)
+        model = name_bindings.single_assignment(source, node.func)
         return isinstance(model, ast.Call) and models.is_model(source, model) and _ends_at_zero(source)
     if not isinstance(node, ast.Name) or not depth:
         return False
-    function = finding.function(source, node)
-    if function is None or node.id not in scopes.parameters(function)[1:2]:
-        value = values.assigned(source, node)
+    function = node_lookup.enclosing_function(source, node)
+    if function is None or node.id not in scope_names.parameter_names(function)[1:2]:
+        value = name_bindings.single_assignment(source, node)
         return value is not None and _put_out(source, value, depth - 1)
-    own = visible.is_loss(source, function.name)
-    return own and not index.of(source).called(function.name) and _ends_at_zero(source)
+    own = literal_sizes.is_compiled_loss(source, function.name)
+    return own and not call_index.index_of(source).called(function.name) and _ends_at_zero(source)
 
 
 def _ends_at_zero(source: Source) -> bool:
     last = _output(source)
     if last is None:
         return False
-    if finding.called(last) in PRODUCTS:
-        given = getattr(finding.parents(source).get(last), "args", None)
+    if node_lookup.called_name(last) in PRODUCTS:
+        given = getattr(node_lookup.parents_of(source).get(last), "args", None)
         parts = given[0].elts if given and isinstance(given[0], (ast.List, ast.Tuple)) else []
-        made = (values.assigned(source, one) if isinstance(one, ast.Name) else one for one in parts)
+        made = (name_bindings.single_assignment(source, one) if isinstance(one, ast.Name) else one for one in parts)
         return any(isinstance(m, ast.Call) and isinstance(m.func, ast.Call) and _from_zero(m.func) for m in made)
     return _from_zero(last)
 
@@ -112,16 +118,16 @@ def _from_zero(layer: ast.Call) -> bool:
 
 def _activation(layer: ast.Call) -> object:
     """What a layer ends in, by name: its activation, or itself where it is nothing else; None where none is told."""
-    kind = finding.called(layer)
-    given = finding.keyword(layer, "activation", 0 if kind == "Activation" else 1)
+    kind = node_lookup.called_name(layer)
+    given = node_lookup.argument_value(layer, "activation", 0 if kind == "Activation" else 1)
     return "softmax" if kind == "Softmax" else given.value if isinstance(given, ast.Constant) else None
 
 
 def flat_spreads(source: Source) -> Iterator[ast.expr]:
     """Tensors divided by their standard deviation along an axis, which is 0 where all numbers are alike."""
-    if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not visible.trains(source):
+    if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not literal_sizes.takes_training_steps(source):
         return
-    for node in index.written(source, _DIVIDED, ast.BinOp):
+    for node in call_index.nodes_matching(source, _DIVIDED, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _spread(source, node.right):
             yield node.right
 
@@ -129,82 +135,88 @@ def flat_spreads(source: Source) -> Iterator[ast.expr]:
 def _spread(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether it is a standard deviation along an axis as it comes, by an op of the framework."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node) if depth else None
+        value = name_bindings.single_assignment(source, node) if depth else None
         # What is computed once, around the step, of all data, gives NaN in the first step or never.
-        once = value is not None and finding.function(source, value) is not finding.function(source, node)
+        once = value is not None and node_lookup.enclosing_function(
+            source, value
+        ) is not node_lookup.enclosing_function(source, node)
         return value is not None and not once and _spread(source, value, depth - 1)
     if not isinstance(node, ast.Call) or not _of_framework(source, node):
         return False
-    if finding.called(node) == "sqrt" and len(node.args) == 1:
+    if node_lookup.called_name(node) == "sqrt" and len(node.args) == 1:
         return _variance(source, node.args[0])
-    return finding.called(node) in SPREADS and finding.keyword(node, "axis", 1) is not None
+    return node_lookup.called_name(node) in SPREADS and node_lookup.argument_value(node, "axis", 1) is not None
 
 
 def _variance(source: Source, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name):
-        if not isinstance(node, ast.Call) or finding.keyword(node, "axis", 1) is None:
+        if not isinstance(node, ast.Call) or node_lookup.argument_value(node, "axis", 1) is None:
             return False
-        return _of_framework(source, node) and finding.called(node) in VARIANCES
-    bound = list(values.stores(values.scope(source, node, node.id), node.id))
-    above = finding.parents(source)
+        return _of_framework(source, node) and node_lookup.called_name(node) in VARIANCES
+    bound = list(name_bindings.bindings_of(name_bindings.binding_scope(source, node, node.id), node.id))
+    above = node_lookup.parents_of(source)
     pair = above.get(bound[0]) if len(bound) == 1 else None
     made = above.get(pair) if isinstance(pair, ast.Tuple) and pair.elts[1:] == bound else None
     if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call):
-        return _of_framework(source, made.value) and finding.called(made.value) == "moments"
-    value = values.assigned(source, node)
+        return _of_framework(source, made.value) and node_lookup.called_name(made.value) == "moments"
+    value = name_bindings.single_assignment(source, node)
     return isinstance(value, ast.Call) and _variance(source, value)
 
 
 def _of_framework(source: Source, node: ast.Call) -> bool:
-    return values.qualified(source, node.func).startswith(("tensorflow.", "keras."))
+    return name_bindings.qualified_name(source, node.func).startswith(("tensorflow.", "keras."))
 
 
 def loss_of_logits(source: Source) -> Iterator[ast.expr]:
     """Cross-entropies that take probabilities, of a model whose last layer gives any number."""
     last = _last(source) if any(name in source.text for name in (*finite.BY_NAME, *finite.CROSS_ENTROPY)) else None
-    if last is None or finding.called(last) != "Dense" or finding.keyword(last, "activation", 1) is not None:
+    if (
+        last is None
+        or node_lookup.called_name(last) != "Dense"
+        or node_lookup.argument_value(last, "activation", 1) is not None
+    ):
         return
     if len(last.args) > 1 or any(k.arg is None for k in last.keywords):
         return
-    for call in index.of(source).called("compile"):
-        loss = finding.keyword(call, "loss", 1)
+    for call in call_index.index_of(source).called("compile"):
+        loss = node_lookup.argument_value(call, "loss", 1)
         if isinstance(loss, ast.Name):
-            loss = values.assigned(source, loss)
+            loss = name_bindings.single_assignment(source, loss)
         if isinstance(loss, ast.Constant) and loss.value in finite.BY_NAME:
             yield loss
-        elif isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY:
-            name = values.qualified(source, loss.func)
-            if name.startswith("keras.losses.") and finding.keyword(loss, "from_logits", 0) is None:
+        elif isinstance(loss, ast.Call) and node_lookup.called_name(loss) in finite.CROSS_ENTROPY:
+            name = name_bindings.qualified_name(source, loss.func)
+            if name.startswith("keras.losses.") and node_lookup.argument_value(loss, "from_logits", 0) is None:
                 yield loss
 
 
 def squashed_twice(source: Source) -> Iterator[ast.expr]:
     """A softmax or a sigmoid given to a loss that takes logits and applies its own."""
-    for call in index.of(source).called(*sorted(LOGIT_LOSSES)):
-        if not values.qualified(source, call.func).startswith("tensorflow."):
+    for call in call_index.index_of(source).called(*sorted(LOGIT_LOSSES)):
+        if not name_bindings.qualified_name(source, call.func).startswith("tensorflow."):
             continue
-        logits = finding.keyword(call, "logits", 1)
+        logits = node_lookup.argument_value(call, "logits", 1)
         if logits is not None and _probability(source, logits):
             yield logits
     last = _last(source) if "from_logits" in source.text else None
     if last is None or _activation(last) not in SQUASHING:
         return
-    for call in index.of(source).called("compile"):
-        loss = finding.keyword(call, "loss", 1)
-        given = finding.keyword(loss, "from_logits", 0) if isinstance(loss, ast.Call) else None
-        named = isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY
+    for call in call_index.index_of(source).called("compile"):
+        loss = node_lookup.argument_value(call, "loss", 1)
+        given = node_lookup.argument_value(loss, "from_logits", 0) if isinstance(loss, ast.Call) else None
+        named = isinstance(loss, ast.Call) and node_lookup.called_name(loss) in finite.CROSS_ENTROPY
         if named and isinstance(given, ast.Constant) and given.value is True:
             yield given
 
 
 def _last(source: Source) -> ast.Call | None:
     """The last layer of the only model of a file that compiles one."""
-    return _output(source) if index.of(source).called("compile") else None
+    return _output(source) if call_index.index_of(source).called("compile") else None
 
 
 def _output(source: Source) -> ast.Call | None:
     """The last layer of a file's only model."""
-    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
+    made = [c for c in call_index.index_of(source).called("Sequential", "Model") if models.is_model(source, c)]
     return models.output(source, made[0]) if len(made) == 1 else None
 
 
@@ -212,8 +224,8 @@ def vanishing(source: Source) -> Iterator[ast.expr]:
     """Small numbers that keep something from zero, and are zero themselves in float16."""
     if source.words.isdisjoint({"cast", *GLOBAL}) or not _HALF.search(source.text):
         return
-    half = any(_format(c) == "float16" for c in index.of(source).called(*GLOBAL))
-    inside = statements.of(source)
+    half = any(_format(c) == "float16" for c in call_index.index_of(source).called(*GLOBAL))
+    inside = statement_index.statements_of(source)
     nodes = (node for one in inside.at(_small_added(source)) for node in inside.own(one))
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
@@ -241,18 +253,18 @@ def _small_added(source: Source) -> Iterator[int]:
 def _cast(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is a tensor cast to float16."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node) or values.latest(source, node)
+        value = name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node)
         return value is not None and not isinstance(value, ast.Name) and _cast(source, value)
-    if not isinstance(node, ast.Call) or finding.called(node) != "cast":
+    if not isinstance(node, ast.Call) or node_lookup.called_name(node) != "cast":
         return False
-    dtype = finding.keyword(node, "dtype", 1)
+    dtype = node_lookup.argument_value(node, "dtype", 1)
     named = isinstance(dtype, ast.Constant) and dtype.value == "float16"
-    return named or (dtype is not None and values.qualified(source, dtype) == "tensorflow.float16")
+    return named or (dtype is not None and name_bindings.qualified_name(source, dtype) == "tensorflow.float16")
 
 
 def _tensor(source: Source, node: ast.expr) -> bool:
-    calls = [n for n in trees.walk(node) if isinstance(n, ast.Call)]
-    return any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.ops.")) for c in calls)
+    calls = [n for n in syntax_tree.walk(node) if isinstance(n, ast.Call)]
+    return any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.ops.")) for c in calls)
 
 
 def _format(call: ast.Call) -> str | None:
@@ -267,12 +279,12 @@ def global_doubles(source: Source) -> Iterator[ast.Call]:
     """``set_floatx("float64")``, the only such call of a file that trains."""
     calls = [
         c
-        for c in index.of(source).called(*GLOBAL)
-        if values.qualified(source, c.func).startswith(("keras.", "tensorflow."))
+        for c in call_index.index_of(source).called(*GLOBAL)
+        if name_bindings.qualified_name(source, c.func).startswith(("keras.", "tensorflow."))
     ]
-    if len(calls) == 1 and _format(calls[0]) == "float64" and visible.trains(source):
+    if len(calls) == 1 and _format(calls[0]) == "float64" and literal_sizes.takes_training_steps(source):
         yield calls[0]
 
 
 def where(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
-    return edits.start(node), edits.end(node)
+    return edits.node_start(node), edits.node_end(node)

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from math import ceil
 
-from slowtrain.source import Source
-from slowtrain.source.reading import arrays, finding, index, scopes, settings, sizes, values, visible
+from slowtrain.script.evaluators import array_rules, expression_values, literal_sizes, setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text.source_file import Source
 
 LAYERS = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D"})
 # Tracing a turn of a layer takes about as long as some tens of steps through it do.
@@ -19,7 +20,7 @@ _SET = re.compile(r"\bunroll\b")
 
 def short(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """``unroll=True`` on long sequences in a file whose runs are short: where it stands, and what is seen."""
-    if len(_SET.findall(source.plain)) == 0 or not index.of(source).called("fit"):
+    if len(_SET.findall(source.plain)) == 0 or not call_index.index_of(source).called("fit"):
         return
     found = list(_set(source))
     turns, steps = _turns(source) if found else None, _steps(source) if found else None
@@ -31,12 +32,12 @@ def short(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 def _set(source: Source) -> Iterator[ast.expr]:
     """The ``True`` that layers of the file get for ``unroll``, through mappings and ``partial`` as well."""
-    for call in index.nodes(source, ast.Call):
+    for call in call_index.nodes_of_kind(source, ast.Call):
         assert isinstance(call, ast.Call)
-        given = finding.keyword(call, "unroll")
+        given = node_lookup.argument_value(call, "unroll")
         if given is not None and _true(source, given) and (_layer(source, call) or _on_its_way(source, call)):
             yield given
-    for table in index.nodes(source, ast.Dict):
+    for table in call_index.nodes_of_kind(source, ast.Dict):
         assert isinstance(table, ast.Dict)
         pairs = zip(table.keys, table.values, strict=True)
         under = [v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "unroll"]
@@ -45,57 +46,60 @@ def _set(source: Source) -> Iterator[ast.expr]:
 
 
 def _true(source: Source, given: ast.expr) -> bool:
-    written = settings.literal(source, given)
+    written = setting_origins.literal_origin(source, given)
     return written is not None and written.value is True
 
 
 def _layer(source: Source, call: ast.Call) -> bool:
     """A recurrent layer, by its name or by ``getattr(layers, kind)``; ``partial`` of one."""
     made: ast.expr = call.func
-    if finding.called(call) == "partial" and call.args:
+    if node_lookup.called_name(call) == "partial" and call.args:
         made = call.args[0]
-    if isinstance(made, ast.Call) and scopes.dotted(made.func) == "getattr" and made.args:
-        return values.qualified(source, made.args[0]) == "keras.layers"
-    if isinstance(made, (ast.Name, ast.Subscript)) and not values.qualified(source, made):
-        written = settings.written(source, made)  # cell = layers.GRU
+    if isinstance(made, ast.Call) and scope_names.dotted_name(made.func) == "getattr" and made.args:
+        return name_bindings.qualified_name(source, made.args[0]) == "keras.layers"
+    if isinstance(made, (ast.Name, ast.Subscript)) and not name_bindings.qualified_name(source, made):
+        written = setting_origins.written_value(source, made)  # cell = layers.GRU
         made = written if written is not None else made
-    name = values.qualified(source, made)
+    name = name_bindings.qualified_name(source, made)
     return name.startswith("keras.layers.") and name.rpartition(".")[2] in LAYERS
 
 
 def _on_its_way(source: Source, table: ast.expr) -> bool:
     """Whether a mapping is handed to such a layer by ``**``, and nothing else in the file says ``unroll``."""
-    if isinstance(table, ast.Call) and scopes.dotted(table.func) != "dict":
+    if isinstance(table, ast.Call) and scope_names.dotted_name(table.func) != "dict":
         return False
     if len(_SET.findall(source.plain)) > 1:
         return False
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     holder = above.get(table)
-    names = {scopes.dotted(t) for t in holder.targets} if isinstance(holder, ast.Assign) else set()
-    for call in index.nodes(source, ast.Call):
+    names = {scope_names.dotted_name(t) for t in holder.targets} if isinstance(holder, ast.Assign) else set()
+    for call in call_index.nodes_of_kind(source, ast.Call):
         assert isinstance(call, ast.Call)
         stars = [k.value for k in call.keywords if k.arg is None]
-        if any(s is table or scopes.dotted(s) in names - {""} for s in stars) and _layer(source, call):
+        if any(s is table or scope_names.dotted_name(s) in names - {""} for s in stars) and _layer(source, call):
             return True
     return False
 
 
 def _turns(source: Source) -> int | None:
     """The longest sequence that an input of the file is said to have; None where one does not say."""
-    shapes = [sizes.value(source, finding.keyword(c, "shape", 0)) for c in index.of(source).called("Input")]
+    shapes = [
+        expression_values.static_value(source, node_lookup.argument_value(c, "shape", 0))
+        for c in call_index.index_of(source).called("Input")
+    ]
     known = [s[0] for s in shapes if isinstance(s, list) and len(s) > 1]
-    return max(known) if known and all(arrays.whole(n) for n in known) else None
+    return max(known) if known and all(array_rules.is_int(n) for n in known) else None
 
 
 def _steps(source: Source) -> int | None:
     """Steps of all the file's calls of ``fit``, none of them in a loop."""
     total = 0
-    for call in index.of(source).called("fit"):
-        epochs, size = finding.keyword(call, "epochs", 3), finding.keyword(call, "batch_size", 2)
-        if any(k.arg is None for k in call.keywords) or visible.repeated(source, call, 2) is not None:
+    for call in call_index.index_of(source).called("fit"):
+        epochs, size = node_lookup.argument_value(call, "epochs", 3), node_lookup.argument_value(call, "batch_size", 2)
+        if any(k.arg is None for k in call.keywords) or literal_sizes.repeating_loop(source, call, 2) is not None:
             return None
-        times = 1 if epochs is None else visible.number(source, epochs)
-        each = _of_fit(source, call, 32 if size is None else visible.number(source, size))
+        times = 1 if epochs is None else literal_sizes.literal_int(source, epochs)
+        each = _of_fit(source, call, 32 if size is None else literal_sizes.literal_int(source, size))
         if times is None or each is None:
             return None
         total += times * each
@@ -103,12 +107,12 @@ def _steps(source: Source) -> int | None:
 
 
 def _of_fit(source: Source, call: ast.Call, batch: int | None) -> int | None:
-    given = finding.keyword(call, "steps_per_epoch")
+    given = node_lookup.argument_value(call, "steps_per_epoch")
     if given is not None:
-        return visible.number(source, given)
-    data = finding.keyword(call, "x", 0)
-    known = sizes.value(source, data)
-    if isinstance(known, arrays.Data):
+        return literal_sizes.literal_int(source, given)
+    data = node_lookup.argument_value(call, "x", 0)
+    known = expression_values.static_value(source, data)
+    if isinstance(known, array_rules.DatasetValue):
         return ceil(known.rows / known.batch) if known.rows and known.batch and not known.endless else None
-    rows = visible.rows(source, data)
+    rows = literal_sizes.row_count(source, data)
     return ceil(rows / batch) if rows and batch else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding, values
-from slowtrain.source.reading.abstract import machine, training
-from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import name_bindings, node_lookup
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.transfer.stepwise import HELD, Copied
 
 FEWEST = 100  # turns: in fewer a wait for each is soon over
@@ -30,13 +30,15 @@ CURES = {
 def truth(source: Source) -> Iterator[Copied]:
     """``if loss < best:``, ``best = min(best, loss)``, ``print(loss)`` in each turn of a loop of compiled steps."""
     graphs = {
-        e.loops[-1].number for e in training.steps(source) if e.on is not None and e.on.kind == "graph" and e.loops
+        e.loops[-1].number
+        for e in step_loops.step_events(source)
+        if e.on is not None and e.on.kind == "graph" and e.loops
     }
     seen: set[int] = set()
-    for event in events(source) if graphs else ():
+    for event in file_events(source) if graphs else ():
         if event.name not in TRUTH and event.name not in WRITTEN:
             continue
-        loop = training.turn(source, event)
+        loop = step_loops.step_loop_of(source, event)
         if loop is None or loop.number in seen or not {one.number for one in _from(event, loop)} & graphs:
             continue
         decides = event.name in TRUTH
@@ -68,7 +70,7 @@ def _counts(held: Value) -> bool:
 def _of_step(source: Source, node: ast.AST, loop: Loop, depth: int = DEPTH) -> bool:
     """Whether what it asks for is computed by a graph or a model, and not only read, counted or drawn."""
     if isinstance(node, ast.expr):
-        held = machine.value(source, node)
+        held = interpreter.value_at(source, node)
         if held.kind in HELD and _counts(held):
             return False
         if held.kind == "tensor" and loop.number in held.varies and (held.name == "result" or _runs(source, node)):
@@ -76,7 +78,7 @@ def _of_step(source: Source, node: ast.AST, loop: Loop, depth: int = DEPTH) -> b
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mod, ast.FloorDiv)) and not _text(node.left):
         return False
     if isinstance(node, ast.Name):
-        given = values.assigned(source, node) if depth else None
+        given = name_bindings.single_assignment(source, node) if depth else None
         return given is not None and _of_step(source, given, loop, depth - 1)
     if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "numpy"):
         return False
@@ -91,4 +93,7 @@ def _runs(source: Source, node: ast.expr) -> bool:
     """Whether a call runs a model or a graph."""
     if not isinstance(node, ast.Call):
         return False
-    return machine.value(source, node.func).kind in ("keras", "graph") and finding.called(node) != "gradient"
+    return (
+        interpreter.value_at(source, node.func).kind in ("keras", "graph")
+        and node_lookup.called_name(node) != "gradient"
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
-from slowtrain.source.reading.abstract import things
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
-from slowtrain.source.reading.input import taken
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.pipelines import interpreted_datasets
+from slowtrain.script.text.source_file import Source
 
 # At some 20 µs each two thirds of a millisecond a step, which a model of a table takes itself.
 MANY = 32
@@ -27,11 +27,11 @@ def many(source: Source) -> Iterator[tuple[ast.Call, int]]:
 
 
 def _given(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
-    for one in taken.of(source):
-        made = taken.written(source, one.stages[0])
+    for one in interpreted_datasets.datasets_of(source):
+        made = interpreted_datasets.stage_call(source, one.stages[0])
         if made is not None:
-            yield made, one.stages[-1].after, bool(taken.batched(one.stages))
-    for event in events(source):
+            yield made, one.stages[-1].after, bool(interpreted_datasets.gives_batches(one.stages))
+    for event in file_events(source):
         if event.name == ".fit" and event.given.get("x", 0).kind in ("dict", "list"):
             yield event.node, event.given.get("x", 0), True
 
@@ -45,4 +45,4 @@ def _columns(held: Value, batched: bool) -> int:
     inside = list(held.items.values())
     if any(one.kind not in ("array", "tensor", "unknown") or len(one.shape or ()) > LARGE + batched for one in inside):
         return 0
-    return (things.least(held) or 0) if None in held.items else len(held.items)
+    return (operators.minimum_length(held) or 0) if None in held.items else len(held.items)

@@ -9,10 +9,12 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.script.evaluators import literal_sizes, setting_origins, value_kinds
+from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.pipelines import whole_pipelines
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import feeding_by_hand
-from slowtrain.source.reading import finding, kinds, objects, scopes, settings, stepping, visible
-from slowtrain.source.reading.input import pipelines
 from slowtrain.source.spots.transfer import listed
 from slowtrain.values import dataclass
 
@@ -32,11 +34,11 @@ class Converted:
 
 def needless(source: Source) -> Iterator[Converted]:
     """Conversions in every step of what no step changes, and of lists that each step makes."""
-    for steps in stepping.of(source):
-        if visible.few(source, steps.loop):
+    for steps in handwritten_steps.step_loops_of(source):
+        if literal_sizes.has_few_turns(source, steps.loop):
             continue
         for call in _each_turn(source, steps):
-            name, given = finding.called(call), call.args[0]
+            name, given = node_lookup.called_name(call), call.args[0]
             if _unchanged(source, steps, given):
                 says = f"{name} converts the same data again in every turn, between two steps"
                 yield Converted(call, says, "convert once before the loop", same=True)
@@ -50,99 +52,112 @@ def needless(source: Source) -> Iterator[Converted]:
         one = next(listed.converted(source, steps), None)
         if one is not None:
             says = (
-                f"{finding.called(one.call)} goes through a list of {one.what} number by number, {one.numbers} a turn"
+                f"{node_lookup.called_name(one.call)} goes through a list of {one.what} number by number, "
+                f"{one.numbers} a turn"
             )
             yield Converted(one.call, says, "make one array of all samples, before the loop, and take its rows")
 
 
-def _records(source: Source, steps: stepping.Steps) -> Iterator[Converted]:
+def _records(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Converted]:
     """``np.array([r["x"] for r in rows])`` of many records in every turn."""
-    blocks = [list(stepping.each_turn(steps.loop))]
-    blocks += [list(stepping.each_turn(made)) for _, made in stepping.entered(source, steps)]
-    for call in (c for one in blocks for c in pipelines.calls(one)):
+    blocks = [list(handwritten_steps.statements_per_turn(steps.loop))]
+    blocks += [
+        list(handwritten_steps.statements_per_turn(made))
+        for _, made in handwritten_steps.functions_per_turn(source, steps)
+    ]
+    for call in (c for one in blocks for c in whole_pipelines.calls_in(one)):
         inner = call.args[0] if call.args else None
-        if scopes.full(source, call.func) not in MAKING or not isinstance(inner, ast.ListComp):
+        if scope_names.resolved_name(source, call.func) not in MAKING or not isinstance(inner, ast.ListComp):
             continue
-        many = visible.turns(source, inner.generators[0])
+        many = literal_sizes.loop_turns(source, inner.generators[0])
         if many is not None and many >= MANY_RECORDS and isinstance(inner.elt, (ast.Subscript, ast.Attribute)):
             says = f"each turn takes its batch out of {many} records one by one"
             yield Converted(call, says, "keep the records as columns, in one array each, and take rows of those")
 
 
-def _each_turn(source: Source, steps: stepping.Steps) -> Iterator[ast.Call]:
+def _each_turn(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
     """Conversions in the loop and in functions of the file that it calls, once or more in every turn."""
-    blocks: list[tuple[list[ast.stmt], ast.AST | None]] = [(list(stepping.each_turn(steps.loop)), steps.loop)]
-    blocks += [(list(stepping.each_turn(made)), None) for _, made in stepping.entered(source, steps)]
+    blocks: list[tuple[list[ast.stmt], ast.AST | None]] = [
+        (list(handwritten_steps.statements_per_turn(steps.loop)), steps.loop)
+    ]
+    blocks += [
+        (list(handwritten_steps.statements_per_turn(made)), None)
+        for _, made in handwritten_steps.functions_per_turn(source, steps)
+    ]
     for statements, loop in blocks:
-        for call in pipelines.calls(statements):
-            known = scopes.full(source, call.func) in feeding_by_hand.CONVERSIONS and bool(call.args)
-            inner = scopes.loops(source, call)[:1]
-            if known and finding.called(call) != "cast" and (loop is None or inner == [loop]):
+        for call in whole_pipelines.calls_in(statements):
+            known = scope_names.resolved_name(source, call.func) in feeding_by_hand.CONVERSIONS and bool(call.args)
+            inner = scope_names.enclosing_loops(source, call)[:1]
+            if known and node_lookup.called_name(call) != "cast" and (loop is None or inner == [loop]):
                 yield call
 
 
-def _unchanged(source: Source, steps: stepping.Steps, given: ast.expr) -> bool:
+def _unchanged(source: Source, steps: handwritten_steps.StepLoop, given: ast.expr) -> bool:
     """Whether it is an array, a large one as far as is known, that is bound before the loop and not in it."""
     if isinstance(given, ast.Attribute):
-        return objects.of_self(given) and _made_once(source, given)
-    inside = finding.function(source, given) is finding.function(source, steps.loop)
-    if not isinstance(given, ast.Name) or not inside or given.id in scopes.bound(steps.loop):
+        return class_members.is_self_attribute(given) and _made_once(source, given)
+    inside = node_lookup.enclosing_function(source, given) is node_lookup.enclosing_function(source, steps.loop)
+    if not isinstance(given, ast.Name) or not inside or given.id in scope_names.bound_names(steps.loop):
         return False
-    function = finding.function(source, given)
-    if function is not None and given.id in scopes.outer(function):
+    function = node_lookup.enclosing_function(source, given)
+    if function is not None and given.id in scope_names.declared_outer_names(function):
         return False
     return _large(source, given)
 
 
 def _made_once(source: Source, given: ast.Attribute) -> bool:
     """``self.rows``, an array or a list that only the constructor makes, and that nothing else changes."""
-    stored = objects.stores(source, given.attr)
-    holder = objects.class_of(source, given)
-    functions = [finding.function(source, n) for n in stored]
+    stored = class_members.attribute_stores(source, given.attr)
+    holder = class_members.enclosing_class(source, given)
+    functions = [node_lookup.enclosing_function(source, n) for n in stored]
     if holder is None or len(stored) != 1 or functions[0] is None or functions[0].name != "__init__":
         return False
-    if objects.class_of(source, stored[0]) is not holder or _changed(source, given.attr, functions[0]):
+    if class_members.enclosing_class(source, stored[0]) is not holder or _changed(source, given.attr, functions[0]):
         return False
-    value = settings.written(source, given)
-    filled = isinstance(value, ast.List) and given.attr in objects.longer(source)
+    value = setting_origins.written_value(source, given)
+    filled = isinstance(value, ast.List) and given.attr in class_members.extended_names(source)
     return filled or (value is not None and _large(source, value))
 
 
 def _changed(source: Source, name: str, constructor: ast.AST) -> bool:
     """Whether something is put into an attribute outside of the constructor."""
-    for call in pipelines.calls([source.tree]):
+    for call in whole_pipelines.calls_in([source.tree]):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         filling = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "insert", "shuffle")
         touched = [owner, *call.args] if filling else []
         mine = any(isinstance(n, ast.Attribute) and n.attr == name for n in touched)
-        if mine and finding.function(source, call) is not constructor:
+        if mine and node_lookup.enclosing_function(source, call) is not constructor:
             return True
     return False
 
 
 def _large(source: Source, node: ast.expr) -> bool:
     """Whether it is an array, or a list of one, and not known to be small."""
-    known = visible.shape(source, node)
+    known = literal_sizes.literal_shape(source, node)
     if known is not None and None not in known:
         return prod(n for n in known if n is not None) >= MANY
-    value = settings.written(source, node) if isinstance(node, ast.Name) else node
-    if isinstance(value, ast.Call) and finding.called(value) == "tolist":
+    value = setting_origins.written_value(source, node) if isinstance(node, ast.Name) else node
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) == "tolist":
         return True
-    return value is not None and isinstance(value, (ast.Call, ast.BinOp)) and kinds.of(source, value) == kinds.ARRAY
+    return (
+        value is not None
+        and isinstance(value, (ast.Call, ast.BinOp))
+        and value_kinds.kind_of(source, value) == value_kinds.ARRAY
+    )
 
 
 def _list_of_arrays(source: Source, given: ast.expr, depth: int = DEPTH) -> bool:
     """Whether it surely is a list, of more than numbers, that Python makes anew."""
     if isinstance(given, ast.Call):
         inner = given.args[0] if len(given.args) == 1 else None
-        return scopes.dotted(given.func) == "list" and inner is not None and _pulled_apart(source, inner)
+        return scope_names.dotted_name(given.func) == "list" and inner is not None and _pulled_apart(source, inner)
     if not isinstance(given, ast.Name) or not depth:
         return False
-    above = finding.parents(source)
+    above = node_lookup.parents_of(source)
     outer: ast.AST | None = above.get(given)
     while outer is not None and not isinstance(outer, ast.stmt):
         for loop in getattr(outer, "generators", ()):
-            if scopes.dotted(loop.target) == given.id:
+            if scope_names.dotted_name(loop.target) == given.id:
                 return any(_list_of_arrays(source, one, depth - 1) for one in _items(source, loop.iter))
         outer = above.get(outer)
     return False
@@ -150,16 +165,24 @@ def _list_of_arrays(source: Source, given: ast.expr, depth: int = DEPTH) -> bool
 
 def _items(source: Source, over: ast.expr) -> list[ast.expr]:
     """What a function of the file is given for its ``*fields``: the parts of a tuple that another one returns."""
-    function = finding.function(source, over)
-    star = function.args.vararg if isinstance(function, FUNCTIONS) else None
-    if function is None or star is None or scopes.dotted(over) != star.arg:
+    function = node_lookup.enclosing_function(source, over)
+    star = function.args.vararg if isinstance(function, FUNCTION_NODES) else None
+    if function is None or star is None or scope_names.dotted_name(over) != star.arg:
         return []
     found: list[ast.expr] = []
-    for call in kinds.calls_of(source, function):
+    for call in value_kinds.function_calls(source, function):
         for given in call.args:
             inner = given.value if isinstance(given, ast.Starred) else None
-            made = finding.defined(source, finding.called(inner), call) if isinstance(inner, ast.Call) else None
-            back = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)] if made is not None else []
+            made = (
+                node_lookup.function_named(source, node_lookup.called_name(inner), call)
+                if isinstance(inner, ast.Call)
+                else None
+            )
+            back = (
+                [n.value for n in scope_names.nodes_in_scope(made.body) if isinstance(n, ast.Return)]
+                if made is not None
+                else []
+            )
             if len(back) == 1 and isinstance(back[0], ast.Tuple):
                 found += back[0].elts
             elif inner is None:
@@ -171,9 +194,9 @@ def _pulled_apart(source: Source, node: ast.expr) -> bool:
     """One of the lists that ``a, b = zip(*(draw(i) for i in ...))`` gives, where what is drawn is no number."""
     if not isinstance(node, ast.Name):
         return False
-    function = finding.function(source, node)
-    for statement in scopes.binders(source, node.id, function if function is not None else source.tree):
+    function = node_lookup.enclosing_function(source, node)
+    for statement in scope_names.binding_statements(source, node.id, function if function is not None else source.tree):
         value = statement.value if isinstance(statement, ast.Assign) else None
-        if isinstance(value, ast.Call) and finding.called(value) == "zip" and len(value.args) == 1:
+        if isinstance(value, ast.Call) and node_lookup.called_name(value) == "zip" and len(value.args) == 1:
             return isinstance(value.args[0], ast.Starred)
     return False

@@ -9,10 +9,12 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source
+from slowtrain.script.evaluators import literal_sizes, setting_origins, value_kinds
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import element_sizes, whole_pipelines
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import feeding_by_hand
-from slowtrain.source.reading import finding, index, kinds, objects, scopes, settings, stepping, values, visible
-from slowtrain.source.reading.input import elements, pipelines
 from slowtrain.source.spots.input import turns
 from slowtrain.values import dataclass
 
@@ -32,15 +34,18 @@ class Listed:
     what: str
 
 
-def converted(source: Source, steps: stepping.Steps) -> Iterator[Listed]:
+def converted(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Listed]:
     """Conversions of lists of lists, and of arrays, in every turn: in the loop, what it calls and goes through."""
-    blocks: list[list[ast.AST]] = [list(stepping.each_turn(steps.loop))]
-    blocks += [list(stepping.each_turn(made)) for _, made in stepping.entered(source, steps)]
+    blocks: list[list[ast.AST]] = [list(handwritten_steps.statements_per_turn(steps.loop))]
+    blocks += [
+        list(handwritten_steps.statements_per_turn(made))
+        for _, made in handwritten_steps.functions_per_turn(source, steps)
+    ]
     made = _generator(source, steps.loop)
     blocks += [turns.turning(made)] if made is not None else []
-    for call in (c for one in blocks for c in pipelines.calls(one)):
-        full = values.qualified(source, call.func) or scopes.full(source, call.func)
-        ours = full in feeding_by_hand.CONVERSIONS and finding.called(call) != "cast"
+    for call in (c for one in blocks for c in whole_pipelines.calls_in(one)):
+        full = name_bindings.qualified_name(source, call.func) or scope_names.resolved_name(source, call.func)
+        ours = full in feeding_by_hand.CONVERSIONS and node_lookup.called_name(call) != "cast"
         if not call.args or not (ours or full in NUMPYS):
             continue
         found = _listed(source, call.args[0], arrays=ours)
@@ -51,27 +56,29 @@ def converted(source: Source, steps: stepping.Steps) -> Iterator[Listed]:
 def _generator(source: Source, loop: ast.For | ast.While) -> ast.FunctionDef | None:
     """The generator of this file that a loop goes through: a function, a method, an object's ``__iter__``."""
     over = loop.iter if isinstance(loop, ast.For) else None
-    while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "iter", "tqdm") and over.args:
+    while isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "iter", "tqdm") and over.args:
         over = over.args[0]
-    made = finding.defined(source, finding.called(over), over) if isinstance(over, ast.Call) else None
+    made = (
+        node_lookup.function_named(source, node_lookup.called_name(over), over) if isinstance(over, ast.Call) else None
+    )
     if made is None and over is not None and "__iter__" in source.text:
-        holder = settings.instance_of(source, over)
-        found = objects.method(holder, "__iter__") if holder is not None else None
+        holder = setting_origins.instance_class(source, over)
+        found = class_members.own_method(holder, "__iter__") if holder is not None else None
         made = found if isinstance(found, ast.FunctionDef) else None
-    yields = made is not None and any(isinstance(n, ast.Yield) for n in scopes.own(made.body))
+    yields = made is not None and any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(made.body))
     return made if yields else None
 
 
 def _listed(source: Source, given: ast.expr, *, arrays: bool) -> tuple[int, str] | None:
     """How many numbers are in a list that is made for each batch, at least, and what it is a list of."""
-    if isinstance(given, ast.Call) and given.args and scopes.dotted(given.func) == "list":
+    if isinstance(given, ast.Call) and given.args and scope_names.dotted_name(given.func) == "list":
         given = given.args[0]
     if isinstance(given, ast.Name):
-        held = values.assigned(source, given)
+        held = name_bindings.single_assignment(source, given)
         given = held if held is not None else given
     if not isinstance(given, (ast.ListComp, ast.GeneratorExp)) or len(given.generators) != 1:
         return None
-    count = visible.turns(source, given.generators[0]) or LEAST_BATCH
+    count = literal_sizes.loop_turns(source, given.generators[0]) or LEAST_BATCH
     several = list(_made(source, given.elt, DEPTH))
     what = "Python's lists" if several and all(_is_list(one) for one in several) else ""
     if not what and arrays and several and all(_is_array(source, one) for one in several):
@@ -85,27 +92,27 @@ def _listed(source: Source, given: ast.expr, *, arrays: bool) -> tuple[int, str]
 def _numbers(source: Source, value: ast.expr) -> int | None:
     """How many numbers a list or an array of several has, as far as is known."""
     of = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else None
-    shape = visible.shape(source, value)
+    shape = literal_sizes.literal_shape(source, value)
     if shape is None and isinstance(value, ast.Subscript):
-        whole = visible.shape(source, value.value)
+        whole = literal_sizes.literal_shape(source, value.value)
         shape = whole[1:] if whole is not None else None
-    if shape is None and of is not None and finding.called(value) in ("tolist", "astype"):  # type: ignore[arg-type]
-        shape = visible.shape(source, of)
+    if shape is None and of is not None and node_lookup.called_name(value) in ("tolist", "astype"):  # type: ignore[arg-type]
+        shape = literal_sizes.literal_shape(source, of)
     return prod(n for n in shape if n is not None) if shape else None
 
 
 def _is_array(source: Source, value: ast.expr) -> bool:
     if isinstance(value, ast.BinOp):
         return _is_array(source, value.left) or _is_array(source, value.right)
-    drawn = isinstance(value, ast.Call) and finding.called(value) in elements.DRAWN
-    framework = isinstance(value, ast.Call) and values.qualified(source, value.func).startswith(
+    drawn = isinstance(value, ast.Call) and node_lookup.called_name(value) in element_sizes.FLOAT_DRAWS
+    framework = isinstance(value, ast.Call) and name_bindings.qualified_name(source, value.func).startswith(
         ("tensorflow.", "keras.")
     )
-    return kinds.of(source, value) == kinds.ARRAY or (drawn and not framework)
+    return value_kinds.kind_of(source, value) == value_kinds.ARRAY or (drawn and not framework)
 
 
 def _is_list(value: ast.expr) -> bool:
-    made = isinstance(value, ast.Call) and finding.called(value) in ("tolist", "list")
+    made = isinstance(value, ast.Call) and node_lookup.called_name(value) in ("tolist", "list")
     return made or isinstance(value, (ast.ListComp, ast.List))
 
 
@@ -118,10 +125,10 @@ def _made(source: Source, node: ast.expr, depth: int) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         yield from _of_key(source, node.slice.value)
     elif isinstance(node, ast.Subscript) and isinstance(node.value, (ast.Name, ast.Attribute)):
-        held = settings.written(source, node.value)
+        held = setting_origins.written_value(source, node.value)
         if isinstance(held, ast.ListComp):
             yield held.elt
-        elif held is not None and kinds.of(source, held) == kinds.ARRAY:
+        elif held is not None and value_kinds.kind_of(source, held) == value_kinds.ARRAY:
             yield node
     elif isinstance(node, ast.Call):
         yield node
@@ -129,21 +136,21 @@ def _made(source: Source, node: ast.expr, depth: int) -> Iterator[ast.expr]:
 
 def _of_attribute(source: Source, name: str) -> Iterator[ast.expr]:
     """What attributes of this name are given, in constructors of their own or by the calls of a data class."""
-    for stored in objects.stores(source, name):
-        value = values.given(source, stored)
+    for stored in class_members.attribute_stores(source, name):
+        value = name_bindings.assigned_value(source, stored)
         yield value if value is not None else stored
-    for kind in objects.classes(source):
-        fields = objects.fields(source, kind)
-        for call in objects.makers(source, kind) if name in fields else ():
-            given = finding.keyword(call, name, fields.index(name))
+    for kind in class_members.class_definitions(source):
+        fields = class_members.dataclass_fields(source, kind)
+        for call in class_members.constructor_calls(source, kind) if name in fields else ():
+            given = node_lookup.argument_value(call, name, fields.index(name))
             yield given if given is not None else call
 
 
 def _of_key(source: Source, name: str) -> Iterator[ast.expr]:
     """What stands under a key in the mappings that are written in the file."""
-    for node in index.nodes(source, ast.Dict):
+    for node in call_index.nodes_of_kind(source, ast.Dict):
         assert isinstance(node, ast.Dict)
         pairs = zip(node.keys, node.values, strict=True)
         yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name)
-    for call in index.of(source).called("dict"):
+    for call in call_index.index_of(source).called("dict"):
         yield from (k.value for k in call.keywords if k.arg == name)

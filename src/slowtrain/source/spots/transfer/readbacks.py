@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
+from slowtrain.script.evaluators import literal_sizes, value_kinds
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.transfer import readbacks
-from slowtrain.source.reading import finding, kinds, scopes, stepping, visible
 from slowtrain.values import dataclass
 
 PYTHONIC = frozenset({"float", "int", "bool"})
@@ -22,12 +25,12 @@ class Read:
 
 def back(source: Source) -> Iterator[Read]:
     """Loops and comprehensions over tensors, and reports of values, in every turn of a loop of compiled steps."""
-    for steps in stepping.of(source):
+    for steps in handwritten_steps.step_loops_of(source):
         if not steps.graph:
             continue  # Keras gives Python's numbers back
-        for one in stepping.each_turn(steps.loop):
+        for one in handwritten_steps.statements_per_turn(steps.loop):
             found = _over(one, steps.results) if isinstance(one, ast.For) else _comprehended(one, steps.results)
-            if found is None and stepping.inner_epochs(source, steps):
+            if found is None and handwritten_steps.has_outer_loop(source, steps):
                 found = _reported(one, steps.results)
             if found is not None:
                 yield found
@@ -36,24 +39,27 @@ def back(source: Source) -> Iterator[Read]:
             yield from _entered(source, steps)
 
 
-def _entered(source: Source, steps: stepping.Steps) -> Iterator[Read]:
+def _entered(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Read]:
     """What functions of the file do in every turn: go through what the step gave back, copy weights through NumPy."""
-    for call, function in stepping.entered(source, steps):
+    for call, function in handwritten_steps.functions_per_turn(source, steps):
         names = {
-            name for name in scopes.parameters(function)
-            if isinstance(given := kinds.given_in(function, call, name), ast.Name) and given.id in steps.results
+            name for name in scope_names.parameter_names(function)
+            if isinstance(given := value_kinds.argument_in(function, call, name),
+            ast.Name) and given.id in steps.results
         }  # fmt: skip
-        for one in stepping.each_turn(function):
+        for one in handwritten_steps.statements_per_turn(function):
             back = frozenset(names)
             found = None
             if names:
                 found = _over(one, back) if isinstance(one, ast.For) else _comprehended(one, back)
-            if found is None and not visible.few(source, steps.loop):
+            if found is None and not literal_sizes.has_few_turns(source, steps.loop):
                 found = _copied(function, one)
             if found is not None:
                 yield found
                 return
-    for one in stepping.each_turn(steps.loop) if not visible.few(source, steps.loop) else ():
+    for one in (
+        handwritten_steps.statements_per_turn(steps.loop) if not literal_sizes.has_few_turns(source, steps.loop) else ()
+    ):
         found = _copied(steps.loop, one)
         if found is not None:
             yield found
@@ -64,8 +70,15 @@ def _copied(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) -> Read
     """``set_weights`` of what ``get_weights`` gave in the same turn."""
     if isinstance(one, (ast.For, ast.While)):
         return None
-    taken = [n for n in trees.walk(one) if isinstance(n, ast.Call) and finding.called(n) == "set_weights"]
-    every = {finding.called(n) for s in stepping.each_turn(block) for n in trees.walk(s) if isinstance(n, ast.Call)}
+    taken = [
+        n for n in syntax_tree.walk(one) if isinstance(n, ast.Call) and node_lookup.called_name(n) == "set_weights"
+    ]
+    every = {
+        node_lookup.called_name(n)
+        for s in handwritten_steps.statements_per_turn(block)
+        for n in syntax_tree.walk(s)
+        if isinstance(n, ast.Call)
+    }
     if not taken or "get_weights" not in every:
         return None
     return Read(one, "each step copies all weights to NumPy and back")
@@ -73,20 +86,20 @@ def _copied(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) -> Read
 
 def _over(one: ast.For, results: frozenset[str]) -> Read | None:
     """``for value in per_sample: seen.append(float(value))``."""
-    names = scopes.bound(one.target)
-    if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in trees.walk(s)):
+    names = scope_names.bound_names(one.target)
+    if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in syntax_tree.walk(s)):
         return None
     return Read(one, "each step reads the values of a tensor back one by one")
 
 
 def _comprehended(one: ast.stmt, results: frozenset[str]) -> Read | None:
     """``[g.numpy() for g in norms]``."""
-    for node in trees.walk(one):
+    for node in syntax_tree.walk(one):
         if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             continue
-        names = {n for g in node.generators for n in scopes.bound(g.target)}
+        names = {n for g in node.generators for n in scope_names.bound_names(g.target)}
         if any(_tensors(g.iter, results) for g in node.generators) and any(
-            _reads(n, names) for n in trees.walk(node.elt)
+            _reads(n, names) for n in syntax_tree.walk(node.elt)
         ):
             return Read(one, "each step reads one tensor after the other back")
     return None
@@ -96,17 +109,17 @@ def _reported(one: ast.stmt, results: frozenset[str]) -> Read | None:
     """``print(step, loss.numpy())`` in every step."""
     if not isinstance(one, ast.Expr) or not isinstance(one.value, ast.Call):
         return None
-    if finding.called(one.value) not in readbacks.REPORTS - {"scalar", "add_scalar", "flush"}:
+    if node_lookup.called_name(one.value) not in readbacks.REPORTS - {"scalar", "add_scalar", "flush"}:
         return None
     given = [*one.value.args, *(k.value for k in one.value.keywords)]
-    if any(_reads(n, results) for g in given for n in trees.walk(g)):
+    if any(_reads(n, results) for g in given for n in syntax_tree.walk(g)):
         return Read(one, "every step reads values back for a line of log")
     return None
 
 
 def _tensors(over: ast.expr, results: frozenset[str]) -> bool:
     """Whether a loop goes through what a step gave back, or through variables."""
-    if isinstance(over, ast.Call) and finding.called(over) in ("zip", "enumerate", "reversed"):
+    if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("zip", "enumerate", "reversed"):
         return any(_tensors(a, results) for a in over.args)
     if isinstance(over, ast.Attribute):
         return over.attr in VARIABLES
@@ -127,4 +140,4 @@ def _reads(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
 
 
 def _named(node: ast.AST) -> set[str]:
-    return {n.id for n in trees.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for n in syntax_tree.walk(node) if isinstance(n, ast.Name)}

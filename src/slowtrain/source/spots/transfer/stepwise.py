@@ -9,13 +9,15 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from slowtrain.source import Source, edits
+from slowtrain.script.interpreter.domain import operators, shape_rules
+from slowtrain.script.interpreter.domain.abstract_values import Value
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import feeding_by_hand
-from slowtrain.source.reading import finding, index, scopes
-from slowtrain.source.reading.abstract import machine, shapes, things, training
-from slowtrain.source.reading.abstract.events import Event
-from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.input.handfed import MANY_TAKEN
 from slowtrain.source.spots.transfer import listed
 from slowtrain.values import dataclass
@@ -39,14 +41,14 @@ class Copied:
 
 def read_back(source: Source) -> Iterator[Copied]:
     """Values of a tensor that each step reads one by one, and weights that it copies as a whole."""
-    if not training.steps(source):
+    if not step_loops.step_events(source):
         return
-    busy = {one.number for e in events(source) if _computes(e) for one in e.loops}
+    busy = {one.number for e in file_events(source) if _computes(e) for one in e.loops}
     seen: set[int] = set()  # one cure for all that a loop reads
-    for event in events(source):
+    for event in file_events(source):
         if event.name not in READS and event.name != ".get_weights":
             continue
-        loop = training.turn(source, event)
+        loop = step_loops.step_loop_of(source, event)
         if loop is None or loop.number in seen:
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
@@ -56,7 +58,7 @@ def read_back(source: Source) -> Iterator[Copied]:
                 seen.add(loop.number)
                 yield Copied(event.node, f"each step copies {what} to NumPy", "read it every hundredth step")
                 continue
-        read, (_, every) = _read(event), training.around(source, event) or (loop, 1)
+        read, (_, every) = _read(event), step_loops.loop_and_period(source, event) or (loop, 1)
         long = [one for one in inner if one.turns is None or one.turns >= SEVERAL * every]
         if read is None or not long or any(one.number in busy for one in inner):
             continue
@@ -69,8 +71,8 @@ def read_back(source: Source) -> Iterator[Copied]:
 def one_after_another(source: Source) -> Iterator[Copied]:
     """Several values that each step of a loop reads back by calls of their own."""
     found: dict[int, list[Event]] = {}
-    for event in events(source) if training.steps(source) else ():
-        loop = training.turn(source, event) if event.name in READS else None
+    for event in file_events(source) if step_loops.step_events(source) else ():
+        loop = step_loops.step_loop_of(source, event) if event.name in READS else None
         if loop is not None and event.loops[-1] is loop and _read(event) is not None:
             found.setdefault(loop.number, []).append(event)
     for every in found.values():
@@ -105,15 +107,15 @@ def _weights(event: Event) -> str:
 
 def fed(source: Source) -> Iterator[Copied]:
     """Large arrays that stay as they are and are copied for each step, and lists that TensorFlow goes through."""
-    if not training.steps(source):
+    if not step_loops.step_events(source):
         return
     changed = _changed(source)
-    for event in events(source):
+    for event in file_events(source):
         graph = event.on is not None and event.on.kind == "graph"
         keras = event.name == ".train_on_batch"
         if not graph and not keras and event.name not in CONVERTING | listed.NUMPYS:
             continue
-        loop = training.turn(source, event)
+        loop = step_loops.step_loop_of(source, event)
         if loop is None or not isinstance(event.node, ast.Call):
             continue
         for place, given in zip(event.node.args, event.given.args, strict=False):
@@ -130,15 +132,15 @@ def fed(source: Source) -> Iterator[Copied]:
                 yield Copied(place, says, cure)
         count = 0 if graph or keras else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
         if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
-            says = f"{finding.called(event.node)} goes through lists number by number, {count} in each step"
+            says = f"{node_lookup.called_name(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
 
 
 def to_session(source: Source) -> Iterator[Copied]:
     """Large arrays that every turn of a loop hands to a session."""
-    for event in events(source) if "Session" in source.words else ():
+    for event in file_events(source) if "Session" in source.words else ():
         given_to = event.given.keywords.get("feed_dict")
-        if event.name != ".run" or given_to is None or not event.often(training.FEW) or event.rare:
+        if event.name != ".run" or given_to is None or not event.regular_loops(step_loops.MIN_LOOP_TURNS) or event.rare:
             continue
         for given in given_to.items.values():
             many = given.kind == "array" and given.shape and None not in given.shape
@@ -155,10 +157,10 @@ def _rows(source: Source, place: ast.expr, given: Value, again: list[int], chang
         return False
     if prod(n for n in given.shape if n is not None) < MANY_TAKEN:
         return False
-    made = place if isinstance(place, ast.Subscript) else machine.written(source, given)
+    made = place if isinstance(place, ast.Subscript) else interpreter.producing_expression(source, given)
     if not isinstance(made, ast.Subscript) or _names(made) & changed:
         return False
-    whole = machine.value(source, made.value)
+    whole = interpreter.value_at(source, made.value)
     return whole.kind == "array" and not whole.varies & set(again)
 
 
@@ -167,23 +169,27 @@ def _listed(given: Value, *, arrays: bool) -> int:
     if given.kind != "list" or not given.items:
         return 0
     inside = next(iter(given.items.values()))
-    count = things.least(given) or listed.LEAST_BATCH
+    count = operators.minimum_length(given) or listed.LEAST_BATCH
     if inside.kind == "array" and arrays and inside.shape:
         return count * prod(n or 1 for n in inside.shape)
     held = next(iter(inside.items.values())) if inside.kind == "list" and inside.items else None
-    wide = shapes.of(inside) or (things.least(inside) or 1,)
+    wide = shape_rules.shape_of(inside) or (operators.minimum_length(inside) or 1,)
     return count * prod(n or 1 for n in wide) if held is not None and held.kind in ("number", "list") else 0
 
 
 def small(source: Source) -> Iterator[Copied]:
     """Conversions to tensors, one for each of many columns, in every step."""
     seen: set[int] = set()
-    for event in events(source) if training.steps(source) else ():
-        loop = training.turn(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
+    for event in file_events(source) if step_loops.step_events(source) else ():
+        loop = (
+            step_loops.step_loop_of(source, event)
+            if event.name in CONVERTING and event.name != "tensorflow.cast"
+            else None
+        )
         if loop is None or event.loops[-1] is loop or not _plain(event):
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
-        copies = prod(one.turns or things.least(one.items) or 1 for one in inner)
+        copies = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inner)
         if copies >= COPIES and loop.number not in seen and not event.rare & {one.number for one in inner}:
             seen.add(loop.number)
             says = f"each step makes {copies} small tensors, with a copy of its own for each"
@@ -198,10 +204,10 @@ def _plain(event: Event) -> bool:
 
 def beside(known: Iterable[ast.AST], found: Iterable[Copied]) -> Iterator[Copied]:
     """Those that stand in nothing that is known already, and in no other of them."""
-    lines = [(edits.start(one), edits.end(one)) for one in known]  # type: ignore[arg-type]
+    lines = [(edits.node_start(one), edits.node_end(one)) for one in known]  # type: ignore[arg-type]
     for one in found:
-        if not any(low <= edits.start(one.node) <= high for low, high in lines):
-            lines.append((edits.start(one.node), edits.end(one.node)))
+        if not any(low <= edits.node_start(one.node) <= high for low, high in lines):
+            lines.append((edits.node_start(one.node), edits.node_end(one.node)))
             yield one
 
 
@@ -213,10 +219,10 @@ def _names(node: ast.expr) -> set[str]:
 
 def _changed(source: Source) -> set[str]:
     """Names of what the script changes in its place: by ``x[i] = ...``, ``np.copyto(x, ...)``."""
-    found = {name for n in index.nodes(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)  # type: ignore[attr-defined]
+    found = {name for n in call_index.nodes_of_kind(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)  # type: ignore[attr-defined]
              for name in _names(n.value)}  # type: ignore[attr-defined]  # fmt: skip
-    found |= {name for n in index.nodes(source, ast.AugAssign) for name in _names(n.target)}  # type: ignore[attr-defined]
-    for call in index.of(source).called(*FILLING):
+    found |= {name for n in call_index.nodes_of_kind(source, ast.AugAssign) for name in _names(n.target)}  # type: ignore[attr-defined]
+    for call in call_index.index_of(source).called(*FILLING):
         for given in [*call.args[:1], *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]:
             found |= _names(given)
-    return found - {"self", *scopes.aliases(source)}
+    return found - {"self", *scope_names.import_aliases(source)}

@@ -1,0 +1,1 @@
+"""Watches what grows during training: memory, containers with names, other objects."""

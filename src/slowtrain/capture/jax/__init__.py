@@ -1,0 +1,1 @@
+"""Patches of JAX: Keras on its JAX backend, and custom loops."""

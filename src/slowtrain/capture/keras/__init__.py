@@ -1,0 +1,1 @@
+"""Patches of Keras 2 and 3: loops and steps, callbacks, PyDataset, saving."""

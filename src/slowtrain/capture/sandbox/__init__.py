@@ -1,0 +1,1 @@
+"""Runs a probe of the script that changes none of the user's files."""

@@ -1,0 +1,1 @@
+"""Patches of TensorFlow: functions, data sets, sessions."""

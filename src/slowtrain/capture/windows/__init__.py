@@ -1,0 +1,1 @@
+"""The frameworks' profilers and the line tracer, for a few steps each."""

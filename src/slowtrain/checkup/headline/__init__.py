@@ -1,0 +1,1 @@
+"""The headline, the verdict and the notes of a checkup."""

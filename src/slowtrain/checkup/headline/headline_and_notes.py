@@ -1,0 +1,374 @@
+"""Writes the headline, the notes and the next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from slowtrain.checkup.headline import gain_words, lost_card, opaque_calls, startup_headline
+from slowtrain.checkup.headline.verdict_kind import (
+    find_memory_failure,
+    find_nonfinite_loss,
+    first_gaining,
+    has_failed,
+    is_negligible,
+    largest_category,
+    unexplained_category,
+    waits_for_copies,
+)
+from slowtrain.diagnose import Findings
+from slowtrain.model import CATEGORY_PHRASES, Category, Diagnosis, Part, Phase, Signal, VerdictKind
+from slowtrain.number_text import format_count, format_number, format_speedup
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.device import step_bound
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.host.stalls import crowding_cores
+from slowtrain.trace.signals.input import input_feed
+
+MIN_EXTRA_GAIN_SHARE = 0.05  # of a step: what a cure saves beyond the category that it is named after
+MIN_OTHER_PROCESSORS = 0.2  # processors used by other processes
+MIN_BETWEEN_STEPS_SHARE = 0.5
+MIN_TOLD_PHASE_SHARE: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
+OUTSIDE_PHASES: Mapping[str, str] = {
+    Phase.PREPARATION: "the script's own code outside training",
+    Phase.EPOCH: "between epochs",
+    Phase.VALIDATION: "validation",
+    Phase.PREDICT: "predict and evaluate",
+    Phase.CALLBACK: "callbacks at epoch ends",
+    Phase.CHECKPOINT: "writing checkpoints",
+}
+# The phases of start-up that a cure of the run can be about.
+STARTUP_PHASES: Mapping[str, str] = {Phase.COMPILE: "tracing and compiling", Phase.BUILD: "building the model"}
+MIN_WINDOW_INFLATION = 1.15  # times the usual step: a longer profiled step is reported
+INTERRUPTED_EXIT_CODE = 128 + 2  # Ctrl-C: the user ended the run
+MIN_PHASE_TO_SAVING = 0.9  # of what a cure of the run saves: a phase that takes less cannot be its subject
+# The category behind a verdict, which need not be the largest part of a step: Python that makes input delays all of it.
+BOUND_BY = {
+    VerdictKind.INPUT: (Category.INPUT,),
+    VerdictKind.TRANSFER: step_bound.CATEGORIES_BY_VERDICT[VerdictKind.TRANSFER],
+    VerdictKind.LAUNCH: (Category.DISPATCH,),
+    VerdictKind.COMPUTE: (Category.DEVICE,),
+}
+# Share of a step in which a process waits for other processes. In two measured runs the worker that set the pace spent
+# 5 and 10 % in the exchange, the one that waited 83 and 93 %.
+MIN_PEER_WAIT_SHARE = 0.2
+NONFINITE_LABEL = "loss not finite"
+
+
+def _describe_few_steps(trace: Trace) -> str:
+    steps = f"all {trace.steps.count:,} steady steps"
+    return f"{steps} are {format_number(trace.steps.total_ms / 1e3)} of the run's {format_number(trace.run_ms / 1e3)} s"
+
+
+def headline_for(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
+    """One line: what a step consists of, and what the first cure would give."""
+    waiting = _describe_peer_wait(trace)
+    if (
+        waiting
+        and kind is VerdictKind.TRANSFER
+        and first_gaining(findings) is None
+        and find_nonfinite_loss(findings) is None
+    ):
+        return f"{waiting}{gain_words.describe_untrained(trace)}"
+    said = f"{_headline_by_kind(trace, findings, kind)}{gain_words.describe_untrained(trace)}"
+    return f"{waiting}; {said}" if waiting else said
+
+
+def _describe_peer_wait(trace: Trace) -> str:
+    """Says that another process of the training sets the pace, if this one waits for much of a step; else empty.
+
+    It comes first, because what follows is about this process only.
+    """
+    if not trace.step_ms or trace.share(Category.COLLECTIVE_WAIT) < MIN_PEER_WAIT_SHARE:
+        return ""
+    waits = f"{format_number(trace.mean(Category.COLLECTIVE_WAIT))} of each step's {format_number(trace.step_ms)} ms"
+    said = f"for {waits} this process waits for others of the training"
+    if largest_category(trace) is Category.COLLECTIVE_WAIT:
+        return f"{said}: another rank decides the step, and what was recorded of that one tells why"
+    return f"{said}: perhaps another rank decides the step"
+
+
+def describe_host_profile(trace: Trace) -> str:
+    """What a profile of one of several hosts says, as a clause."""
+    if not trace.step_ms:
+        return "no step could be told"
+    kind, most = step_bound.largest_verdict(trace)[0], largest_category(trace)
+    return f"{kind}: {format_number(trace.mean(most))} of {format_number(trace.step_ms)} ms {CATEGORY_PHRASES[most]}"
+
+
+def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
+    lost = find_nonfinite_loss(findings)
+    if lost is not None:
+        speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
+        return f"{lost.evidence.says}; what was trained from there on is lost (speed: {speed})"
+    if kind is VerdictKind.FAILED:
+        said = f"the script ended with exit code {trace.fact('launch', 'exit_code')} before"
+        if trace.fact("end_ns") or trace.fact("ended"):
+            return f"{said} it trained"
+        return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
+    if kind is VerdictKind.INSUFFICIENT:
+        return _insufficient_reason(trace, kind)
+    first = first_gaining(findings)
+    where = (_describe_between_steps(trace, first) if first is not None else "") or _describe_step(trace, kind)
+    spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), find_memory_failure(findings))
+    if spoilt is not None:
+        return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
+    if first is None and trace.fact("profile"):
+        checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
+        return f"{where}; {checked}" if where else checked
+    unseen, told = opaque_calls.opacity_hiding_cause(trace), gain_words.first_without_claim(findings)
+    if first is None and unseen is not None:
+        of = f"{format_number(trace.mean(Category.UNATTRIBUTED))} ms of it could not be told apart"
+        return f"{where}; {of}{unseen.why}"
+    if first is None and told is not None:
+        return f"{where}; {gain_words.describe_diagnosis(told)}"
+    if first is None:
+        beside = [
+            p
+            for p in trace.run.parts
+            if p.share >= MIN_TOLD_PHASE_SHARE.get(p.name, MIN_BETWEEN_STEPS_SHARE) and p.name in OUTSIDE_PHASES
+        ]
+        most = max(beside, key=lambda p: p.share, default=None)
+        also = (
+            f"; {most.share:.0%} of the run is {OUTSIDE_PHASES[most.name]}{_describe_epoch_start(trace, most)}"
+            if most is not None
+            else ""
+        )
+        return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
+    gain = f"curing {first.cause} would make the {first.saving.scope} {gain_words.format_gain(first.saving)}"
+    return f"{where}; {gain}" if where else gain
+
+
+def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
+    """Why nothing can be said about what bounds a step."""
+    if trace.enough and (behind := step_bound.only_step_overrun_ms(trace)):
+        said = (
+            f"{_describe_step(trace, kind)}; behind it lie {format_number(behind)} ms more "
+            f"({trace.fact('behind', 'said')})"
+        )
+        return f"{said}: whether they are in each step, a profile of one step does not tell"
+    if trace.enough and (
+        trace.is_mostly_unattributed or step_bound.largest_verdict(trace)[0] is VerdictKind.INSUFFICIENT
+    ):
+        of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
+        said = (
+            f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {format_number(trace.step_ms)} ms could not be "
+            "told apart"
+        )
+        if not trace.is_mostly_unattributed:
+            said += (
+                f", {format_number(trace.mean(largest_category(trace)))} ms are "
+                f"{CATEGORY_PHRASES[largest_category(trace)]}"
+            )
+        why = opaque_calls.find_opacity(trace)
+        return f"{said}{why.why}" if why is not None else said
+    if trace.enough:
+        return (
+            f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}: too short a run to tell why; let it "
+            "train for longer"
+        )
+    count = int(trace.steps.steady.sum())
+    said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
+    more = "let it train for longer" if _has_trained(trace) else "nothing that trains was seen"
+    return f"{said} recorded: too few to judge; {more}"
+
+
+def _describe_epoch_start(trace: Trace, part: Part) -> str:
+    """What takes most of the time between epochs, if the iterators that begin them tell."""
+    steps = trace.steps
+    if part.name != Phase.EPOCH or not len(steps):
+        return ""
+    made = [e.end_ms for e in trace.events_of("iterator")]
+    first = [float(steps.start_ms[i]) for i in np.flatnonzero(np.diff(steps.block, prepend=-1))]
+    before = [max((m for m in made if m <= at), default=at) for at in first]
+    if sum(at - m for at, m in zip(first[1:], before[1:], strict=True)) < 0.5 * part.ms:
+        return ""
+    shuffles = trace.pipeline is not None and any(n.family == "Shuffle" for n in trace.pipeline.nodes)
+    return f", mostly waiting for new iterators{' (a shuffle buffer is filled anew)' if shuffles else ''}"
+
+
+def _describe_step(trace: Trace, kind: VerdictKind) -> str:
+    """What a step consists of, and the share of what the verdict names; empty without steps."""
+    if not trace.step_ms:
+        return ""
+    category = largest_category(trace)
+    of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
+    said = _category_phrase(trace, category)
+    bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
+    parts = [f"{format_number(trace.mean(category))} ms of it {said}"]
+    if bound is not category and trace.mean(bound):
+        near = trace.mean(bound) >= 0.5 * trace.mean(category)  # the verdict's category comes first, unless it is small
+        own = f"{format_number(trace.mean(bound))} ms {'of it ' if near else ''}{_category_phrase(trace, bound)}"
+        parts = [own, f"{format_number(trace.mean(category))} ms {said}"] if near else [*parts, own]
+    return f"{of} {format_number(trace.step_ms)} ms, {' and '.join(parts)}"
+
+
+def _category_phrase(trace: Trace, category: Category) -> str:
+    """What a step does in the time of a category."""
+    if category is Category.DEVICE and waits_for_copies(trace):
+        return "in its program, most of that waiting for copies which the program started"
+    made = trace.lane("iterator")
+    made = made.where((made.thread == host_work.main_thread(trace)) & host_work.is_outermost(made))
+    if category is Category.INPUT and host_work.ms_per_step(trace, made) > 0.5 * trace.mean(category):
+        return f"making iterators and {CATEGORY_PHRASES[category]}"
+    return CATEGORY_PHRASES[category]
+
+
+def _describe_between_steps(trace: Trace, first: Diagnosis) -> str:
+    """Where most of the run goes, if that is outside the steps and the first cure can be about it; else empty.
+
+    What starts and ends every run (imports, for example) is left out, because no cure is about it.
+    """
+    told = {**OUTSIDE_PHASES, **STARTUP_PHASES}
+    parts = [p for p in trace.run.parts if p.name in told or p.name == Phase.STEPS]
+    most = max(parts, key=lambda p: p.ms, default=None)
+    if first.saving.scope != "run" or most is None or most.name not in told or not trace.step_ms:
+        return ""
+    if most.ms < MIN_PHASE_TO_SAVING * first.saving.ms:
+        return ""
+    return f"of the run's {format_number(trace.run_ms / 1e3)} s {format_number(most.ms / 1e3)} s are {told[most.name]}"
+
+
+def checkup_notes(trace: Trace, findings: Findings) -> Iterator[str]:
+    """Notes on the measurement itself."""
+    yield from trace.fact("notes", default=())
+    yield from _recording_end_note(trace)
+    if (taken := crowding_cores(trace)) >= MIN_OTHER_PROCESSORS:
+        yield (
+            f"processes beside this one took {format_count(taken, 'processor', 2)} and left hardly one idle: "
+            "times and savings may differ on a machine of its own"
+        )
+    code = trace.fact("launch", "exit_code")
+    if code is None and trace.fact("launch", default=None):
+        yield "the run did not end in the usual way: this is what was recorded until then"
+    elif has_failed(trace):
+        how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        yield f"the script {how}; this is what was recorded until then"
+    if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
+        yield "no deep window: what happens inside a function call could not be told apart"
+    yield from lost_card.lost_card_notes(trace)
+    yield from _window_notes(trace)
+    if len(trace.steps) and opaque_calls.find_opacity(trace) is opaque_calls.NO_GPU_TIMELINE:
+        yield (
+            f"what happens inside a function call could not be told apart{opaque_calls.NO_GPU_TIMELINE.why}: "
+            f"{opaque_calls.NO_GPU_TIMELINE.advice}"
+        )
+    if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
+        yield "the wait for input inside the training function was not measured"
+    if input_feed.uses_worker_processes(trace):
+        yield "batches are made by worker processes, in which nothing was recorded: what their Python costs is not told"
+    if trace.fact("faults", default=None):
+        yield f"the recorder noted {len(trace.fact('faults'))} fault(s) of its own and went on without those parts"
+    several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]
+    yield from _extra_gain_note(trace, several[0] if several else None)
+    if findings.together is not None and len(several) > 1:
+        whole = findings.together
+        gain = f"{format_speedup(whole.speedup)} ({format_speedup(whole.low)} to {format_speedup(whole.high)})"
+        yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+    if len(trace.steps) and trace.fact("told_steps", default=True):
+        yield f"a step here is one turn of: {trace.steps.source}"
+
+
+def _window_notes(trace: Trace) -> Iterator[str]:
+    """How much longer profiled steps are. On an accelerator the division of a step comes from them."""
+    profiled = trace.device.profiled if trace.device is not None else None
+    usual = trace.steps.quantile_ms(0.5)
+    if profiled is not None and profiled.step_ms > MIN_WINDOW_INFLATION * usual:
+        longer = f"{format_number(profiled.step_ms / usual)} times as long ({format_number(profiled.step_ms)} ms)"
+        yield (
+            f"the {profiled.steps} profiled steps take {longer}: of the step shown here the device's part is theirs, "
+            "in milliseconds; the host's part is divided as theirs is"
+        )
+
+
+def _extra_gain_note(trace: Trace, first: Diagnosis | None) -> Iterator[str]:
+    """Why the first cure saves more than a step waits for its input, which is what the bars show."""
+    wait = trace.mean(Category.INPUT)
+    if first is None or not first.cause.startswith("input/") or first.saving.scope != "step" or trace.fact("profile"):
+        return
+    more = first.saving.ms - wait
+    if more >= MIN_EXTRA_GAIN_SHARE * trace.step_ms:
+        of = "cores and Python's lock" if trace.producers else "cores"
+        spared = f"{format_number(more, 2)} ms more than the wait for input"
+        yield f"curing {first.cause} spares {spared}: the rest of a step shares {of} with the making of batches"
+
+
+def _recording_end_note(trace: Trace) -> Iterator[str]:
+    """Says that the recording covers only the beginning of the run."""
+    why = trace.fact("ended")
+    if why:
+        start, end = (trace.fact("launch", key) for key in ("start_ns", "end_ns"))
+        of = f" of {format_number((end - start) / 1e9)} s" if isinstance(start, int) and isinstance(end, int) else ""
+        seen = f"all this is of its first {format_number(trace.run_ms / 1e3)} s{of}"
+        yield f"the recording ended before the script did ({why}): {seen}"
+
+
+def next_steps_for(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
+    first = find_nonfinite_loss(findings) or first_gaining(findings)
+    if killed := startup_headline.next_steps_after_kill(trace):
+        yield from killed
+    elif (first := first or gain_words.first_without_claim(findings)) is not None:
+        for prescription in first.prescriptions[:1]:
+            yield prescription.says
+        yield f"slowtrain explain {first.cause}"
+        if trace.fact("profile"):
+            yield "slowtrain run SCRIPT, where the script is: it names the source lines and sees what no profile holds"
+            return
+        if any(p.edits for p in first.prescriptions):
+            yield "slowtrain fix, with the same script and arguments, makes this edit and measures what it gives"
+        yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
+    elif has_failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED_EXIT_CODE:
+        yield _failure_next_step(trace)
+    elif _describe_peer_wait(trace):
+        yield "read what was recorded of the other ranks: the one that waits least decides how long a step takes"
+    elif not _has_trained(trace):
+        yield (
+            "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "
+            "jax.jit that takes a gradient, a gradient taken eagerly): give Slowtrain the script that trains; what "
+            "other processes do that it starts is not recorded"
+        )
+    elif trace.fact("profile"):
+        yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
+    elif not trace.enough or is_negligible(trace):
+        yield "let it train for longer, and run it again"
+    elif not findings.diagnoses:
+        yield _next_step_without_cause(trace)
+
+
+def _has_trained(trace: Trace) -> bool:
+    """Whether anything trained, even for a step or two, which are too few to analyse."""
+    names = {
+        trace.names[int(n)].text
+        for lane in ("step", "on_batch", "gradient")
+        for n in set(trace.lane(lane).name.tolist())
+    }
+    told = any(e.data.get("training") for e in trace.events_of("trace"))
+    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or told
+
+
+def _failure_next_step(trace: Trace) -> str:
+    """The next step after a script that failed."""
+    code = trace.fact("launch", "exit_code")
+    if code > 128:
+        by = "a batch system, the kernel for want of memory, a fault in native code"
+        return f"find out what ended it by signal {code - 128} ({by}), then run it again"
+    if any(trace.events_of("failure")):
+        return "mend the script's own error (its traceback is above), then run it again"
+    return f"see above what the script says of its exit code {code}, then run it again"
+
+
+def _next_step_without_cause(trace: Trace) -> str:
+    """The next step if no cause was found."""
+    unseen = (
+        opaque_calls.find_opacity(trace) if trace.is_mostly_unattributed else opaque_calls.opacity_hiding_cause(trace)
+    )
+    if unseen is not None:
+        return unseen.advice
+    category = unexplained_category(trace)
+    if category is Category.DISPATCH:
+        return "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
+    if category is not None:
+        return "look at what makes the input: the HTML report has its pipeline with what each node costs"
+    return "nothing: for more speed look at the model's own arithmetic, or at the machine"

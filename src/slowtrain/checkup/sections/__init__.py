@@ -1,0 +1,1 @@
+"""The sections of a checkup below its headline."""

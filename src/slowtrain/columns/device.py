@@ -1,0 +1,73 @@
+"""What an accelerator did in the steps of a profile or of a recording's profiler window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.model import IdleGap, Place
+from slowtrain.values import dataclass
+
+
+@dataclass(frozen=True)
+class WindowSteps:
+    """Steps of a recording's profiler window: mean length, and idle time by reason in ms per step.
+
+    The profiler makes the host's part of these steps longer than in other steps.
+    """
+
+    steps: int
+    step_ms: float
+    idle: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What an accelerator did in the steps of a profile, in ms per step.
+
+    ``kernel_ms`` is summed over streams, ``busy_ms`` is their union. ``by_kernel`` and ``by_op`` give ``(ms,
+    count)``. ``idle`` is idle ms by reason, ``gaps`` are the longest idle gaps. ``precision`` is kernel ms by number
+    format, as far as kernel names show it. ``matrix_ms`` is the same for matrix products and convolutions,
+    ``tensor_core_ms`` the part of it on tensor cores. ``places`` are the user's lines of some ops.
+    """
+
+    name: str
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    step_ms: float = 0.0
+    busy_ms: float = 0.0
+    kernel_ms: float = 0.0
+    kernels: float = 0.0
+    median_kernel_us: float = 0.0
+    by_kernel: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_op: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    copies: Mapping[str, DirectionCopies] = field(default_factory=dict)
+    idle: Mapping[str, float] = field(default_factory=dict)
+    gaps: tuple[IdleGap, ...] = ()
+    precision: Mapping[str, float] = field(default_factory=dict)
+    matrix_ms: Mapping[str, float] = field(default_factory=dict)
+    tensor_core_ms: float = 0.0
+    launch_delay_us: float | None = None  # median delay from the host's call to the kernel's start
+    queued_share: float | None = None  # kernels whose call returned before the previous kernel ended
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    # Set for a recording. Then ``step_ms`` and ``idle`` describe the steps outside the profiler window.
+    profiled: WindowSteps | None = None
+    buffered_kernels: float = 0.0  # in command buffers, which are launched one by one only under the profiler
+
+    @property
+    def idle_ms(self) -> float:
+        return sum(self.idle.values())
+
+    @property
+    def launches(self) -> float:
+        """Calls per step that start kernels without the profiler, which turns XLA's command buffers off."""
+        return self.kernels - self.buffered_kernels + min(self.buffered_kernels, 1.0)
+
+    def profiled_idle(self, reason: str) -> tuple[float, float]:
+        """Return the idle ms of a profiled step for this reason, and the length of that step."""
+        if self.profiled is not None:
+            return self.profiled.idle.get(reason, 0.0), self.profiled.step_ms
+        return self.idle.get(reason, 0.0), self.step_ms

@@ -1,0 +1,1 @@
+"""The sheet of ``slowtrain doctor``: gathers facts and judges them."""

@@ -1,1 +1,0 @@
-"""Profiles and recordings on disk, found by names and sizes alone, without importing NumPy."""

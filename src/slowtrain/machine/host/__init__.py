@@ -1,0 +1,1 @@
+"""Facts of this computer: processors, memory, GPUs, limits, libraries, environment."""

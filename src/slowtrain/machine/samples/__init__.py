@@ -1,0 +1,1 @@
+"""Samples of the machine while a script runs."""

@@ -1,0 +1,1 @@
+"""Tables of the machine checks: rules, thresholds, memory of cards."""

@@ -1,0 +1,1 @@
+"""Messages of allocators, frameworks and the kernel about memory."""

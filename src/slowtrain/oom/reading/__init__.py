@@ -1,0 +1,1 @@
+"""Reads a log into failures and allocator dumps."""

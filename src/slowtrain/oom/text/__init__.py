@@ -1,0 +1,1 @@
+"""Lines, sizes and tracebacks of a log."""

@@ -1,0 +1,1 @@
+"""What devices and host threads did in a profile, as columns."""

@@ -1,0 +1,1 @@
+"""The file format of profiles: wire format, planes, lines, events, statistics, XLA programs."""

@@ -1,0 +1,1 @@
+"""Totals per step: ops, device time, allocators, tf.data stages and pipelines."""

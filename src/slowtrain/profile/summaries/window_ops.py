@@ -1,0 +1,328 @@
+"""What ran inside the deep windows: op executions from the profiler's own planes, per step.
+
+The profiler counts from its start, which it gives as a time of day. The recorder's clock is monotonic, and the
+recorder noted both clocks at once. Therefore each op is assigned to its step, and work between steps (validation,
+callbacks) to no step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from slowtrain.columns import intervals
+from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.arrays import Bools, Floats
+from slowtrain.columns.kernels import Kernels
+from slowtrain.errors import InputError
+from slowtrain.model import Bar
+from slowtrain.profile import framework_names
+from slowtrain.profile.activity import device_activity, span_reasons
+from slowtrain.profile.format import xplane
+from slowtrain.profile.format.wire_format import Codes
+from slowtrain.profile.waits.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
+from slowtrain.values import dataclass
+
+MAX_BARS = 400
+MAX_NAMED_OPS = 400  # the costliest ops, each listed by itself
+MAX_OP_NAMES = 4000  # in total, because a file may hold any number
+INNER_NUMBER = re.compile(r"_\d+(?=[/:]|$)")
+
+
+@dataclass(frozen=True)
+class ProfileWindow:
+    """A profile and the steps inside it.
+
+    ``clock_ms`` is the difference between the run's time and the time of day. ``begun_ms`` is when the profiler was
+    started, for files that do not contain it (before TensorFlow 2.16).
+    """
+
+    path: Path
+    clock_ms: float
+    begun_ms: float
+    start_ms: Floats
+    end_ms: Floats
+
+
+@dataclass(frozen=True)
+class _StepBounds:
+    """The steps, on the clock of the events."""
+
+    start_ms: Floats
+    end_ms: Floats
+
+
+@dataclass(frozen=True)
+class _EventRows:
+    """Events of one kind in ms of the run."""
+
+    text: list[str]
+    code: Codes
+    start_ms: Floats
+    end_ms: Floats
+
+
+def read_windows(windows: list[ProfileWindow]) -> Kernels | None:
+    """Return the ops of the window with the most steps; None if nothing can be read."""
+    found = [k for w in windows if len(w.start_ms) and (k := _read_window(w)) is not None]
+    return max(found, key=lambda k: k.steps) if found else None
+
+
+def _read_window(window: ProfileWindow) -> Kernels | None:
+    try:
+        space = xplane.read_space(window.path)
+        return host_window_ops(space, profile_origin_ms(space, window), window.start_ms, window.end_ms, whole=True)
+    except (InputError, OSError):
+        return None
+
+
+def host_window_ops(
+    space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats, *, whole: bool = False
+) -> Kernels | None:
+    """Return what the host ran in these steps; ``origin_ms`` is the profile's start on their clock.
+
+    ``whole``: also read what input threads did after the last step; a long profile has no room for it. None if
+    nothing ran. Raises ``InputError`` for broken events.
+    """
+    bounds = _StepBounds(start_ms, end_ms)
+    lines = list(_thread_rows(space, origin_ms, bounds, whole))
+    steps = len(start_ms)
+    own, others = [(name, rows) for name, rows, is_op in lines if is_op], span_reasons.waits_for_peers
+    ops = [(name, _filter_rows(rows, span_reasons.is_model_op)) for name, rows in own]
+    peers = _rows_union([_filter_rows(rows, others) for _, rows in own])
+    other = [rows for _, rows, is_op in lines if is_op is False]
+    if not ops and not other:
+        return None
+    start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
+    end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
+    alone = intervals.subtract(peers, intervals.union(start, end))
+    by_type, by_name = _op_tables((r for _, r in ops), steps)
+    feeding = [(r, is_op) for name, r, is_op in lines if name.startswith(framework_names.INPUT_THREADS)]
+    by_input, _ = _op_tables((_op_rows(r) for r, is_op in feeding if is_op is not None), steps)
+    if not by_input:  # a large buffer is filled before the steps that use it
+        by_input, _ = _op_tables((_op_rows(r) for r, is_op in feeding if is_op is None), steps)
+    beside = [r for r, is_op in feeding if is_op is False]
+    by_input = _op_tables(map(_begun_dataset_rows, beside), steps)[0] | by_input
+    calls = _sum_ms(other, lambda t: t.startswith(framework_names.EAGER_LOCAL) and framework_names.eager_op(t) is None)
+    runs = _sum_ms(other, lambda t: t == framework_names.EAGER_RUN)
+    eager = _count_rows(
+        other, lambda t: framework_names.eager_op(t) not in (None, *framework_names.LOOP_OPS)
+    ) or _single_jax_calls(other, steps)
+    busy = intervals.covered_length(intervals.union(start, end), start_ms, end_ms)
+    return Kernels(
+        steps,
+        float((end_ms - start_ms).mean()),
+        float(busy.mean()),
+        float((end - start).sum()) / steps,
+        len(start) / steps,
+        _sum_ms(other, lambda t: t in framework_names.GET_NEXT_OPS) / steps,
+        by_type,
+        by_name,
+        eager / steps,
+        max(runs - calls, 0.0) / steps,
+        calls / steps,
+        _median_step_bars(lines, bounds),
+        _eager_work_ms(other, bounds),
+        by_input=by_input,
+        peers_ms=float(intervals.covered_length(alone, start_ms, end_ms).mean()),
+        input_calls=_count_rows(beside, lambda t: t.startswith(framework_names.ITERATOR_NEXT_FUNCTION)) / steps,
+    )
+
+
+def profile_origin_ms(space: xplane.Space, window: ProfileWindow) -> float:
+    """Return the file's start in ms of the run; its lines count from the profile's start."""
+    for plane in space.planes:
+        begun = plane.stats.get(framework_names.PROFILE_START) if plane.stats else None
+        if isinstance(begun, int):
+            return (begun + space.origin_ns) / 1e6 + window.clock_ms
+    return window.begun_ms + space.origin_ns / 1e6
+
+
+def _thread_rows(
+    space: xplane.Space, origin_ms: float, window: _StepBounds, whole: bool
+) -> Iterator[tuple[str, _EventRows, bool | None]]:
+    """Yield for each host thread its op executions (True) and its other events (False) inside the steps.
+
+    None marks what a thread of the input pipeline ran outside the steps.
+    """
+    for plane in space.planes:
+        if plane.name != framework_names.HOST_PLANE:
+            continue
+        compiled = [framework_names.HLO_OP] if framework_names.HLO_OP in plane.stat_names.values() else []
+        last = None if whole or not len(window.end_ms) else float(window.end_ms.max())
+        before_ps = None if last is None else int((last - origin_ms) * 1e9) + 1
+        for line in plane.lines:
+            events = line.events(compiled, before_ps=before_ps)
+            if not len(events):
+                continue
+            start = origin_ms + events.start_ps / 1e9
+            end = start + events.duration_ps / 1e9
+            at = np.searchsorted(window.start_ms, start, side="right") - 1
+            inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
+            ids, inverse = device_activity.distinct_with_codes(events.metadata_id)
+            text = [plane.event_names.get(int(i), "") for i in ids]
+            hlo = _has_hlo_op(events, len(start))
+            # Ops on tf.data's threads make input; they are not part of the step's computation.
+            feeding = line.name.startswith(framework_names.INPUT_THREADS)
+            op = np.array([op_type(t) is not None for t in text])[inverse] | hlo
+            mine, rest = op & inside & (not feeding), (~op | feeding) & inside
+            kept: list[tuple[Bools, bool | None]] = [(mine, True), (rest, False), (op & ~inside & feeding, None)]
+            for keep, is_op in kept:
+                if keep.any():
+                    yield line.name, _EventRows(text, inverse[keep], start[keep], end[keep]), is_op
+
+
+def _filter_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> _EventRows:
+    keep = _matching_rows(rows, wanted)
+    return rows if keep.all() else _EventRows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
+
+
+def _rows_union(parts: list[_EventRows]) -> intervals.Intervals:
+    start = np.concatenate([np.zeros(0), *(r.start_ms for r in parts)])
+    return intervals.union(start, np.concatenate([np.zeros(0), *(r.end_ms for r in parts)]))
+
+
+def _op_rows(rows: _EventRows) -> _EventRows:
+    """Return the rows of an input thread that run an op of the user's functions."""
+    keep = np.array([op_type(t) is not None for t in rows.text], dtype=bool)[rows.code]
+    return _EventRows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
+
+
+def _begun_dataset_rows(rows: _EventRows) -> _EventRows:
+    """Return rows that start iterating a data set, as ops of its type.
+
+    The op that makes the data set is often too short to be recorded.
+    """
+    keep = _matching_rows(rows, lambda t: t.startswith(framework_names.MAKE_ITERATOR))
+    text = [f"begun:{t.partition('#')[0].removeprefix(framework_names.MAKE_ITERATOR)}" for t in rows.text]
+    return _EventRows(text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
+
+
+def _has_hlo_op(events: xplane.Events, count: int) -> Bools:
+    found = np.zeros(count, dtype=bool)
+    stat = events.stats.get(framework_names.HLO_OP)
+    if stat is not None:
+        found[stat.rows] = True
+    return found
+
+
+def _op_tables(
+    ops: Iterable[_EventRows], steps: int
+) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    """Return ms and count per step by op type and by op name, costliest first."""
+    by_type: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
+    for rows in ops:
+        ms = np.bincount(rows.code, rows.end_ms - rows.start_ms, minlength=len(rows.text))
+        count = np.bincount(rows.code, minlength=len(rows.text))
+        for i in np.flatnonzero(count):
+            for table, key in ((by_type, op_type(rows.text[i]) or "XLA"), (by_name, rows.text[i])):
+                row = table.setdefault(key, [0.0, 0.0])
+                row[0] += float(ms[i]) / steps
+                row[1] += float(count[i]) / steps
+    types = sorted(by_type.items(), key=lambda item: -item[1][0])[:MAX_NAMED_OPS]
+    return {k: (ms, n) for k, (ms, n) in types}, _fold_names(by_name)
+
+
+def _fold_names(by_name: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
+    """List the costliest ops by name; merge the rest if they differ only in numbers, under the costliest name."""
+    kept: dict[str, list[float]] = {}
+    speaks: dict[str, str] = {}
+    for i, (name, (ms, count)) in enumerate(sorted(by_name.items(), key=lambda item: -item[1][0])):
+        row = kept.setdefault(
+            name if i < MAX_NAMED_OPS else speaks.setdefault(INNER_NUMBER.sub("_", name), name), [0.0, 0.0]
+        )
+        row[0] += ms
+        row[1] += count
+        if len(kept) == MAX_OP_NAMES:
+            break
+    return {k: (ms, n) for k, (ms, n) in kept.items()}
+
+
+def _sum_ms(lines: list[_EventRows], wanted: Callable[[str], bool]) -> float:
+    """Return the ms of all events whose text is wanted."""
+    return sum(float((r.end_ms - r.start_ms)[_matching_rows(r, wanted)].sum()) for r in lines)
+
+
+def _count_rows(lines: list[_EventRows], wanted: Callable[[str], bool]) -> int:
+    return sum(int(_matching_rows(r, wanted).sum()) for r in lines)
+
+
+def _single_jax_calls(lines: list[_EventRows], steps: int) -> int:
+    """Return the calls of JAX's compiled functions if many small ones make up the step (one per op), else 0."""
+    count, spent = 0, dict[str, float]()
+    for rows in lines:
+        mine = np.flatnonzero(_matching_rows(rows, lambda t: t.startswith(framework_names.PJIT_CALL)))
+        if not len(mine):
+            continue
+        start, end = rows.start_ms[mine], rows.end_ms[mine]
+        outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+        count += int(outermost.sum())
+        for i in np.flatnonzero(outermost):
+            text = rows.text[rows.code[mine[i]]]
+            spent[text] = spent.get(text, 0.0) + float(end[i] - start[i])
+    each = count / max(steps, 1)
+    return (
+        count
+        if each >= MIN_EAGER_OPS_PER_STEP and max(spent.values()) < MAX_ONE_FUNCTION_SHARE * sum(spent.values())
+        else 0
+    )
+
+
+def _matching_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> Bools:
+    return np.array([bool(wanted(t)) for t in rows.text], dtype=bool)[rows.code]
+
+
+def _eager_work_ms(lines: list[_EventRows], window: _StepBounds) -> float:
+    """Return ms per step in which eager ops compute.
+
+    Steps of a loop run the same ops in the same order, so that the lower quartile over the steps is free of
+    interference by other processes. Most ops of a step are tiny, so that the median op measures the overhead of any
+    op.
+    """
+    starts, spent = [np.zeros(0)], [np.zeros(0)]
+    for rows in lines:
+        run = _matching_rows(rows, lambda t: t == framework_names.EAGER_RUN)
+        call = _matching_rows(
+            rows, lambda t: t.startswith(framework_names.EAGER_LOCAL) and framework_names.eager_op(t) is None
+        )
+        if run.any():
+            calls = intervals.union(rows.start_ms[call], rows.end_ms[call])
+            own = intervals.covered_length(calls, rows.start_ms[run], rows.end_ms[run]) <= 0
+            starts.append(rows.start_ms[run][own])
+            spent.append((rows.end_ms - rows.start_ms)[run][own])
+    start, ms = np.concatenate(starts), np.concatenate(spent)
+    order = np.argsort(start)
+    step = np.searchsorted(window.start_ms, start[order], side="right") - 1
+    count = np.bincount(step, minlength=len(window.start_ms))
+    if not len(start) or count.max() == 0:
+        return 0.0
+    usual = int(np.bincount(count[count > 0]).argmax())
+    table = np.array([ms[order][step == i] for i in np.flatnonzero(count == usual)])
+    each = np.array([quantile(column, 0.25) for column in table.T])
+    return float(np.maximum(each - median_value(each), 0.0).sum())
+
+
+def _median_step_bars(lines: list[tuple[str, _EventRows, bool | None]], window: _StepBounds) -> tuple[Bar, ...]:
+    """Return the longest ops and waits of the window's median step, in ms from its start."""
+    length = window.end_ms - window.start_ms
+    step = int(np.argsort(length)[len(length) // 2])
+    begin, stop = float(window.start_ms[step]), float(window.end_ms[step])
+    bars = []
+    for _, rows, is_op in lines:
+        for i in np.flatnonzero((rows.start_ms >= begin) & (rows.start_ms < stop)):
+            text = rows.text[rows.code[i]]
+            if is_op or text in framework_names.GET_NEXT_OPS:
+                lane = "device" if is_op else "input"
+                bars.append(Bar(lane, text, float(rows.start_ms[i]) - begin, min(float(rows.end_ms[i]), stop) - begin))
+    longest = sorted(bars, key=lambda b: b.start_ms - b.end_ms)[:MAX_BARS]
+    return tuple(sorted(longest, key=lambda b: b.start_ms))
+
+
+def op_type(text: str) -> str | None:
+    """Return ``MatMul`` for ``dense/MatMul:MatMul``; None for events that are not ops or only call ops."""
+    found = framework_names.graph_op(text)
+    return None if found is None or found[1] in framework_names.CALLER_OPS else found[1]

@@ -1,0 +1,1 @@
+"""Why a device waits, the division of its steps, and what a profile lacks."""

@@ -1,0 +1,1 @@
+"""The format of a recording on disk: writer, reader, thinning."""

@@ -1,0 +1,68 @@
+"""A recording's folder: whether it is one, whether its run is in progress, and its small files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slowtrain.errors import InputError
+
+RECORDING_FILE = "recording.sqlite"
+LAUNCH_FILE = "launch.json"
+ENDED_FILE = "ended.txt"
+FAILED_FILE = "failed.txt"
+
+
+def is_recording(path: Path) -> bool:
+    return (path / RECORDING_FILE).is_file()
+
+
+def require_recording(*folders: Path) -> None:
+    """Raise ``InputError`` for the first folder that holds no recording."""
+    for folder in folders:
+        if not is_recording(folder):
+            raise InputError(_absent_message(folder))
+
+
+def require_begun_recording(folder: Path) -> None:
+    """Same, but accept a run that has just started and has not created its recording yet."""
+    if "end_ns" in (launch := read_launch(folder)) or not launch:
+        require_recording(folder)
+
+
+def _absent_message(folder: Path) -> str:
+    failed = _first_line(folder / FAILED_FILE)
+    if failed:
+        return f"the recorder could not start in that process ({failed})"
+    return f"{folder} is not a recording: it has no {RECORDING_FILE}; make one with `slowtrain run SCRIPT`"
+
+
+def read_launch(folder: Path) -> Mapping[str, Any]:
+    """Return what ``slowtrain run`` noted about the run; empty if it cannot be read."""
+    try:
+        found = json.loads((folder / LAUNCH_FILE).read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_running(folder: Path) -> bool:
+    """Return whether a folder holds a recording without a noted end. Its run may also have been killed."""
+    return is_recording(folder) and "end_ns" not in read_launch(folder)
+
+
+def early_end_reason(folder: Path) -> str:
+    """Return why recording ended before the script did; empty if it did not."""
+    said, file = _first_line(folder / ENDED_FILE), folder / ENDED_FILE
+    return said or ("its disk is full" if file.is_file() else "")  # a full disk can store a file's name, but no content
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line of a file; empty if it does not exist."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline(200).strip()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Private evaluators of expressions, to be replaced by the interpreter."""

@@ -1,0 +1,1 @@
+"""Abstract values, operators, shapes, events, the run's context."""

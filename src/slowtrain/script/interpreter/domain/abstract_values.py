@@ -1,0 +1,188 @@
+"""Abstract values: what a name may hold while a script runs, as far as its text shows."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NOT_KNOWN: Any = object()  # the ``known`` of a value that is not known
+NO_LOOPS: frozenset[int] = frozenset()
+Shape = tuple[int | None, ...]  # None: an unknown size
+MAX_ITEMS = 256  # kept of one list, mapping or call
+# Aliases of dtypes.
+DTYPE_ALIASES = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
+EACH_ITEM = -1  # in ``ragged``: each item has another shape; a loop over the items replaces it by its number
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One abstract value.
+
+    ``kind``: "number", "text", "none", "array" (of NumPy), "tensor", "variable", "dataset", "graph" (a tf.function),
+    "function", "class", "object" (of a class of the script), "keras" (an object of Keras; ``name`` is its class),
+    "library" (``name`` is the full name), "list", "tuple", "dict", "generator", "method", "range", "rows" (items that
+    are computed lazily), "field" (of a data class; ``of`` makes its default), "partial" or "unknown".
+
+    ``shape`` of arrays: their sizes, None for an unknown one. ``name`` of a text: "counted" if a number that changes in
+    each turn is formatted into it.
+
+    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops in whose turns the value
+    changes. ``ragged``: those in whose turns its shape changes. ``born``: the loops around the place where it was made.
+
+    ``items``: of lists and tuples by position, of mappings and objects by name; the key None stands for any item.
+    ``of``: the function of a method or a graph, the class of an object or of a method's function, an item of an
+    iterable, the model of a "History", the function that ``np.vectorize`` calls. ``data``: the scope of a function, the
+    bases of a class, the object of a method, the options of a graph. ``stages`` of a data set: its maker and its
+    operations in order (``events.Stage``).
+    """
+
+    kind: str = "unknown"
+    known: Any = NOT_KNOWN
+    varies: frozenset[int] = NO_LOOPS
+    ragged: frozenset[int] = NO_LOOPS
+    born: tuple[int, ...] = ()
+    dtype: str = ""
+    shape: tuple[int | None, ...] | None = None
+    name: str = ""
+    node: ast.AST | None = None
+    items: dict[Any, Value] = field(default_factory=dict)
+    of: Value | None = None
+    data: Any = None
+    stages: tuple[Any, ...] = ()
+
+    def with_fields(self, **changed: Any) -> Value:
+        """A copy with other fields; its items are shared."""
+        fields = {name: getattr(self, name) for name in self.__slots__} | changed
+        return Value(**fields)
+
+    def varying_in(self, loops: Iterable[int]) -> Value:
+        """A copy that changes in each turn of these loops too."""
+        more = self.varies | frozenset(loops)
+        return self if more == self.varies else self.with_fields(varies=more)
+
+    def inside(self, depth: int = 4) -> Iterator[Value]:
+        """The value and what it holds, as TensorFlow flattens the arguments of a tf.function."""
+        yield self
+        if depth and self.kind in ("list", "tuple", "dict", "object"):
+            for one in self.items.values():
+                yield from one.inside(depth - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CallArgs:
+    """The arguments of a call, and its node."""
+
+    node: ast.AST
+    args: Sequence[Value] = ()
+    keywords: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def every(self) -> list[Value]:
+        return [*self.args, *self.keywords.values()]
+
+    @functools.cached_property
+    def varies(self) -> frozenset[int]:
+        return frozenset(v for a in self.every for v in a.varies)
+
+    @functools.cached_property
+    def ragged(self) -> frozenset[int]:
+        return frozenset(v for a in self.every for v in a.ragged)
+
+    @functools.cached_property
+    def varying_inside(self) -> frozenset[int]:
+        """The loops in whose turns anything inside the arguments changes."""
+        return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
+
+    def get(self, name: str, place: int | None = None) -> Value:
+        """The argument of this name or position; the unknown value if it is not given."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.args[place] if place is not None and place < len(self.args) else UNKNOWN
+
+
+UNKNOWN = Value()
+NO_VALUE = Value("none", None)
+
+
+def constant_value(known: Any) -> Value:
+    """The value of a Python constant; unknown if it is no number, text or None."""
+    if known is None:
+        return NO_VALUE
+    kind = "text" if isinstance(known, (str, bytes)) else "number" if isinstance(known, (bool, int, float)) else ""
+    names = {bool: "bool", int: "int", float: "float"}
+    return Value(kind, known, name=names.get(type(known), "")) if kind else UNKNOWN
+
+
+def number_value(name: str = "", varies: frozenset[int] = NO_LOOPS) -> Value:
+    """A Python number. ``name``: "int", "float", "bool", "few" (an int of few distinct values), or "" for any."""
+    return Value("number", name=name, varies=varies)
+
+
+def formatted_text(varies: frozenset[int], given: Iterable[Value]) -> Value:
+    """A text into which values are formatted."""
+    inside = [one for a in given for one in a.inside(1) if one.varies]
+    counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
+    return Value("text", varies=varies, name="counted" if counted else "")
+
+
+def sequence_value(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()) -> Value:
+    """A list or tuple. Of a long one only the join of its items and its length are kept."""
+    if len(items) > MAX_ITEMS:
+        return Value(kind, items={None: join_values(items[:MAX_ITEMS])}, shape=(len(items),), born=born)
+    return Value(kind, items=dict(enumerate(items)), born=born)
+
+
+def dtype_name(given: Value) -> str:
+    """The dtype that an argument names by a text, ``np.float32`` or ``a.dtype``; "" if unknown."""
+    if given.kind == "text" and isinstance(given.known, str):
+        return given.known
+    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
+    return DTYPE_ALIASES.get(last, last)
+
+
+def shape_argument(given: Value) -> tuple[int | None, ...] | None:
+    """The shape that an argument names by a number or a tuple; None if unknown."""
+    if isinstance(given.known, int):
+        return (given.known,)
+    if given.kind in ("tuple", "list") and given.items and None not in given.items:
+        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in given.items.values())
+    return None
+
+
+def join_two(one: Value, other: Value) -> Value:
+    """The join of two values: what they have in common; of two kinds, the one that says more."""
+    if one is other:
+        return one
+    if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):
+        kept = other if one.kind in ("none", "unknown") else one
+        return kept if kept.known is NOT_KNOWN else kept.with_fields(known=NOT_KNOWN, varies=one.varies | other.varies)
+    if one.kind != other.kind:
+        return UNKNOWN.varying_in(one.varies | other.varies)
+    same = one.known is not NOT_KNOWN and type(one.known) is type(other.known) and one.known == other.known
+    return one.with_fields(
+        known=one.known if same else NOT_KNOWN,
+        varies=one.varies | other.varies,
+        ragged=one.ragged | other.ragged,
+        dtype=one.dtype if one.dtype == other.dtype else "",
+        shape=one.shape if one.shape == other.shape else None,
+        name=one.name if one.name == other.name else "",
+    )
+
+
+def join_values(several: Iterable[Value]) -> Value:
+    """The join of all values; unknown if there is none."""
+    found: Value | None = None
+    for one in several:
+        found = one if found is None else join_two(found, one)
+    return UNKNOWN if found is None else found
+
+
+def promoted_dtype(*several: Value) -> str:
+    """The dtype of arithmetic between arrays; Python numbers take the arrays' dtype. "" if unknown."""
+    known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
+    if "" in known or not known:
+        return ""
+    return max(known, key=lambda name: (name.startswith("float"), name))

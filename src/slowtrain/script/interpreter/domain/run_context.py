@@ -1,0 +1,180 @@
+"""The interpreter's context: the loops, calls and graphs around the current place, and its limits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import NO_LOOPS, UNKNOWN, CallArgs, Value
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.text.source_file import Source
+
+MAX_NODES = 60_000  # statements and expressions; a script of 200 lines takes a few thousand
+MAX_NODES_ELSEWHERE = 30_000  # the same for other files of the project
+MAX_BUCKETS = 8  # shapes
+
+
+class BudgetSpent(Exception):
+    """The script is too large to interpret further."""
+
+
+class RunContext:
+    """The current place of the interpreter.
+
+    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops in only some of
+    whose turns it is reached. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
+    ``silent``: the number of dry turns around, which record nothing; ``advance``: the loops around the outermost of
+    them. ``left``: the nodes that may still be visited. ``main``: the file that is examined, ``source``: the one whose
+    code runs.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.main = self.source = source
+        self.events: list[Event] = []
+        self.loops: list[Loop] = []
+        self.rare: list[frozenset[int]] = []
+        self.path: list[ast.Call] = []
+        self.files: list[Source] = []  # of the calls in ``path``
+        self.running: list[ast.AST] = []
+        self.graph = 0
+        self.producer = ""
+        self.silent = 0
+        self.advance = 0
+        self.left = MAX_NODES
+        self.left_elsewhere = MAX_NODES_ELSEWHERE
+        self._numbers = 0
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry turn
+        self._scopes: list[Scope] = []
+        self.turned: dict[int, int | None] = {}  # the minimum number of turns of each loop, by its number
+
+    @contextmanager
+    def without_events(self) -> Iterator[None]:
+        """Interprets only for the result, without events or stores."""
+        self.silent += 1
+        try:
+            yield
+        finally:
+            self.silent -= 1
+            if not self.silent:
+                self._stored = []
+
+    def opened(self, scope: Scope) -> Scope:
+        self._scopes.append(scope)
+        return scope
+
+    def end(self) -> None:
+        """Breaks reference cycles: a function refers to the scope that holds it."""
+        for one in self._scopes:
+            one.names.clear()
+            vars(one).clear()
+
+    def depth(self) -> tuple[int, ...]:
+        return tuple(loop.number for loop in self.loops)
+
+    def has_few_turns(self, number: int) -> bool:
+        """Whether a loop took so few turns that one graph per turn is intended, as for bucketed shapes."""
+        return 0 < (self.turned.get(number) or 0) <= MAX_BUCKETS
+
+    def born(self) -> tuple[int, ...]:
+        """The loops around an object made now. What a dry turn makes counts as made before the loop."""
+        return self.depth()[: self.advance] if self.silent else self.depth()
+
+    def turns_since(self, born: tuple[int, ...]) -> int | None:
+        """How often this place is reached after an object's creation; None if unknown."""
+        inside = self.loops[len(born) :]
+        sure = not any(one.number in rare for one in inside for rare in self.rare)
+        return prod(one.turns or 0 for one in inside) or None if sure else None
+
+    @contextmanager
+    def enter_loop(self, node: ast.AST, turns: int | None, items: Value = UNKNOWN) -> Iterator[Loop]:
+        self._numbers += 1
+        loop = Loop(self._numbers, node, turns, items, self.source)
+        self.turned[loop.number] = turns or operators.minimum_length(items)
+        self.loops.append(loop)
+        try:
+            yield loop
+        finally:
+            self.loops.pop()
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """Runs what only the first call runs, outside of all loops."""
+        before, self.loops = self.loops, []
+        try:
+            yield
+        finally:
+            self.loops = before
+
+    @contextmanager
+    def in_producer(self, what: str) -> Iterator[None]:
+        """Runs Python code that makes input, outside of any graph."""
+        before = (self.producer, self.graph)
+        self.producer, self.graph = what, 0
+        try:
+            yield
+        finally:
+            self.producer, self.graph = before
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        self.graph += 1
+        try:
+            yield
+        finally:
+            self.graph -= 1
+
+    def note(self, name: str, on: Value | None, given: CallArgs, result: Value, place: int | None = None) -> None:
+        """Records an event; ``place``: its index, before the events that it led to."""
+        if self.silent or not isinstance(given.node, ast.expr):
+            return
+        rare = frozenset[int]().union(*self.rare)
+        way = tuple(self.path), tuple(self.files)
+        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
+                      self.producer, *way, result)  # fmt: skip
+        self.events.insert(len(self.events) if place is None else place, event)
+
+    def spend_budget(self) -> None:
+        if self.source is self.main:
+            self.left -= 1
+        else:
+            self.left_elsewhere -= 1
+        if (self.left if self.source is self.main else self.left_elsewhere) < 0:
+            raise BudgetSpent
+
+    @contextmanager
+    def in_file_of(self, scope: Scope) -> Iterator[None]:
+        """Runs code of the file that a scope belongs to."""
+        before, self.source = self.source, scope.top().source or self.source
+        try:
+            yield
+        finally:
+            self.source = before
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Runs what a module runs at its first import, independent of the loops around the import."""
+        before = self.loops, self.rare, self.graph, self.producer
+        self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
+        try:
+            yield
+        finally:
+            self.loops, self.rare, self.graph, self.producer = before
+
+    @contextmanager
+    def in_some_turns(self, test: Value | None) -> Iterator[None]:
+        """Runs what is reached only in turns in which a condition holds.
+
+        These are turns of the loops that change the condition, or of all loops if none does. None: it holds in most
+        turns.
+        """
+        inside = frozenset(self.depth())
+        self.rare.append(NO_LOOPS if test is None else (test.varies & inside) or inside)
+        try:
+            yield
+        finally:
+            self.rare.pop()

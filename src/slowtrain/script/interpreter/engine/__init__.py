@@ -1,0 +1,1 @@
+"""Statements, expressions, calls; entry points and queries on events."""

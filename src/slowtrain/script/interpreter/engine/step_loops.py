@@ -1,0 +1,184 @@
+"""The loops of a script that take training steps, and what happens in each of their turns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
+
+MIN_LOOP_TURNS = 5  # fewer turns do not count as a loop of steps
+# Updates of variables with explicit gradients, without a tape.
+SCATTER_UPDATES = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
+UPDATE_CALLS = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTER_UPDATES
+STEP_WORDS = (
+    "GradientTape",
+    "train_on_batch",
+    *sorted(name[1:] for name in SCATTER_UPDATES),
+)  # a file with steps contains one
+ASSIGN_CALLS = frozenset(
+    {".apply", ".assign", ".assign_sub", ".assign_add"}
+)  # updates, if a tape is in the same function
+
+
+@cache_recent(4)
+def step_events(source: Source) -> tuple[Event, ...]:
+    """The calls that update a model's weights, and later calls of the tf.functions around them, in all files."""
+    every = interpreter.project_events(source)
+    taped = {node_lookup.enclosing_function(e.source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
+    moving = [
+        e
+        for e in every
+        if e.name in UPDATE_CALLS
+        or (e.name in ASSIGN_CALLS and taped and node_lookup.enclosing_function(e.source, e.node) in taped)
+    ]
+    graphs = [e for e in moving if e.graph]
+    around = {node_lookup.enclosing_function(e.source, e.node) for e in graphs} - {None}
+    around |= {
+        node_lookup.enclosing_function(file, n) for e in graphs for n, file in zip(e.path, e.files, strict=True)
+    } - {None}
+    again = [e for e in every if e.on is not None and e.on.kind == "graph" and e.on.of and e.on.of.node in around]
+    return (*moving, *again)
+
+
+@cache_recent(4)
+def loops_by_number(source: Source) -> dict[int, Loop]:
+    """The innermost loops that take a step in each turn, by number."""
+    return {
+        e.loops[-1].number: e.loops[-1] for e in step_events(source) if e.loops and e.loops[-1].number not in e.rare
+    }
+
+
+@cache_recent(4)
+def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
+    """The nodes of those loops that the script contains, if they take more than a few turns of one step each."""
+    # A graph that contains a loop of steps is an epoch.
+    epochs = {node_lookup.enclosing_function(e.loops[-1].source or source, e.loops[-1].node)
+              for e in step_events(source) if e.graph and e.loops}  # fmt: skip
+    single = [e for e in step_events(source) if e.on is None or e.on.of is None or e.on.of.node not in epochs]
+    found = {e.loops[-1] for e in single if e.loops and e.loops[-1].number not in e.rare}
+    mine = (one for one in found if isinstance(one.node, (ast.For, ast.While, ast.comprehension)))
+    return frozenset(one.node for one in mine if one.turns is None or one.turns >= MIN_LOOP_TURNS)
+
+
+def step_loop_of(source: Source, event: Event) -> Loop | None:
+    """The innermost of the script's step loops in each of whose turns ``event`` happens, outside of any graph."""
+    if event.graph or event.producer:
+        return None
+    return next(
+        (one for one in reversed(event.regular_loops(MIN_LOOP_TURNS)) if one.node in handwritten_loop_nodes(source)),
+        None,
+    )
+
+
+def per_step_loop(source: Source, event: Event) -> Loop | None:
+    """The loop in each turn of which a step is taken and ``event`` happens, or of whose batches a callback is run.
+
+    If ``event`` is the begin of a loop, a loop around that one.
+    """
+    if event.graph or event.producer:
+        return None
+    known = loops_by_number(source)
+    for at in range(len(event.loops) - 1 - (event.begun is not None), -1, -1):
+        one = event.loops[at]
+        if one.number in known or _is_batch_loop(event, one):
+            return None if one.number in event.rare else one
+    return None
+
+
+def loop_and_period(source: Source, event: Event) -> tuple[Loop, int] | None:
+    """The step loop in which ``event`` happens, and its period in turns, by ``step % n == 0``."""
+    if event.graph or event.producer:
+        return None
+    known = loops_by_number(source)
+    inside = [one for one in event.loops if one.number in known or _is_batch_loop(event, one)]
+    if not inside:
+        return None
+    turns = 1
+    files = (event.source, *reversed(event.files))
+    for node, file in zip((event.node, *reversed(event.path)), files, strict=True):
+        at, above = node_lookup.parents_of(file).get(node), node_lookup.parents_of(file)
+        while at is not None and at is not inside[-1].node and not isinstance(at, (*FUNCTION_NODES, ast.Lambda)):
+            if isinstance(at, (ast.If, ast.IfExp)):
+                found = _condition_period(source, at.test)
+                if found is None:
+                    return None
+                turns *= found
+            at = above.get(at)
+        if at is inside[-1].node:
+            break
+    return inside[-1], turns
+
+
+def is_between_epochs(source: Source, event: Event) -> bool:
+    """Whether each turn of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
+    if not event.loops:
+        return False
+    inner = event.loops[-1]
+    if isinstance(inner.node, ast.Call):
+        return not _is_batch_loop(event, inner)
+    # An agent calls fit for a few rows after each move, with one epoch.
+    return any(inner in fit.loops for fit in _long_fits(source)) or any(
+        inner in e.loops[:-1] for e in step_events(source)
+    )
+
+
+def fits_several_epochs(source: Source) -> bool:
+    """Whether some ``fit`` trains for more than one epoch, by its text."""
+    return any(True for _ in _long_fits(source))
+
+
+def _long_fits(source: Source) -> Iterator[Event]:
+    seen = interpreter.project_events(source)
+    return (e for e in seen if e.name == ".fit" and _several_epochs(e))
+
+
+def _several_epochs(fit: Event) -> bool:
+    epochs = fit.given.get("epochs", 3)
+    said = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _unpacks_arguments(fit.node)
+    return said and epochs.known not in (None, 1)
+
+
+def _unpacks_arguments(node: ast.expr) -> bool:
+    """Whether it is ``fit(*given, **options)``."""
+    return isinstance(node, ast.Call) and (
+        any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args)
+    )
+
+
+def _is_batch_loop(event: Event, loop: Loop) -> bool:
+    """Whether a loop stands for the batches of ``fit``."""
+    place = event.loops.index(loop)
+    return place > 0 and isinstance(loop.node, ast.Call) and event.loops[place - 1].node is loop.node
+
+
+def _condition_period(source: Source, test: ast.expr) -> int | None:
+    """The period in turns of a condition; 1 for a warm-up, None if unknown."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        found = [_condition_period(source, one) for one in test.values]
+        known = [n for n in found if n is not None]
+        return max(known) if len(known) == len(found) else None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    if isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        return 1
+    if isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.BinOp) and isinstance(test.left.op, ast.Mod):
+        every = interpreter.value_at(source, test.left.right).known
+        return every if isinstance(every, int) and every > 0 else None
+    return None
+
+
+def steps_through_data(source: Source, loop: Loop) -> bool:
+    """Whether each turn takes its step on another part of the data, rather than on all of it."""
+    for event in step_events(source):
+        if not event.loops or event.loops[-1].number != loop.number:
+            continue
+        called = event.name == ".train_on_batch" or (event.on is not None and event.on.kind == "graph")
+        if (called and loop.number in event.given.varying_inside) or (
+            not called and not isinstance(loop.node, ast.Call)
+        ):
+            return not called or loop.number in event.given.varying_inside
+    return isinstance(loop.node, ast.Call)

@@ -1,0 +1,1 @@
+"""What functions of Python, NumPy, TensorFlow, Keras and pandas return."""

@@ -1,0 +1,322 @@
+"""Functions, methods and attributes of NumPy, TensorFlow and Keras."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from slowtrain.script.interpreter.domain import operators, shape_rules
+from slowtrain.script.interpreter.domain.abstract_values import (
+    DTYPE_ALIASES,
+    EACH_ITEM,
+    NOT_KNOWN,
+    UNKNOWN,
+    CallArgs,
+    Value,
+    constant_value,
+    dtype_name,
+    join_values,
+    number_value,
+    promoted_dtype,
+    sequence_value,
+    shape_argument,
+)
+from slowtrain.script.interpreter.library import (
+    pandas_tables,
+    python_builtins,
+    random_draws,
+    record_parsing,
+    text_methods,
+    user_callbacks,
+)
+
+if TYPE_CHECKING:
+    from slowtrain.script.interpreter.engine.interpreter import Interpreter
+
+BUILTIN_NAMES = frozenset(
+    "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
+    "int isinstance iter len list map max min next object open ord pow print range repr reversed round set setattr "
+    "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
+)
+VECTORIZED_NAME = "numpy.vectorize.made"  # called per element
+SHAPED_MAKERS = frozenset({"zeros", "ones", "empty", "full"})
+SPLITTING_FUNCTIONS = frozenset({"split", "unstack"})  # give a list of tensors
+FLOAT_MAKERS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
+INTEGER_FUNCTIONS = random_draws.INTEGER_DRAWS | frozenset(
+    "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
+    "searchsorted".split()
+)
+DTYPE_NAMES = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
+SIZE_ARGUMENT_POSITIONS = {
+    "searchsorted": 1,
+    "digitize": 0,
+    "interp": 0,
+}  # the position of the argument whose size the result has
+SCALAR_FUNCTIONS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
+ADDING_METHODS = frozenset({"append", "extend", "insert", "appendleft", "add"})
+CHECKPOINT_CLASSES = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
+REMOVING_METHODS = frozenset({"pop", "popleft", "remove", "clear", "sort", "reverse"})
+READBACK_METHODS = frozenset({"numpy", "item", "tolist"})
+
+
+def library_attribute(on: Value, name: str) -> Value:
+    """An attribute that no code of the script set."""
+    if pandas_tables.is_pandas(on) and (found := pandas_tables.table_attribute(on, name)) is not None:
+        return found
+    if on.kind in ("tensor", "variable", "array"):
+        if name == "shape" and on.shape is not None and not on.ragged:
+            return sequence_value("tuple", [number_value("int") if n is None else constant_value(n) for n in on.shape])
+        if name == "shape":
+            return Value("tuple", items={None: number_value("int", on.ragged)}, varies=on.ragged)
+        if name in ("size", "ndim") and on.shape is not None and not on.ragged and None not in on.shape:
+            return constant_value(prod(n for n in on.shape if n is not None) if name == "size" else len(on.shape))
+        if name in ("size", "ndim", "nbytes"):
+            return number_value("int", on.ragged)
+        if name == "dtype":
+            return Value("text", on.dtype or NOT_KNOWN)
+        if name == "T":
+            return on.with_fields(shape=on.shape[::-1] if on.shape else on.shape)
+    if on.kind in ("none", "unknown"):
+        if name == "shape":  # batches may be of equal size
+            return Value("tuple", items={None: number_value("int", on.ragged)}, of=on)
+        return UNKNOWN.varying_in(on.varies)
+    return Value("method", name=name, data=on, born=on.born)
+
+
+def graph_argument(given: Value) -> Value:
+    """An argument of a tf.function as its body sees it."""
+    if given.kind in ("array", "tensor"):
+        return given.with_fields(kind="tensor")
+    if given.kind in ("list", "tuple", "dict"):
+        return given.with_fields(items={k: graph_argument(v) for k, v in given.items.items()})
+    return given
+
+
+def graph_result(given: Value) -> Value:
+    """The result of a tf.function: new tensors at each call."""
+    if given.kind in ("number", "unknown", "array", "variable", "tensor"):
+        return given.with_fields(kind="tensor", known=NOT_KNOWN, name="result")
+    if given.kind in ("list", "tuple", "dict"):
+        return given.with_fields(items={k: graph_result(v) for k, v in given.items.items()})
+    return given
+
+
+def library_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+    """The result of a function or class of a library."""
+    found = python_builtins.python_call(machine, name, given)
+    if found is not None:
+        return found
+    if name.startswith("numpy."):
+        return shape_rules.with_shape(_numpy_call(machine, name, given), name, given)
+    if name.startswith("tensorflow.data."):
+        return user_callbacks.dataset_value(machine, name, given)
+    if name == "tensorflow.function":
+        return _tf_function(machine, given)
+    if name in ("tensorflow.py_function", "tensorflow.numpy_function"):
+        return user_callbacks.py_function_value(machine, given)
+    if name.startswith("tensorflow."):
+        return shape_rules.with_shape(_tensorflow_call(machine, name, given), name, given)
+    if name.startswith("keras."):
+        return _keras_call(machine, name, given)
+    if name.startswith("pandas."):
+        return pandas_tables.pandas_call(machine, name, given)
+    return UNKNOWN.varying_in(given.varies)
+
+
+def _tf_function(machine: Interpreter, given: CallArgs) -> Value:
+    """``tf.function(f)``, or ``tf.function(jit_compile=True)``, which is called with the function later."""
+    if not given.args:
+        return Value("graphing", data=dict(given.keywords))
+    made = given.args[0]
+    bound = made.kind == "method" and made.of is not None  # self.update = tf.function(self._update)
+    graph = Value("graph", node=given.node, name=made.name, of=made.of if bound else made, born=machine.born(),
+                  data=dict(given.keywords))  # fmt: skip
+    return Value("method", name=made.name, of=graph, data=made.data, born=machine.born()) if bound else graph
+
+
+def _numpy_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+    last = name.rpartition(".")[2]
+    if name == "numpy.vectorize" and given.args and "signature" not in given.keywords:
+        return Value("library", name=VECTORIZED_NAME, of=given.args[0], node=given.node)
+    if name == VECTORIZED_NAME:
+        sides = [one.shape for one in given.every if one.kind == "array" and one.shape is not None]
+        wide = operators.broadcast_shape(sides) if sides else None
+        return Value("array", varies=given.varies, ragged=given.ragged, shape=wide)
+    if last in ("default_rng", "RandomState", "Generator"):
+        return Value("library", name="numpy.random.Generator", born=machine.born())
+    if ".random" in name:
+        return random_draws.numpy_draw(machine, last, given)
+    arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
+    if last in SCALAR_FUNCTIONS and given.args and not arrays and all(a.kind == "number" for a in given.args):
+        return Value("array", varies=given.varies, dtype="float64")  # a NumPy scalar, which a graph takes as a tensor
+    named = dtype_name(given.get("dtype")) or next(
+        (d for a in given.args[1:] if (d := dtype_name(a)) in DTYPE_NAMES), ""
+    )
+    if last in SHAPED_MAKERS or last in ("arange", "linspace", "eye"):
+        shape = given.get("shape", 0)
+        moving = _varying_shape_loops(shape) if last in SHAPED_MAKERS else given.varies
+        usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
+        wide = shape_argument(shape) if last in SHAPED_MAKERS else None
+        return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
+                     born=machine.born())  # fmt: skip
+    if last == "resize":
+        return Value(
+            "array",
+            varies=given.varies,
+            ragged=_varying_shape_loops(given.get("new_shape", 1)),
+            dtype=promoted_dtype(*arrays),
+        )
+    if last in DTYPE_NAMES or last in DTYPE_ALIASES:
+        return Value("array", varies=given.varies, ragged=given.ragged, dtype=DTYPE_ALIASES.get(last, last))
+    inside = [i for a in given.args for i in a.inside(2)]
+    kept = named or promoted_dtype(*arrays)
+    if not kept and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
+        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
+        kept = next(iter(held)) if len(held) == 1 else ""
+    like = (
+        given.args[SIZE_ARGUMENT_POSITIONS[last] : SIZE_ARGUMENT_POSITIONS[last] + 1]
+        if last in SIZE_ARGUMENT_POSITIONS
+        else []
+    )
+    return Value("array", varies=given.varying_inside, ragged=like[0].ragged if like else given.ragged,
+    born=machine.born(),
+                 dtype="int64" if last in INTEGER_FUNCTIONS else kept,
+                 shape=like[0].shape if like else None)  # fmt: skip
+
+
+def _varying_shape_loops(shape: Value) -> frozenset[int]:
+    """The loops in whose turns a shape changes. Few distinct shapes do not count: each may have its own graph."""
+    return frozenset(v for one in shape.inside(2) if one.name != "few" for v in one.varies)
+
+
+def _tensorflow_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+    last = name.rpartition(".")[2]
+    if name in ("tensorflow.Module", "tensorflow.GradientTape", *CHECKPOINT_CLASSES) or last.endswith(
+        ("Strategy", "Writer")
+    ):
+        return Value("keras", name=name, born=machine.born(), node=given.node)
+    first = given.get("initial_value" if last == "Variable" else "value", 0)
+    named = dtype_name(given.get("dtype"))
+    number_format = {"float": "float32", "int": "int32"}.get(first.name, "") if first.kind == "number" else ""
+    if last == "Variable":
+        return Value("variable", dtype=named or first.dtype or number_format, born=machine.born(), node=given.node)
+    if last == "TensorSpec":
+        return Value("tensor", dtype=named or dtype_name(given.get("", 1)), shape=shape_argument(given.get("shape", 0)))
+    if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
+        kept = named or dtype_name(given.get("", 1)) or first.dtype or number_format
+        return Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=kept, born=machine.born())
+    found = record_parsing.record_result(last, given)
+    if found is not None:
+        return found
+    moving = given.varying_inside | (frozenset(machine.depth()) if ".random" in name else frozenset())
+    kept = "int32" if last == "range" else named or promoted_dtype(*given.args)
+    if not kept and (".random" in name or last in FLOAT_MAKERS):
+        kept = "float32"
+    made = Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
+    return _tensor_list(made) if last in SPLITTING_FUNCTIONS else made
+
+
+def _tensor_list(one: Value) -> Value:
+    """A Python list of tensors like ``one``."""
+    return Value("list", items={None: one}, varies=one.varies, born=one.born)
+
+
+def _keras_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+    last = name.rpartition(".")[2]
+    if name.startswith(("keras.ops", "keras.random", "keras.activations")):
+        made = Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=promoted_dtype(*given.args))
+        return _tensor_list(made) if last in SPLITTING_FUNCTIONS else shape_rules.with_shape(made, name, given)
+    if last == "Input":
+        return Value(
+            "tensor",
+            dtype=dtype_name(given.get("dtype")) or "float32",
+            name="symbolic",
+            shape=shape_rules.input_shape(given),
+        )
+    if last == "pad_sequences":
+        ragged = frozenset[int]() if "maxlen" in given.keywords else given.varying_inside
+        return Value("array", varies=given.varying_inside, ragged=ragged, dtype="int32")
+    if last[:1].isupper() or last in ("clone_model", "load_model"):
+        # Another learning rate does not need another optimizer: it can be set.
+        apart = {k: v for k, v in given.keywords.items() if k != "learning_rate"}
+        lasting = CallArgs(given.node, given.args[1:], apart) if name.startswith("keras.optimizers.") else given
+        return Value("keras", name=name, born=machine.born(), node=given.node, varies=lasting.varying_inside,
+                     items=dict(given.keywords))  # fmt: skip
+    return UNKNOWN.varying_in(given.varies)
+
+
+def layer_output(on: Value, given: CallArgs) -> Value:
+    """The result of calling a layer or model of Keras."""
+    symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
+    first = given.every[0].shape if given.every else None
+    return Value("tensor", varies=given.varying_inside | on.varies, dtype="float32",
+    name="symbolic" if symbolic else "",
+                 node=on.node, shape=shape_rules.layer_output_shape(on.name, first))  # fmt: skip
+
+
+def library_method(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+    """The result of a method that the script does not define."""
+    varies = on.varies | given.varies
+    if on.kind == "library" and on.name == "numpy.random.Generator":
+        return random_draws.numpy_draw(machine, name, given)
+    if on.kind == "dataset":
+        return user_callbacks.dataset_operation(machine, on, name, given)
+    if on.kind in ("tensor", "variable"):
+        return _tensor_method(on, name, given)
+    if on.kind == "array":
+        own = pandas_tables.table_method(on, name, given) if pandas_tables.is_pandas(on) else None
+        return own if own is not None else _array_method(machine, on, name, given)
+    if on.kind == "dict":
+        return text_methods.mapping_method_value(
+            on, name, given, perhaps=bool(machine.rare), ahead=bool(machine.silent)
+        )
+    if on.kind == "text":
+        return text_methods.text_method_value(on, name, given)
+    if on.kind == "list" and name in ADDING_METHODS and given.args:
+        if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
+            on.items[len(on.items)] = given.args[-1]
+            return UNKNOWN
+        held = on.items.get(None)
+        on.items[None] = given.args[-1] if held is None else join_values([held, given.args[-1]])
+        on.data = machine.turns_since(on.born) if name == "append" and on.data != "open" else on.data
+        return UNKNOWN
+    if on.kind == "list" and name in REMOVING_METHODS:
+        taken = join_values(on.items.values()) if on.items else UNKNOWN
+        operators.forget_positions(on)
+        return taken.with_fields(known=NOT_KNOWN)
+    if on.kind in ("keras", "object"):
+        return user_callbacks.model_method_value(machine, on, name, given)
+    return UNKNOWN.varying_in(varies)
+
+
+def _tensor_method(on: Value, name: str, given: CallArgs) -> Value:
+    varies = on.varies | given.varies
+    if name == "to_tensor" and "shape" not in given.keywords:  # a ragged tensor, padded to its longest row
+        return on.with_fields(ragged=on.ragged | {EACH_ITEM})
+    if name in READBACK_METHODS:
+        return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype, shape=on.shape)
+    if name == "set_shape" and on.kind == "tensor":
+        on.shape = shape_argument(given.get("shape", 0))
+    return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN
+
+
+def _array_method(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+    varies = on.varies | given.varies
+    # Integer data are classes, rows or lengths.
+    real = "float" if on.dtype.startswith("float") else "int" if on.name == random_draws.MANY_VALUES else "few"
+    if name == "astype":
+        return on.with_fields(dtype=dtype_name(given.get("dtype", 0)), varies=varies, born=machine.born())
+    if name == "tolist":
+        return _nested_lists(on.shape or (None,), number_value(real, varies), machine.born()).varying_in(varies)
+    if name == "item":
+        return number_value(real, varies)
+    if name == "tobytes":
+        return text_methods.array_bytes(on)
+    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else on.dtype,
+                    shape=shape_rules.method_shape(on.shape, name, given))  # fmt: skip
+
+
+def _nested_lists(shape: tuple[int | None, ...], one: Value, born: tuple[int, ...]) -> Value:
+    """Nested lists, with numbers at the deepest level."""
+    inside = _nested_lists(shape[1:], one, born) if len(shape) > 1 else one
+    return Value("list", items={None: inside}, shape=shape, born=born, varies=one.varies)

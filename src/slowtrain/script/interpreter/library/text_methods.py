@@ -1,0 +1,66 @@
+"""Methods of mappings and texts, and random lists."""
+
+from __future__ import annotations
+
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.abstract_values import (
+    NOT_KNOWN,
+    UNKNOWN,
+    CallArgs,
+    Value,
+    formatted_text,
+    join_values,
+    number_value,
+    sequence_value,
+)
+
+SAME_LENGTH_METHODS = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
+TEXT_METHODS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "title", "removeprefix", "removesuffix"})
+BYTE_DTYPES = ("S1", "uint8", "int8")  # one byte per item
+
+
+def mapping_method_value(on: Value, name: str, given: CallArgs, *, perhaps: bool, ahead: bool) -> Value:
+    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry turn."""
+    inside = join_values(on.items.values()) if on.items else UNKNOWN
+    turns = NOT_KNOWN if (least := operators.minimum_length(on)) is None else least
+    if name == "items":
+        return Value("rows", turns, of=sequence_value("tuple", [Value("text"), inside]))
+    if name in ("values", "keys"):
+        return Value("rows", turns, of=inside if name == "values" else Value("text"))
+    if name in ("get", "pop", "setdefault") and given.args:
+        known = given.args[0].known
+        found = on.items.get(known, UNKNOWN) if known is not NOT_KNOWN else inside
+        if name == "pop" and not ahead:
+            on.items.pop(known, None)
+        return found
+    if name == "update":
+        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
+        more = {**(given.args[0].items if given.args else {}), **given.keywords}
+        if sure or not perhaps:  # what a file may override keeps the script's value, like an argument's default
+            on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
+    return UNKNOWN
+
+
+def text_method_value(on: Value, name: str, given: CallArgs) -> Value:
+    """The result of a text's method. ``data`` of a text is its minimum length."""
+    varies = on.varies | given.varying_inside
+    if name in SAME_LENGTH_METHODS:
+        return Value("text", varies=varies, data=operators.minimum_length(on))
+    if name == "join":
+        return Value("text", varies=varies, data=operators.minimum_length(given.get("", 0)))
+    return formatted_text(varies, [on, *given.every]) if name in TEXT_METHODS else UNKNOWN.varying_in(varies)
+
+
+def array_bytes(on: Value) -> Value:
+    """The result of an array's ``tobytes``."""
+    known = [n for n in on.shape or () if n is not None]
+    whole = known[0] if on.dtype in BYTE_DTYPES and len(known) == len(on.shape or ()) == 1 else None
+    return Value("text", varies=on.varies, data=whole)
+
+
+def random_list(given: CallArgs, loops: frozenset[int]) -> Value:
+    """The result of ``random.choices("ACGT", k=600)``."""
+    several, count = given.get("population", 0), given.get("k", 2 if len(given.args) > 2 else 1).known
+    one = number_value("few", loops) if several.kind == "range" else Value(varies=loops)
+    wide = (count,) if isinstance(count, int) else None
+    return Value("list", items={None: one}, shape=wide, varies=loops)

@@ -1,0 +1,299 @@
+"""Functions of the script that libraries run: data sets, ``fit``, callbacks, ``map``, iterators."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from slowtrain.script.interpreter.domain import operators, shape_rules
+from slowtrain.script.interpreter.domain.abstract_values import (
+    EACH_ITEM,
+    NOT_KNOWN,
+    UNKNOWN,
+    CallArgs,
+    Value,
+    number_value,
+    sequence_value,
+    shape_argument,
+)
+from slowtrain.script.interpreter.domain.call_events import Stage
+
+if TYPE_CHECKING:
+    from slowtrain.script.interpreter.engine.interpreter import Interpreter
+
+BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
+MAPPING_OPERATIONS = ("map", "filter", "interleave", "flat_map")
+PYTHON_PRODUCERS = {"generator": "generator", "object": "sequence"}
+SAME_COUNT_OPERATIONS = frozenset(
+    {"map", "shuffle", "cache", "prefetch", "with_options", "enumerate", "batch", "padded_batch"}
+)
+
+
+def zip_value(machine: Interpreter, several: Sequence[Value], node: ast.AST) -> Value:
+    """The tuples of ``zip``."""
+    with machine.enter_loop(node, None) as loop:
+        parts = [machine.each(one, loop, node) for one in several]
+    turns = [n for one in several if (n := operators.known_length(one)) is not None]
+    least = [n for one in several if (n := operators.minimum_length(one)) is not None]
+    return Value(
+        "rows", min(turns) if turns else NOT_KNOWN, of=sequence_value("tuple", parts), data=min(least, default=None)
+    )
+
+
+def map_value(machine: Interpreter, given: CallArgs) -> Value:
+    """The result of ``map(f, items)``."""
+    function, *several = given.args
+    turns = operators.known_length(several[0])
+    with machine.enter_loop(given.node, turns, several[0]) as loop:
+        made = machine.call(function, CallArgs(given.node, [machine.each(one, loop, given.node) for one in several]))
+    return Value("rows", NOT_KNOWN if turns is None else turns, of=made)
+
+
+def next_item(machine: Interpreter, items: Value, node: ast.AST) -> Value:
+    """The next item of an iterator, which changes in each turn of the loops around."""
+    with machine.enter_loop(node, None) as loop:
+        found = machine.each(items, loop, node)
+    inside = {k: v.varying_in(machine.depth()) for k, v in found.items.items()}
+    return found.with_fields(items=inside).varying_in(machine.depth())
+
+
+def dataset_value(machine: Interpreter, name: str, given: CallArgs) -> Value:
+    """A new data set."""
+    last = name.rpartition(".")[2]
+    first = given.every[0] if given.every else UNKNOWN
+    held = Value("tensor")
+    if last in ("from_tensor_slices", "from_tensors"):
+        held = _as_tensors(first, cut=last == "from_tensor_slices")
+    elif last == "from_generator":
+        with machine.in_producer("generator"), machine.enter_loop(given.node, None) as loop:
+            made = machine.call(first, CallArgs(given.node, list(given.get("args").items.values())))
+            held = _with_signature(
+                _as_tensors(machine.each(made, loop, given.node), cut=False), given.get("output_signature")
+            )
+    elif last == "zip":
+        several = given.args if len(given.args) > 1 else list(first.items.values())
+        held = sequence_value("tuple", [one.of or Value("tensor") for one in several])
+    elif not last[:1].isupper() and "Dataset" not in name:
+        return Value("library", name=name)
+    rows = (
+        operators.known_length(first)
+        if last == "range"
+        else _row_count(first)
+        if last == "from_tensor_slices"
+        else None
+    )
+    stages = (Stage(machine.source, last, given, UNKNOWN, held),)
+    counts = {"rows": rows, "turns": rows}
+    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=stages, data=counts)
+
+
+def _row_count(given: Value) -> int | None:
+    """The number of rows that ``from_tensor_slices`` makes; None if unknown."""
+    if given.kind in ("tuple", "dict"):
+        return next((n for one in given.items.values() if (n := _row_count(one))), None)
+    return operators.known_length(given)
+
+
+def _as_tensors(given: Value, *, cut: bool) -> Value:
+    """The same structure with tensors; ``cut``: one row of each."""
+    if given.kind == "dict" or (given.kind in ("list", "tuple") and None not in given.items):
+        return given.with_fields(items={k: _as_tensors(v, cut=cut) for k, v in given.items.items()})
+    whole = shape_rules.shape_of(given)
+    return Value("tensor", dtype=given.dtype, ragged=given.ragged, shape=whole[1:] if whole and cut else whole)
+
+
+def _with_signature(held: Value, spec: Value) -> Value:
+    """A generator's elements, completed by its signature; "said" marks what only the signature tells."""
+    if spec.kind in ("tuple", "dict") and held.kind == spec.kind and set(held.items) == set(spec.items):
+        return held.with_fields(items={k: _with_signature(v, spec.items[k]) for k, v in held.items.items()})
+    if held.kind != "tensor" or spec.kind != "tensor" or held.ragged:
+        return held
+    if held.shape is not None:
+        both = zip(held.shape, spec.shape or (), strict=False)
+        alike = spec.shape is not None and len(spec.shape) == len(held.shape)
+        return held.with_fields(shape=tuple(said if n is None else n for n, said in both)) if alike else held
+    return held.with_fields(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
+
+
+def _rebatched(held: Value, name: str, batch: int | None) -> Value:
+    """An element of the batches, or of what was a batch before ``unbatch``."""
+    if held.kind in ("list", "tuple", "dict"):
+        return held.with_fields(items={k: _rebatched(v, name, batch) for k, v in held.items.items()})
+    if held.shape is None or (not held.shape and name == "unbatch"):
+        return held.with_fields(shape=None)
+    return held.with_fields(shape=held.shape[1:] if name == "unbatch" else (batch, *held.shape))
+
+
+def dataset_operation(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+    """A data set with one more operation."""
+    held = before = on.of or Value("tensor")
+    place = len(machine.events)
+    function = given.every[0] if given.every else UNKNOWN
+    if name in MAPPING_OPERATIONS:
+        apart = held.kind == "tuple" and None not in held.items
+        with machine.tracing():
+            made = machine.call(function, CallArgs(given.node, list(held.items.values()) if apart else [held]))
+        if name == "map":
+            held = made if made.kind != "unknown" else Value("tensor")
+        elif name != "filter":
+            held = made.of or Value("tensor")
+    elif name == "padded_batch" and "padded_shapes" not in given.keywords and len(given.args) < 2:
+        held = _padded_to_longest(held)
+    elif name == "apply":
+        return machine.call(function, CallArgs(given.node, [on]))
+    elif name == "as_numpy_iterator":
+        return Value("rows", of=Value("array"))
+    elif name in ("cardinality", "save", "reduce", "get_single_element"):
+        return Value("tensor")
+    if name in ("batch", "padded_batch", "unbatch"):
+        size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
+        held = _rebatched(held, name, size if isinstance(size, int) else None)
+    stages = (*on.stages, Stage(machine.source, name, given, before, held, tuple(machine.events[place:])))
+    return on.with_fields(of=held, node=given.node, stages=stages, data=_element_counts(on, name, given))
+
+
+def _element_counts(on: Value, name: str, given: CallArgs) -> dict[str, int | None]:
+    """The number of elements after an operation, and the batch size."""
+    data: dict[str, int | None] = dict(on.data) if isinstance(on.data, dict) else {}
+    turns, first = data.get("turns"), given.every[0].known if given.every else NOT_KNOWN
+    count = first if isinstance(first, int) and first > 0 and not isinstance(first, bool) else None
+    if name in ("batch", "padded_batch"):
+        data["batch"] = count if "batch" not in data else None
+        turns = ceil(turns / count) if turns and count else None
+    elif name == "take":
+        turns = min(count, turns) if turns and count else count
+    elif name == "repeat":
+        turns, data["repeated"] = turns * count if turns and count else None, count
+    elif name not in SAME_COUNT_OPERATIONS:
+        return {}
+    return {**data, "turns": turns}
+
+
+def _padded_to_longest(held: Value) -> Value:
+    """Batches padded to their longest rows, of a new shape each."""
+    if held.kind in ("list", "tuple", "dict"):
+        return held.with_fields(items={k: _padded_to_longest(v) for k, v in held.items.items()})
+    return held.with_fields(ragged=held.ragged | {EACH_ITEM})
+
+
+def py_function_value(machine: Interpreter, given: CallArgs) -> Value:
+    """The result of a Python function in a graph, which runs for each batch or element."""
+    parts = [one.with_fields(kind="array", known=NOT_KNOWN) for one in given.get("inp", 1).items.values()]
+    with machine.in_producer("py_function"), machine.enter_loop(given.node, None) as loop:
+        machine.call(given.get("func", 0), CallArgs(given.node, [p.varying_in((loop.number,)) for p in parts]))
+    return Value("tuple", items={None: Value("tensor")})
+
+
+def model_method_value(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+    """The result of a method of a model, layer or optimizer of Keras, or of a subclass."""
+    loops = frozenset(machine.depth())
+    if name == "compile":
+        on.items["run_eagerly"] = given.get("run_eagerly")
+        on.items["loss"] = given.get("loss", 1)
+    if name in ("fit", "evaluate", "predict", "fit_generator"):
+        _run_fit(machine, on, name, given)
+    if name == "fit":
+        return Value(name="History", of=on)
+    if name in ("predict", "predict_on_batch"):
+        return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
+    if name in ("train_on_batch", "test_on_batch", "evaluate"):
+        return number_value("float", loops)
+    if name.startswith("flow"):  # of ImageDataGenerator
+        return Value("rows", node=given.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
+    if name == "add_weight":
+        shape = given.get("shape", 0)
+        named = given.get("dtype").known
+        return Value("variable", dtype=named if isinstance(named, str) else "float32", born=machine.born(),
+                     node=given.node, shape=shape_argument(shape))  # fmt: skip
+    if name == "get_weights":
+        return Value("list", items={None: Value("array", varies=loops, dtype="float32")})
+    if name == "result":
+        return Value("tensor", varies=loops, dtype="float32", name="result")
+    return Value("tensor", varies=given.varies | loops) if name == "gradient" else UNKNOWN
+
+
+def _run_fit(machine: Interpreter, on: Value, name: str, given: CallArgs) -> None:
+    """Runs the script's code that ``fit`` runs: generators and sequences, steps, callbacks."""
+    node, source, epochs = given.node, given.get("x", 0), given.get("epochs")
+    whole = epochs.known if isinstance(epochs.known, int) else None
+    with machine.enter_loop(node, whole if epochs is not UNKNOWN else 1) as epoch:
+        with machine.enter_loop(node, None) as step:
+            if source.kind in PYTHON_PRODUCERS:
+                with machine.in_producer(PYTHON_PRODUCERS[source.kind]):
+                    machine.each(source, step, node)
+            own = operators.find_attribute(on, "train_step" if name == "fit" else "test_step")
+            if own is not None and on.kind == "object" and name != "predict":
+                _run_step(machine, on, own, CallArgs(node, [_train_step_data(given)]))
+            elif on.kind == "object":
+                _run_model_call(machine, on, _model_input(source), node)
+        loss = on.items.get("loss", UNKNOWN)
+        called = operators.find_attribute(loss, "call") if loss.kind == "object" else loss
+        if name == "fit" and called is not None and called.kind in ("function", "method"):
+            with machine.tracing():
+                machine.call(called, CallArgs(node, [Value("tensor"), Value("tensor")]))
+        for one in given.get("callbacks").items.values() if name == "fit" else ():
+            _run_callback(machine, on, one, epoch.number, node)
+
+
+def _model_input(data: Value) -> Value:
+    """A model's input as its class sees it."""
+    if data.kind == "dataset":
+        held = data.of or UNKNOWN
+        apart = held.kind == "tuple" and held.items and None not in held.items
+        return _symbolic_tensors(next(iter(held.items.values())) if apart else held)
+    whole = shape_rules.shape_of(data) if data.kind in ("array", "tensor") else None
+    return Value("tensor", name="symbolic", shape=(None, *whole[1:]) if whole else None)
+
+
+def _symbolic_tensors(held: Value) -> Value:
+    if held.kind in ("tuple", "list", "dict") and None not in held.items:
+        return held.with_fields(items={k: _symbolic_tensors(v) for k, v in held.items.items()})
+    shape = held.shape if held.kind == "tensor" else None
+    return Value("tensor", name="symbolic", shape=shape, dtype=held.dtype if held.kind == "tensor" else "")
+
+
+def _run_model_call(machine: Interpreter, on: Value, batch: Value, node: ast.AST) -> None:
+    """Runs a model's ``call`` as Keras's own step does."""
+    whole = operators.find_attribute(on, "call")
+    if whole is not None:
+        with machine.tracing():
+            machine.call(on, CallArgs(node, [batch]))
+
+
+def _train_step_data(given: CallArgs) -> Value:
+    """The argument of ``train_step``: an element of the data set, or a batch of each array."""
+    data = given.get("x", 0)
+    if data.kind == "dataset" and data.of is not None and data.of.kind in ("tuple", "list", "dict", "tensor"):
+        return _as_tensors(data.of, cut=False)
+    labels = given.get("y", 1)
+    if data.kind in ("array", "tensor") and labels.kind in ("array", "tensor"):
+        rows = [_rebatched(_as_tensors(one, cut=True), "batch", None) for one in (data, labels)]
+        return Value("tuple", items=dict(enumerate(rows)))
+    return Value("tuple", items={None: Value("tensor")})
+
+
+def _run_step(machine: Interpreter, on: Value, own: Value, batch: CallArgs) -> None:
+    if on.items.get("run_eagerly", UNKNOWN).known is True:
+        machine.call(own, batch)
+        return
+    with machine.tracing():
+        machine.call(own, batch)
+
+
+def _run_callback(machine: Interpreter, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
+    if callback.kind != "object":
+        return
+    callback.items.setdefault("model", on)
+    logs = Value("dict", items={None: number_value("float")})
+    for name in EPOCH_HOOKS:
+        hook = operators.find_attribute(callback, name)
+        if hook is not None:
+            machine.call(hook, CallArgs(node, [number_value("int", frozenset({epoch})), logs]))
+    with machine.enter_loop(node, None) as step:
+        for name in BATCH_HOOKS:
+            hook = operators.find_attribute(callback, name)
+            if hook is not None:
+                machine.call(hook, CallArgs(node, [number_value("int", frozenset({step.number})), logs]))

@@ -1,0 +1,183 @@
+"""The lines of the script behind a measurement: the line to change, which need not be one that ran long.
+
+A measurement names the lines that were running: the call of the step, the start of training. The cause may be
+elsewhere: a flag in a helper, a number among the settings, the layer that has the table.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from slowtrain.model import Edit, Place
+from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
+
+MAX_PLACES = 4  # places per finding
+PYTHON_OP_FUNCTIONS = ("numpy_function", "py_function", "py_func")  # make a Python function an op
+MAX_DEPTH = 3  # functions and names followed to a value
+
+
+def project_places(trace: Trace, seen: Callable[[Source], Iterable[int]]) -> tuple[Place, ...]:
+    """The places that ``seen`` finds in the project's files."""
+    found: dict[Place, None] = {}
+    for text in recorded_sources(trace):
+        with contextlib.suppress(RecursionError):  # nested too deeply
+            found.update((Place(text.file, line), None) for line in seen(text))
+    return tuple(found)
+
+
+def edit_places(edits: Iterable[Edit]) -> tuple[Place, ...]:
+    """The lines on which edits begin, in the order of the text."""
+    return tuple(dict.fromkeys(Place(e.file, e.start[0]) for e in sorted(edits, key=lambda e: (e.file, e.start))))
+
+
+def merge_places(*several: Iterable[Place]) -> tuple[Place, ...]:
+    """The first few distinct places."""
+    return tuple(dict.fromkeys(place for places in several for place in places))[:MAX_PLACES]
+
+
+def file_places(trace: Trace, place: Place, seen: Callable[[Source, int], Iterable[int]]) -> tuple[Place, ...]:
+    """Places that ``seen`` finds in the file of ``place``."""
+    text = recorded_source(trace, place.file)
+    return tuple(dict.fromkeys(Place(place.file, line) for line in seen(text, place.line))) if text else ()
+
+
+def literal_line(source: Source, node: ast.expr) -> Iterator[int]:
+    """The line of the literal behind a name or a settings entry; none for a literal in place."""
+    found = None if isinstance(node, ast.Constant) else setting_origins.literal_origin(source, node)
+    if found is not None:
+        yield found.node.lineno
+
+
+def argument_origins(source: Source, call: ast.Call) -> Iterator[int]:
+    """Where a call's arguments come from: a literal elsewhere, or calls of the function around it."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    for one in given:
+        yield from literal_line(source, one)
+    function = node_lookup.enclosing_function(source, call)
+    if function is None:
+        return
+    read = {name for one in given for name in scope_names.read_names(one)}
+    parameters = set(scope_names.parameter_names(function)) - {"self", "cls"}
+    for name in [*read]:
+        read |= _names_read_for(function, name, MAX_DEPTH)
+    if not read & parameters:
+        return
+    for caller in call_targets.calls_running(source, function):
+        given = [*caller.args, *(k.value for k in caller.keywords)]
+        found = [line for one in given for line in literal_line(source, one)]
+        yield from found or [caller.lineno]
+
+
+def _names_read_for(function: ast.AST, name: str, depth: int) -> set[str]:
+    """Names that a function reads to compute the name."""
+    found: set[str] = set()
+    for one in scope_names.nodes_in_scope(scope_names.scope_body(function)) if depth else ():
+        if isinstance(one, ast.Assign) and name in scope_names.bound_names(one.targets):
+            found |= scope_names.read_names(one.value)
+    return found.union(*(_names_read_for(function, other, depth - 1) for other in found - {name}))
+
+
+def argument_part_lines(
+    source: Source, line: int, function: str, argument: tuple[str, int], inside: str
+) -> Iterator[int]:
+    """The lines that give a part of an argument of ``function`` at ``line`` its value.
+
+    ``argument``: its name and position. ``inside``: the part as signatures write it, ``['beta']``, ``[0]``, ``.rate``.
+    """
+    call = node_lookup.single_call(source, line, function)
+    given = node_lookup.argument_value(call, argument[0], argument[1]) if call is not None else None
+    if given is None or any(isinstance(a, ast.Starred) for a in getattr(call, "args", ())):
+        return
+    yield from _part_lines(source, given, inside, line, MAX_DEPTH)
+
+
+def _part_lines(source: Source, node: ast.expr, inside: str, line: int, depth: int) -> Iterator[int]:
+    """Lines that store ``inside`` into the value of ``node``, other than the line of the call."""
+    if not depth:
+        return
+    if isinstance(node, ast.Name):
+        stored = [n for n in _stores_ending(source, inside) if ast.unparse(n) == f"{node.id}{inside}"]
+        near = [
+            n
+            for n in stored
+            if node_lookup.enclosing_function(source, n) is node_lookup.enclosing_function(source, node)
+        ]
+        if near:
+            yield from (n.lineno for n in near if n.lineno != line)
+            return
+        value = name_bindings.single_assignment(source, node)
+        if value is not None:
+            yield from _part_lines(source, value, inside, line, depth - 1)
+        return
+    if isinstance(node, ast.Call):
+        made = call_targets.called_function(source, node)
+        if made is not None:
+            for back in call_targets.returned_values(made):
+                yield from _part_lines(source, back, inside, line, depth - 1)
+            return
+    if isinstance(node, (ast.Call, ast.Dict, ast.Tuple, ast.List)) and node.lineno != line:
+        yield node.lineno
+
+
+def _stores_ending(source: Source, inside: str) -> list[ast.expr]:
+    """Subscripts or attributes that are stored to, by the form of ``inside``."""
+    kind: type[ast.expr] = ast.Subscript if inside.endswith("]") else ast.Attribute
+    every = call_index.nodes_of_kind(source, kind)
+    return [n for n in every if isinstance(n, kind) and isinstance(getattr(n, "ctx", None), ast.Store)]
+
+
+def receiver_line(source: Source, line: int, method: str) -> Iterator[int]:
+    """The line that creates the object whose ``method`` is called at ``line``, in the same turn of the same loop."""
+    call = node_lookup.single_call(source, line, method)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    made = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
+    if call is None or not isinstance(made, ast.Call) or made.lineno == line:
+        return
+    same = node_lookup.enclosing_function(source, made) is node_lookup.enclosing_function(source, call)
+    if same and scope_names.enclosing_loops(source, made) == scope_names.enclosing_loops(source, call):
+        yield made.lineno
+
+
+def loop_line(source: Source, line: int) -> Iterator[int]:
+    """The head of the innermost loop around a line, unless it has few turns."""
+    every = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
+    inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
+    if inner is not None and not literal_sizes.has_few_turns(source, inner):
+        yield inner.lineno
+
+
+def wrapping_places(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
+    """Where the functions that contain ``places`` are made graph ops, in which they still run as Python."""
+
+    def wrapped(source: Source, line: int) -> Iterator[int]:
+        name = getattr(source.function_at(line), "name", "")
+        for call in call_index.index_of(source).called(*PYTHON_OP_FUNCTIONS) if name else ():
+            given = node_lookup.argument_value(call, "func", 0)
+            if given is not None and scope_names.dotted_name(given).rpartition(".")[2] == name:
+                yield call.lineno
+
+    return tuple(found for place in places for found in file_places(trace, place, wrapped))
+
+
+def batch_size_line(source: Source, line: int) -> Iterator[int]:
+    """Where the batch size of ``fit`` or ``batch_size_line`` at a line is written, if it is elsewhere."""
+    for call in node_lookup.calls_at_line(source, line, "fit", "batch"):
+        given = setting_origins.call_argument(source, call, "batch_size")
+        if given is None and node_lookup.called_name(call) == "batch" and call.args:
+            given = setting_origins.written_value(source, call.args[0])
+        if isinstance(given, ast.Constant) and not call.lineno <= given.lineno <= (call.end_lineno or call.lineno):
+            yield given.lineno
+
+
+def function_defined_at(source: Source, line: int) -> ast.FunctionDef | None:
+    """The function whose definition, decorators included, begins on a line."""
+    for one in call_index.nodes_of_kind(source, ast.FunctionDef):
+        if isinstance(one, ast.FunctionDef) and line in (one.lineno, *(d.lineno for d in one.decorator_list)):
+            return one
+    return None

@@ -1,0 +1,94 @@
+"""All calls of a name and all nodes of a class in a file: the first question of every lint rule.
+
+A file whose text does not contain the name is not parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+
+from slowtrain.script.navigation import node_lookup, statement_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source, cache_recent
+from slowtrain.values import dataclass
+
+GAP_PATTERN = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
+
+
+@dataclass(frozen=True, eq=False)
+class CallIndex:
+    """The calls of one file by name, looked up on demand."""
+
+    source: Source
+    _calls: dict[str, list[ast.Call]] = field(default_factory=dict)
+
+    def called(self, *names: str) -> list[ast.Call]:
+        """Calls whose callee's last name is one of ``names``, in the order of the text."""
+        found = [call for name in names for call in self._called(name)]
+        return sorted(found, key=edits.node_start) if len(names) > 1 else found
+
+    def _called(self, name: str) -> list[ast.Call]:
+        found = self._calls.get(name)
+        if found is None and name.isascii() and name not in self.source.words:
+            found = self._calls[name] = []
+        if found is None:
+            inside = statement_index.statements_of(self.source)
+            where = inside.at(self._standing(name))
+            calls = (n for one in where for n in inside.own(one) if isinstance(n, ast.Call))
+            found = self._calls[name] = [call for call in calls if node_lookup.called_name(call) == name]
+        return found
+
+    def _standing(self, name: str) -> Iterator[int]:
+        """Offsets at which the name is followed by a parenthesis and is not a definition."""
+        text = self.source.plain
+        place = text.find(name)
+        while place >= 0:
+            end = place + len(name)
+            before = text[max(place - 4, 0) : place]
+            if before != "def " and not _WORD_END.search(before) and _OPEN_PARENTHESIS.match(text, end):
+                yield place
+            place = text.find(name, end)
+
+
+@cache_recent(4)
+def index_of(source: Source) -> CallIndex:
+    """The index of a file, cached."""
+    return CallIndex(source)
+
+
+_OPEN_PARENTHESIS = re.compile(rf"{GAP_PATTERN}\(")
+_WORD_END = re.compile(r"\w\Z")
+
+
+def whole_word_pattern(name: str) -> str:
+    r"""A pattern for this name if it is not part of a longer one.
+
+    It begins with the name's own letters, which are found quickly; ``\b`` is tried at every character.
+    """
+    return rf"{re.escape(name)}(?!\w)(?<!\w{re.escape(name)})"
+
+
+def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
+    """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
+    inside = statement_index.statements_of(source)
+    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
+
+
+def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
+    """Nodes of exactly these classes, each class in the order of the text."""
+    inside = statement_index.statements_of(source)
+    if all(issubclass(kind, ast.stmt) for kind in kinds):
+        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
+    below = [node for one in inside.every for node in inside.own(one)]
+    return [node for kind in kinds for node in below if node.__class__ is kind]
+
+
+def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Start and end of ``map(f)`` in ``ds.map(f)``; of the whole call if the callee is not a method."""
+    if not isinstance(call.func, ast.Attribute):
+        return edits.node_start(call), edits.node_end(call)
+    line, column = edits.node_end(call.func)
+    return (line, column - len(call.func.attr.encode())), edits.node_end(call)

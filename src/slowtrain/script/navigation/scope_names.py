@@ -1,0 +1,198 @@
+"""Names that a piece of code reads and binds, its blocks and its loops: what an edit must know to move it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
+
+
+def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """``nodes`` and the nodes below them in the same scope, without the bodies of inner functions and classes."""
+    todo = [nodes] if isinstance(nodes, ast.AST) else list(nodes)[::-1]
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, node_lookup.SCOPE_NODES):
+            todo += syntax_tree.child_nodes(node)[::-1]
+
+
+def scope_body(scope: ast.AST) -> list[ast.AST]:
+    """The statements of a module or a function; the expression of a lambda."""
+    found = getattr(scope, "body", [])
+    return list(found) if isinstance(found, list) else [found]  # a lambda's body is one expression
+
+
+def bound_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that ``nodes`` bind in their own scope."""
+    return (
+        set(_names_bound_by(nodes))
+        if isinstance(nodes, ast.AST)
+        else {name for node in nodes for name in _names_bound_by(node)}
+    )
+
+
+@cache_recent(4096)
+def _names_bound_by(top: ast.AST) -> frozenset[str]:
+    found: set[str] = set()
+    hidden: set[int] = set()
+    for node in nodes_in_scope(top):
+        if isinstance(node, COMPREHENSIONS):  # their targets are local to them
+            hidden |= {id(n) for g in node.generators for n in syntax_tree.walk(g.target)}
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
+            found.add(node.id)
+        elif isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found.add(node.name)
+    return frozenset(found)
+
+
+def parameter_names(function: ast.AST) -> list[str]:
+    """All parameters of a function in order, with ``*args`` and ``**kwargs``, without the stars."""
+    given = getattr(function, "args", None)
+    if not isinstance(given, ast.arguments):
+        return []
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return [a.arg for a in every]
+
+
+def read_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that ``nodes`` read, without those bound in an inner scope (functions, lambdas, comprehensions)."""
+    found: set[str] = set()
+    for node in [nodes] if isinstance(nodes, ast.AST) else list(nodes):
+        found |= _names_read_by(node)
+    return found
+
+
+def _names_read_by(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return {node.target.id} | _names_read_by(node.value)
+    children: set[str] = set()
+    for child in syntax_tree.child_nodes(node):
+        children |= _names_read_by(child)
+    if isinstance(node, COMPREHENSIONS):
+        return children - {n.id for g in node.generators for n in syntax_tree.walk(g.target) if isinstance(n, ast.Name)}
+    if isinstance(node, (*FUNCTION_NODES, ast.Lambda)):
+        inner = node.body if isinstance(node, FUNCTION_NODES) else [node.body]
+        return children - set(parameter_names(node)) - (bound_names(inner) - declared_outer_names(node))
+    return children
+
+
+def declared_outer_names(function: ast.AST) -> set[str]:
+    """Names that a function declares ``global`` or ``nonlocal``."""
+    declared = (n for n in nodes_in_scope(scope_body(function)) if isinstance(n, (ast.Global, ast.Nonlocal)))
+    return {name for node in declared for name in node.names}
+
+
+def enclosing_scope(source: Source, node: ast.AST) -> ast.AST:
+    """The function that holds ``node``, or the module."""
+    return node_lookup.enclosing_function(source, node) or source.tree
+
+
+def binding_statements(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
+    """Statements of the scope ``inside`` that bind ``name``, and functions that declare it global."""
+    found: list[ast.AST] = []
+    for node in nodes_in_scope(scope_body(inside)):
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            bind = name in bound_names(node.target)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            bind = any(i.optional_vars is not None and name in bound_names(i.optional_vars) for i in node.items)
+        elif isinstance(node, (ast.If, ast.While, ast.Try)):
+            bind = False  # the walk visits their parts
+        else:
+            bind = isinstance(node, ast.stmt) and name in bound_names(node)
+        if bind:
+            found.append(node)
+    if isinstance(inside, ast.Module) and "global" in source.text:
+        found += [
+            n for n in syntax_tree.walk(inside) if isinstance(n, FUNCTION_NODES) and name in declared_outer_names(n)
+        ]
+    return found
+
+
+def enclosing_loops(source: Source, node: ast.AST) -> list[ast.For | ast.While]:
+    """The loops around ``node`` within its function, the innermost first."""
+    above = node_lookup.parents_of(source)
+    found: list[ast.For | ast.While] = []
+    at = above.get(node)
+    while at is not None and not isinstance(at, node_lookup.SCOPE_NODES):
+        if isinstance(at, (ast.For, ast.While)):
+            found.append(at)
+        at = above.get(at)
+    return found
+
+
+def is_rebound(source: Source, name: str, inside: ast.AST) -> bool:
+    """Whether ``name`` of the scope ``inside`` may be bound again while the script's loops run."""
+    found = binding_statements(source, name, inside)
+    again = [
+        n
+        for n in found
+        if isinstance(n, (ast.AugAssign, *FUNCTION_NODES, *LOOP_NODES)) and name not in _defined_name(n)
+    ]
+    return bool(again) or any(enclosing_loops(source, n) for n in found)
+
+
+def _defined_name(node: ast.AST) -> set[str]:
+    return {node.name} if isinstance(node, FUNCTION_NODES) else set()
+
+
+def statement_block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that contains ``statement``."""
+    parent = node_lookup.parents_of(source).get(statement)
+    for field in ("body", "orelse", "finalbody"):
+        found = getattr(parent, field, None)
+        if isinstance(found, list) and statement in found:
+            return found
+    return [statement]
+
+
+def dotted_name(node: ast.AST) -> str:
+    """``tf.keras.layers.Dense`` for such an expression, "" for any other."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = dotted_name(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def resolved_name(source: Source, node: ast.AST) -> str:
+    """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``.
+
+    A name that is not imported stays as it is.
+    """
+    name = dotted_name(node)
+    first, _, rest = name.partition(".")
+    known = import_aliases(source).get(first, first)
+    return f"{known}.{rest}" if rest else known
+
+
+def module_alias(source: Source, module: str) -> str:
+    """The name by which the file imports a module, e.g. ``tf``; "" if it does not."""
+    return next((name for name, meant in import_aliases(source).items() if meant == module), "")
+
+
+@cache_recent(16)
+def import_aliases(source: Source) -> dict[str, str]:
+    """The full names behind the names that the file imports."""
+    found: dict[str, str] = {}
+    for node in sorted(
+        call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)
+    ):
+        if isinstance(node, ast.Import):
+            found |= {a.asname: a.name for a in node.names if a.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    return found

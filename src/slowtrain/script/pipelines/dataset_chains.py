@@ -1,0 +1,411 @@
+"""A tf.data pipeline as the script's text has it: its operations in order, through variables and functions.
+
+``ds.map(f).batch(8)``, ``ds = ds.map(f)`` line by line, or a function that returns the data set: all give one chain. If
+the text does not tell (a branch, a loop, a function of another file), the chain begins in the middle.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+
+from slowtrain.model import Edit
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import call_index, imported_functions, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import branch_operations
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source, cache_recent
+from slowtrain.values import dataclass
+
+DATASET_OPERATIONS, is_operation = branch_operations.DATASET_OPERATIONS, branch_operations.is_operation
+DATASET_MAKERS = frozenset(
+    "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
+    "choose_from_datasets load".split()
+)
+# Creation of a data set, also under an import alias.
+_MAKER_PATTERN = re.compile(
+    rf"Dataset{call_index.GAP_PATTERN}(?:\(|as\b|\.{call_index.GAP_PATTERN}(?:{'|'.join(sorted(DATASET_MAKERS))})\b)"
+)
+TFDS_LOAD = "tensorflow_datasets.load"
+MAX_LINKS = 40  # functions and variables followed; a longer way is a cycle
+
+
+@dataclass(frozen=True)
+class DatasetChain:
+    """A chain of operations from its source on; ``whole`` if the first call makes the data set.
+
+    If a function of another file makes it, ``entry`` is its call and ``begun`` the names of the operations there.
+    ``whole`` is False then, since that file cannot be edited from here, and ``known`` is True.
+    """
+
+    calls: tuple[ast.Call, ...]
+    whole: bool
+    begun: tuple[str, ...] = ()
+    entry: ast.Call | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether all its operations are known."""
+        return self.whole or bool(self.begun)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(node_lookup.called_name(c) for c in self.calls)
+
+    def before(self, call: ast.Call) -> tuple[ast.Call, ...]:
+        return self.calls[: self.calls.index(call)]
+
+    def after(self, call: ast.Call) -> tuple[ast.Call, ...]:
+        return self.calls[self.calls.index(call) + 1 :]
+
+
+def makes_dataset(source: Source, call: ast.Call) -> bool:
+    """Whether ``call`` creates a tf.data data set from something else."""
+    name = scope_names.resolved_name(source, call.func)
+    first, _, last = name.rpartition(".")
+    if last.endswith("Dataset") and (".data." in name or name.startswith("data.")):
+        return True
+    if name == TFDS_LOAD:
+        return node_lookup.argument_value(call, "split") is not None  # without it, a dictionary of data sets
+    return last in DATASET_MAKERS and first.rpartition(".")[2] == "Dataset"
+
+
+def may_make_dataset(source: Source) -> bool:
+    """Whether the file may create a data set; by the text alone."""
+    if "tensorflow_datasets" in source.plain:
+        return True
+    return "Dataset" in source.plain and _MAKER_PATTERN.search(source.plain) is not None
+
+
+def chain_at(source: Source, line: int) -> ast.Call | None:
+    """The last operation of the only chain at ``line``; None if there are several, or none."""
+    found = [
+        c
+        for c in node_lookup.calls_at_line(source, line, *_operation_words(source))
+        if is_operation(c) or makes_dataset(source, c)
+    ]
+    inside = {id(n) for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in syntax_tree.walk(a)}
+    ends = {id(last): last for c in found if id(c) not in inside for last in [_chain_end(source, c)]}
+    return next(iter(ends.values())) if len(ends) == 1 else None
+
+
+def map_calls(source: Source, line: int, function_line: int | None = None, *names: str) -> list[ast.Call]:
+    """Calls of ``map`` at ``line``; of several, those whose function is at ``function_line``."""
+    found = [c for c in node_lookup.calls_at_line(source, line, *(names or ("map",))) if is_operation(c) and c.args]
+    found = [c for c in found if may_be_dataset(upstream_chain(source, c))]
+    if len(found) > 1 and function_line is not None:
+        close = [c for c in found if _function_stands_at(source, c, function_line)]
+        return close or found
+    return found
+
+
+def may_be_dataset(flow: DatasetChain) -> bool:
+    """False if the chain surely begins with something else: ``executor.map``, ``"abc".take``."""
+    first = flow.calls[0]
+    if flow.whole or not isinstance(first.func, ast.Attribute):
+        return True
+    root = first.func.value
+    return not (isinstance(root, ast.Name) and any(w in root.id.lower() for w in ("pool", "executor")))
+
+
+def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
+    """The operations up to and including ``call``."""
+    found: list[ast.Call] = []
+    node: ast.expr | None = call
+    place: ast.AST = call
+    entered: list[ast.Call] = []
+    for _ in range(MAX_LINKS):
+        if isinstance(node, ast.Call) and makes_dataset(source, node):
+            return DatasetChain((node, *found), True)
+        if isinstance(node, ast.Call) and is_operation(node):
+            if node in found:
+                break
+            found.insert(0, node)
+            assert isinstance(node.func, ast.Attribute)
+            node = node.func.value
+            continue
+        if isinstance(node, ast.Call):
+            returned = _single_return(source, node)
+            if returned is None:
+                return DatasetChain(
+                    tuple(found), False, begun := _imported_operations(source, node), node if begun else None
+                )
+            entered.append(node)
+            node = place = returned
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            held = setting_origins.written_value(source, node)
+            if not isinstance(held, ast.Call):
+                break
+            node = place = held
+            continue
+        if not isinstance(node, ast.Name):
+            break
+        value = last_assignment(source, node, place)
+        if value is None and not _is_rebound_before(source, node, place):
+            value = parameter_argument(source, node, entered)
+        if value is None:
+            break
+        node = place = value
+    return DatasetChain(tuple(found), False)
+
+
+def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
+    """The operations of the data set that ``call``, of a function in another file, returns; () if it is none."""
+    found = imported_functions.imported_function(source, call.func)
+    value = imported_functions.single_return(found) if found is not None else None
+    for _ in range(MAX_LINKS):
+        if found is None or not isinstance(value, ast.Name):
+            break
+        value = last_assignment(found.source, value, value)
+    if found is None or not isinstance(value, ast.Call):
+        return ()
+    flow = upstream_chain(found.source, value)
+    return (*flow.begun, *flow.names) if flow.known else ()
+
+
+def chains_through(source: Source, call: ast.Call) -> list[DatasetChain]:
+    """The longest chains that contain ``call``."""
+    found = [flow for flow in all_chains(source) if call in flow.calls]
+    return [f for f in found if not any(len(g.calls) > len(f.calls) and f.calls[-1] in g.calls for g in found)]
+
+
+@cache_recent(4)
+def all_chains(source: Source) -> tuple[DatasetChain, ...]:
+    """The chains that end with an operation that no other one follows in its expression."""
+    operating: list[ast.Call] = []
+    for name in _operation_words(source):
+        operating += [
+            c for c in call_index.index_of(source).called(name) if is_operation(c) or makes_dataset(source, c)
+        ]
+    inner = {id(c.func.value) for c in operating if is_operation(c) and isinstance(c.func, ast.Attribute)}
+    return tuple(upstream_chain(source, c) for c in sorted(operating, key=edits.node_start) if id(c) not in inner)
+
+
+def are_movable(source: Source, run: Sequence[ast.Call]) -> bool:
+    """Whether the operations of ``run``, neighbours in a chain, may be reordered.
+
+    They must be in one block of statements; nothing else uses the values between them, and no name that they read
+    changes on the way.
+    """
+    statements = [node_lookup.enclosing_statement(source, c) for c in run]
+    first, last = statements[0], statements[-1]
+    if first is None or last is None:
+        return False
+    for flow in chains_through(source, run[0]):
+        begun = flow.calls.index(run[0])
+        if flow.calls[begun : begun + len(run)] != tuple(run):
+            return False
+    block = scope_names.statement_block(source, first)
+    if any(s not in block for s in statements) or scope_names.enclosing_loops(
+        source, first
+    ) != scope_names.enclosing_loops(source, last):
+        return False
+    between = block[block.index(first) : block.index(last) + 1]
+    named = {n for c in run for a in (*c.args, *(k.value for k in c.keywords)) for n in scope_names.read_names(a)}
+    carried = {n for s in between if s in statements for n in scope_names.bound_names(s)}
+    for statement in between:
+        if statement in statements:
+            if statement is not last and not isinstance(statement, ast.Assign):
+                return False
+            if named & scope_names.bound_names(statement):
+                return False
+        elif (
+            carried & (scope_names.read_names(statement) | scope_names.bound_names(statement))
+        ) or named & scope_names.bound_names(statement):
+            return False
+    return len(set(map(id, statements))) == 1 or _is_unread_after(source, statements, block, carried)
+
+
+def replace_operations(source: Source, run: Sequence[ast.Call], texts: Sequence[str]) -> list[Edit]:
+    """The operations of ``run`` replaced in order by ``texts`` (``map(f)``); dots, line breaks and comments stay."""
+    found = []
+    for call, text in zip(run, texts, strict=True):
+        line, column = edits.node_end(call.func)
+        begun = (line, column - len(node_lookup.called_name(call).encode()))
+        if text != operation_text(source, call):
+            found.append(Edit(source.file, begun, edits.node_end(call), text))
+    return found
+
+
+def append_operation(source: Source, call: ast.Call, text: str) -> list[Edit]:
+    """``call`` followed by ``text`` (``.cache()``), on a line of its own if the operation is on one."""
+    line, column = edits.node_end(call.func)
+    rows = source.text.encode().split(b"\n")
+    indent = rows[line - 1][: column - len(node_lookup.called_name(call).encode())].decode()
+    inside = line > 1 and not rows[line - 2].rstrip().endswith(b"\\")
+    if isinstance(call.func, ast.Attribute) and indent.strip() == "." and inside:
+        text = f"\n{indent[:-1]}{text}"
+    return edits.append_to_chain(source, call, text)
+
+
+def operation_text(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> str:
+    """The text ``map(f)`` of ``ds.map(f)``, with those of ``changes`` that are inside it."""
+    line, column = edits.node_end(call.func)
+    rows = [0]
+    text = source.text.encode()
+    for row in text.split(b"\n"):
+        rows.append(rows[-1] + len(row) + 1)
+    begun, stop = (line, column - len(node_lookup.called_name(call).encode())), edits.node_end(call)
+    inside = sorted((c for c in changes if begun <= c.start and c.end <= stop), key=lambda c: (c.start, c.end))
+    found, at = b"", begun
+    for one in inside:
+        found += text[rows[at[0] - 1] + at[1] : rows[one.start[0] - 1] + one.start[1]] + one.text.encode()
+        at = one.end
+    found += text[rows[at[0] - 1] + at[1] : rows[stop[0] - 1] + stop[1]]
+    return found.replace(b"\r\n", b"\n").decode()
+
+
+def _operation_words(source: Source) -> set[str]:
+    return {n for n in source.words if n in DATASET_OPERATIONS or n in DATASET_MAKERS or n.endswith("Dataset")}
+
+
+def _chain_end(source: Source, call: ast.Call) -> ast.Call:
+    """The last operation on a data set in the expression that contains ``call``."""
+    above = node_lookup.parents_of(source)
+    node = call
+    while True:
+        attribute = above.get(node)
+        outer = above.get(attribute) if isinstance(attribute, ast.Attribute) else None
+        if not (isinstance(outer, ast.Call) and outer.func is attribute and is_operation(outer)):
+            return node
+        node = outer
+
+
+def _function_stands_at(source: Source, call: ast.Call, line: int) -> bool:
+    given = call.args[0]
+    if isinstance(given, ast.Name):
+        found = node_lookup.function_named(source, given.id, call)
+        return found is not None and found.lineno <= line <= (found.body[0].lineno)
+    return given.lineno <= line <= (given.end_lineno or given.lineno)
+
+
+def _single_return(source: Source, call: ast.Call) -> ast.expr | None:
+    """The value of the only ``return`` of this file's function or method that ``call`` calls."""
+    function = node_lookup.function_named(source, node_lookup.called_name(call), call)
+    if function is None or isinstance(call.func, ast.Attribute) != _is_method(source, function):
+        return None
+    if function.decorator_list and not (_is_method(source, function) and _is_static(function)):
+        return None
+    found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
+    return found[0] if len(found) == 1 else None
+
+
+def last_assignment(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
+    """The value that ``name`` was assigned last before ``place``, if the text decides it."""
+    statement = node_lookup.enclosing_statement(source, place)
+    above = node_lookup.parents_of(source)
+    while statement is not None:
+        block = scope_names.statement_block(source, statement)
+        parent = above.get(statement)
+        for earlier in reversed(block[: block.index(statement)]):
+            if name.id in scope_names.bound_names(earlier):
+                return _value_assigned(_binding_within(earlier, name.id), name.id)
+        again = isinstance(parent, (ast.For, ast.While)) and name.id in scope_names.bound_names(parent)
+        if (
+            again
+            and isinstance(parent, ast.stmt)
+            and branch_operations.repeated_operation(parent, name.id) is not statement
+        ):
+            return None
+        if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+        statement = parent
+    scope = scope_names.enclosing_scope(source, place)
+    if isinstance(scope, ast.Module) or name.id in (
+        *scope_names.parameter_names(scope),
+        *scope_names.bound_names(scope_names.scope_body(scope)),
+    ):
+        return None
+    found = scope_names.binding_statements(
+        source, name.id, source.tree
+    )  # a module-level name that is read in a function
+    return _value_assigned(found[0], name.id) if len(found) == 1 else None
+
+
+def _is_rebound_before(source: Source, name: ast.Name, place: ast.AST) -> bool:
+    """Whether the function around rebinds a parameter before ``place``."""
+    function = node_lookup.enclosing_function(source, place)
+    stores = name_bindings.bindings_of(function, name.id) if function is not None else ()
+    at = node_lookup.enclosing_statement(source, place)
+    return any(isinstance(one, ast.Name) and at is not None and one.lineno < at.lineno for one in stores)
+
+
+def _binding_within(statement: ast.stmt, name: str) -> ast.stmt:
+    """The last statement inside ``with`` blocks that binds ``name``.
+
+    For a branch or loop, the statement that adds an operation: ``if train: ds = ds.shuffle(n)``.
+    """
+    while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
+        if isinstance(statement, (ast.For, ast.If)):
+            return branch_operations.repeated_operation(statement, name) or statement
+        inner = [s for s in statement.body if name in scope_names.bound_names(s)]
+        if not inner:
+            break  # the block's head binds it
+        statement = inner[-1]
+    return statement
+
+
+def _value_assigned(statement: ast.AST, name: str) -> ast.expr | None:
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return statement.value
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Name):
+        return value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs: Iterable[tuple[ast.expr, ast.expr]] = zip(target.elts, value.elts, strict=True)
+        return next((v for t, v in pairs if isinstance(t, ast.Name) and t.id == name), None)
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Call) and node_lookup.called_name(value) == "load":
+        return (
+            value if node_lookup.argument_value(value, "split") is not None else None
+        )  # one of the splits of tfds.load
+    return None
+
+
+def _is_method(source: Source, function: ast.FunctionDef) -> bool:
+    return isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef)
+
+
+def _is_static(function: ast.FunctionDef) -> bool:
+    """Whether a method is static."""
+    return [scope_names.dotted_name(d) for d in function.decorator_list] == ["staticmethod"]
+
+
+def parameter_argument(source: Source, name: ast.Name, entered: Sequence[ast.Call] = ()) -> ast.expr | None:
+    """The argument for the parameter ``name``, of the call that led there or of the function's only call."""
+    function = node_lookup.enclosing_function(source, name)
+    if function is None or name.id not in scope_names.parameter_names(function):
+        return None
+    method = isinstance(function, ast.FunctionDef) and _is_method(source, function)
+    named = [
+        c for c in call_index.index_of(source).called(function.name) if isinstance(c.func, ast.Attribute) == method
+    ]
+    called = [c for c in entered if c in named] or named
+    if len(called) != 1 or function.args.vararg or function.args.kwarg:
+        return None
+    if any(isinstance(a, ast.Starred) for a in called[0].args):
+        return None
+    bound = method and isinstance(function, ast.FunctionDef) and not _is_static(function)
+    at = scope_names.parameter_names(function).index(name.id) - (1 if bound else 0)
+    return node_lookup.argument_value(called[0], name.id, at) if at >= 0 else None
+
+
+def _is_unread_after(
+    source: Source, statements: Sequence[ast.stmt | None], block: list[ast.stmt], carried: set[str]
+) -> bool:
+    """Whether the names that the earlier statements bind are rebound by the last one, or read nowhere else."""
+    last = statements[-1]
+    assert last is not None
+    left = carried - scope_names.bound_names(last)
+    rest = block[block.index(last) + 1 :]
+    inside = node_lookup.enclosing_function(source, last) is not None
+    if not inside and any(
+        left & scope_names.read_names(n)
+        for n in syntax_tree.walk(source.tree)
+        if isinstance(n, (ast.FunctionDef, ast.Lambda))
+    ):
+        return False
+    return not any(left & scope_names.read_names(s) for s in rest)

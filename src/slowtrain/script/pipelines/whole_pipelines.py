@@ -1,0 +1,113 @@
+"""All pipelines of a file that begin in it, found once for the rules of the input causes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source, cache_recent
+
+BATCHING_OPERATIONS = frozenset(
+    {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "group_by_window", "window", "sparse_batch"}
+)
+MIN_PASSES = 2  # passes; from the second one on a cache is read
+
+
+@cache_recent(4)
+def pipelines_of(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
+    """Each pipeline whose source is known, to its end, without parts of longer ones."""
+    if not dataset_chains.may_make_dataset(source):
+        return ()
+    every = call_index.index_of(source)
+    makers = (
+        c for n in source.words if n in dataset_chains.DATASET_MAKERS or n.endswith("Dataset") for c in every.called(n)
+    )
+    if not any(dataset_chains.makes_dataset(source, c) for c in makers):
+        return ()
+    found = [f for f in dataset_chains.all_chains(source) if f.whole]
+    longest: dict[ast.Call, int] = {}
+    for flow in found:
+        for place, call in enumerate(flow.calls):
+            longest[call] = max(longest.get(call, 0), len(flow.calls) - place)
+    return tuple(dict.fromkeys(f for f in found if longest[f.calls[-1]] == 1))
+
+
+def pipelines_with(source: Source, call: ast.Call) -> list[dataset_chains.DatasetChain]:
+    """The pipelines that contain ``call``."""
+    return [f for f in pipelines_of(source) if call in f.calls]
+
+
+def is_element_wise(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
+    """Whether ``call`` receives single elements that are batched later."""
+    before = {node_lookup.called_name(c) for c in flow.before(call)}
+    after = {node_lookup.called_name(c) for c in flow.after(call)}
+    return bool(after & BATCHING_OPERATIONS) and not before & (
+        BATCHING_OPERATIONS | {"flat_map", "interleave", "apply", "unbatch"}
+    )
+
+
+def mapped_function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | None:
+    """The function of this file that an operation calls for each element."""
+    given = call.args[0] if call.args else node_lookup.argument_value(call, "map_func")
+    if isinstance(given, ast.Lambda):
+        return given
+    if isinstance(given, (ast.Name, ast.Attribute)):
+        found = node_lookup.function_named(source, given.id if isinstance(given, ast.Name) else given.attr, call)
+        return found if found is not None else setting_origins.call_method(source, given)
+    return setting_origins.call_method(source, given) if isinstance(given, ast.Call) else None
+
+
+def live_statements(node: ast.AST) -> list[ast.AST]:
+    """The statements of a function up to its first unconditional ``return`` or ``raise``."""
+    found = []
+    for statement in scope_names.scope_body(node):
+        found.append(statement)
+        if isinstance(statement, (ast.Return, ast.Raise)):
+            break
+    return found
+
+
+def reached_statements(source: Source, start: ast.AST) -> list[ast.AST]:
+    """The reachable statements of a function, and of the functions of this file that they call."""
+    found: list[ast.AST] = []
+    todo, seen = [start], {start}
+    while todo:
+        statements = live_statements(todo.pop())
+        found += statements
+        for node in (n for s in statements for n in syntax_tree.walk(s)):
+            name = node_lookup.called_name(node) if isinstance(node, ast.Call) else ""
+            inner = node_lookup.function_named(source, name, node) if name else None
+            if inner is not None and inner not in seen:
+                seen.add(inner)
+                todo.append(inner)
+    return found
+
+
+def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
+    """All calls in ``statements``."""
+    return [n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Call)]
+
+
+def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
+    """Whether training surely iterates ``flow`` more than once."""
+    for fit in call_index.index_of(source).called("fit"):
+        given, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
+        if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
+            continue
+        if (
+            flow in training_pipelines.chains_behind(source, given, fit)
+            and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
+        ):
+            return True
+    for loop in call_index.nodes_of_kind(source, ast.For):
+        if (
+            isinstance(loop, ast.For)
+            and scope_names.enclosing_loops(source, loop)
+            and flow in training_pipelines.chains_behind(source, loop.iter, loop)
+        ):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""What a function, loop or model does or may do."""

@@ -1,0 +1,1 @@
+"""One file: its text, its tree, edits that keep every other byte."""

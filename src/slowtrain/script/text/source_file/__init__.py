@@ -1,0 +1,392 @@
+"""One file of a training script: its text and its syntax tree.
+
+Nothing here imports or executes the script. A file that is gone or does not parse gives None, and the causes then
+judge without it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import unicodedata
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from slowtrain.script.text import newer_syntax, syntax_tree
+from slowtrain.values import dataclass
+
+RANDOM_CALLS = frozenset(
+    "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "
+    "choices sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
+)
+FILE_READERS = frozenset(
+    "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()
+)
+FILE_MODULES = frozenset(
+    {"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"}
+)
+_CACHE_CLEARERS: list[Callable[[], None]] = []
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def cache_recent(
+    most: int, ended: Callable[[Any], None] | None = None
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Decorator: caches a function's results for its last ``most`` arguments, until all caches are cleared.
+
+    ``ended`` is called for each cached result when it is cleared. It breaks reference cycles, which otherwise keep
+    the result and its tree until the garbage collector runs.
+    """
+
+    def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        made: deque[_T] = deque(maxlen=most)
+
+        def making(*args: _P.args, **given: _P.kwargs) -> _T:
+            made.append(function(*args, **given))
+            return made[-1]
+
+        def end() -> None:
+            cached.cache_clear()
+            while made and ended is not None:
+                ended(made.pop())
+
+        cached = functools.lru_cache(maxsize=most)(making if ended is not None else function)
+        _CACHE_CLEARERS.append(end)
+        return functools.wraps(function)(cached)  # type: ignore[return-value]
+
+    return keeping
+
+
+@cache_recent(2)
+def ascii_words(text: bytes) -> frozenset[str]:
+    """The words of ASCII letters, digits and underscores in a text, in strings and comments too."""
+    return frozenset(text.translate(_ASCII_WORD_TABLE).decode("ascii").split())
+
+
+def blank_docstrings(text: str) -> str:
+    """Python text with strings in triple quotes that begin a line blanked, since examples in docstrings do not run.
+
+    Line numbers stay. Returns the whole text if comments or other quotes make the boundaries uncertain.
+    """
+    parts = text.split(_TRIPLE_QUOTE)
+    for at in range(0, len(parts) - 1, 2):
+        before, inside = parts[at : at + 2]
+        start = before.rfind("\n") + 1
+        line, goes_on = before[start:], before.endswith(("\\\n", "\\\r\n"), 0, start)
+        if goes_on or "#" in line or "'" in line or '"' in line or "'''" in before or inside.endswith("\\"):
+            return text
+        if not line.strip(_DOCSTRING_PREFIX_CHARS):
+            parts[at + 1] = "".join(c for c in inside if c in "\r\n") if "\r" in inside else "\n" * inside.count("\n")
+    return _TRIPLE_QUOTE.join(parts) if len(parts) % 2 else text
+
+
+_TRIPLE_QUOTE = '"""'
+_DOCSTRING_PREFIX_CHARS = " \t\frRuU"  # may precede a docstring on its line; f-strings hold expressions
+_ASCII_WORD_TABLE = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
+
+
+def clear_caches() -> None:
+    """Clears all caches of results about trees. A tree is freed in half the time while the processor caches it."""
+    for clear in _CACHE_CLEARERS:
+        clear()
+
+
+BLOCK_STATEMENTS = (ast.For, ast.While, ast.With, ast.If, ast.Try)
+FILLING_METHODS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
+ITERATION_METHODS = ("__iter__", "__next__", "__getitem__")
+FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class InputLines:
+    """The lines of a hand-written loop that make the step's input.
+
+    ``mixed``: lines that also take the step. ``random``: something is drawn at random. ``data``: some of the input
+    comes from data that existed before. ``reads``: a file or a store is read. ``repeated``: a loop of epochs is around.
+    """
+
+    lines: frozenset[int]
+    mixed: frozenset[int]
+    random: bool
+    data: bool
+    reads: bool
+    repeated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file. The tree is parsed at the first access, which raises ``SyntaxError`` if the text is not Python."""
+
+    file: str
+    text: str
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return parse_tree(self.text)
+
+    @property
+    def parsed(self) -> bool:
+        """Whether the tree exists already."""
+        return "tree" in vars(self)
+
+    @functools.cached_property
+    def plain(self) -> str:
+        """The text without docstring examples, in NFKC as Python reads names (a ligature becomes two letters)."""
+        return blank_docstrings(self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text))
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """The ASCII words in the text's code."""
+        return ascii_words(self.plain.encode("ascii", "replace"))
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1) without surrounding blanks; "" outside the file."""
+        lines = self.text.splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def function_at(self, line: int) -> ast.AST | None:
+        """The innermost function that holds ``line``."""
+        found = [
+            n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, FUNCTION_NODES) and _holds_line(n, line)
+        ]
+        return max(found, key=lambda n: n.lineno) if found else None
+
+    def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
+        """``node`` and the functions of this file that it calls by name, directly or through ``depth`` calls."""
+        by_name = _functions_by_name(self)
+        found, todo = [node], [(node, 0)]
+        while todo:
+            one, level = todo.pop()
+            for name in _called_names(one):
+                target = by_name.get(name)
+                if target is not None and target not in found and level < depth:
+                    found.append(target)
+                    todo.append((target, level + 1))
+        return found
+
+    def random_at(self, line: int) -> bool:
+        """Whether the function around ``line``, or one that it calls, draws at random."""
+        function = self.function_at(line)
+        return function is not None and any(RANDOM_CALLS & set(_names_in(n)) for n in self.called(function))
+
+    def feeding(self, step_line: int) -> InputLines | None:
+        """The lines of the loop around ``step_line``, and of functions they call, that make the step's input."""
+        loops = [n for n in self._loops() if _holds_line(n, step_line)]
+        if not loops:
+            return None
+        loop = max(loops, key=lambda n: n.lineno)
+        before = [s for s in _loop_statements(loop) if s.lineno <= step_line]
+        step = next(
+            (s for s in reversed(before) if _holds_line(s, step_line) and not isinstance(s, BLOCK_STATEMENTS)), None
+        )
+        if step is None:
+            return None
+        wanted, making = set(_loaded_names(step)), []
+        for statement in reversed([s for s in before if s is not step and not isinstance(s, BLOCK_STATEMENTS)]):
+            if wanted & set(_stored_names(statement)):
+                making.append(statement)
+                wanted |= set(_loaded_names(statement))
+        header: list[ast.AST] = []
+        if isinstance(loop, ast.For) and wanted & set(_stored_names(loop.target)):
+            header = [loop.iter]
+            wanted |= set(_loaded_names(loop.iter))
+        taking = [c for c in syntax_tree.walk(step) if isinstance(c, ast.Call) and _holds_line(c, step_line)]
+        arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
+        worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in syntax_tree.walk(a))]
+        functions = [
+            f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
+        ]
+        functions += self._iteration_methods() if header else []
+        functions += self._generators_behind(wanted)
+        lines = {n for one in (*making, *header, *functions) for n in _line_range(one)}
+        everything = [*making, *header, *worked, *functions]
+        names = {n for one in everything for n in _names_in(one)} | wanted
+        mixed = frozenset(_line_range(step)) if worked else frozenset()
+        reads = bool(FILE_READERS & names) or self._opened(names)
+        data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in syntax_tree.walk(one))
+        return InputLines(frozenset(lines) - mixed, mixed, bool(RANDOM_CALLS & names), data, reads, len(loops) > 1)
+
+    def sides(self, step_line: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Lines of functions that the loop around ``step_line`` calls before the step, and only after it."""
+        loop, line = self.loop_at_line(step_line)
+        if loop is None:
+            return frozenset(), frozenset()
+        ahead, behind = set[int](), set[int]()
+        parts: list[ast.expr | ast.stmt] = [*_block_heads(loop), *_loop_statements(loop)]
+        for one in parts:
+            side = behind if one.lineno > line else ahead
+            for part in _block_heads(one) if isinstance(one, BLOCK_STATEMENTS) else [one]:
+                handing = self._iteration_methods() if part is getattr(loop, "iter", None) else []
+                for function in (*self.called(part)[1:], *handing):
+                    side.update(() if _takes_step(function, step_line) else _line_range(function))
+        return frozenset(ahead), frozenset(behind - ahead)
+
+    def _loops(self) -> list[ast.For | ast.While]:
+        return [n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, (ast.For, ast.While))]
+
+    def loop_at_line(self, line: int) -> tuple[ast.For | ast.While | None, int]:
+        """The innermost loop around a line, or around a call of the function that holds it; the line in that loop."""
+        around = [n for n in self._loops() if _holds_line(n, line)]
+        function = self.function_at(line)
+        name = getattr(function, "name", None)
+        if around or name is None:
+            return max(around, key=lambda n: n.lineno, default=None), line
+        calls = [(n, c.lineno) for n in self._loops() for c in syntax_tree.walk(n)
+                 if isinstance(c, ast.Call) and name in _names_in(c.func)]  # fmt: skip
+        return max(calls, key=lambda found: found[0].lineno, default=(None, line))
+
+    def _iteration_methods(self) -> list[ast.AST]:
+        """The iteration methods of this file's classes, and the functions that they call."""
+        classes = [n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, ast.ClassDef)]
+        methods = [m for c in classes for m in c.body if isinstance(m, FUNCTION_NODES) and m.name in ITERATION_METHODS]
+        return list(dict.fromkeys(f for m in methods for f in self.called(m)))
+
+    def _generators_behind(self, names: set[str]) -> list[ast.AST]:
+        """Generators of this file assigned to one of ``names`` (``feed = iter(batches(x))``), and what they call.
+
+        Their code runs where the loop asks for the next item.
+        """
+        made = [
+            n
+            for n in syntax_tree.walk_statements(self.tree)
+            if isinstance(n, ast.Assign) and names & set(_stored_names(n))
+        ]
+        generators = [f for n in made for f in self.called(n.value, 1)[1:] if _is_generator(f)]
+        return list(dict.fromkeys(f for one in generators for f in self.called(one)))
+
+    def _opened(self, names: set[str]) -> bool:
+        """Whether one of ``names`` was assigned from a library that opens files or archives."""
+        for _ in range(3):
+            for node in syntax_tree.walk(self.tree):
+                if isinstance(node, ast.Assign) and names & set(_stored_names(node)):
+                    if FILE_MODULES & set(_names_in(node.value)):
+                        return True
+                    names = names | set(_loaded_names(node.value))
+        return False
+
+
+@cache_recent(4)
+def _functions_by_name(source: Source) -> dict[str, ast.AST]:
+    """The file's functions by name, the last one of each name; also ``step`` of ``step = tf.function(one)``."""
+    found: dict[str, ast.AST] = {}
+    wrapped: list[ast.Assign] = []
+    for node in syntax_tree.walk_statements(source.tree):
+        if isinstance(node, FUNCTION_NODES):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
+            wrapped.append(node)
+    for node in wrapped:
+        call = node.value
+        made = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
+        if made is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
+            for target in node.targets:
+                found.setdefault(_last_name(target), made)
+    return found
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+@functools.lru_cache(maxsize=32)
+def parse_source(file: str, text: str) -> Source | None:
+    """``text`` as the source of ``file``; None if it is not Python."""
+    try:
+        source = Source(file, text)
+        _ = source.tree
+    except SyntaxError:
+        return None
+    return source
+
+
+def parse_tree(text: str) -> ast.Module:
+    """The syntax tree. Raises ``SyntaxError``, also for text that is too deep or too large for Python's parser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the script's own: invalid escapes, "is" with a literal
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            with suppress(SyntaxError, RecursionError, MemoryError):
+                if (older := newer_syntax.as_older_syntax(text)) != text:
+                    return ast.parse(older)
+            raise
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("nested too deeply for Python's parser") from error
+        except ValueError as error:  # a null character
+            raise SyntaxError(str(error)) from error
+
+
+def read_source(file: str) -> Source | None:
+    """The source of ``file`` on disk; None if it cannot be read or parsed."""
+    try:
+        return parse_source(file, Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def _holds_line(node: ast.AST, line: int) -> bool:
+    start, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+    return bool(start <= line <= end)
+
+
+def _line_range(node: ast.AST) -> range:
+    return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or 0) + 1)
+
+
+def _loop_statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
+    """All statements inside a loop in order, nested blocks included, bodies of functions excluded."""
+    todo: list[ast.stmt] = list(loop.body)
+    while todo:
+        one = todo.pop(0)
+        yield one
+        if isinstance(one, BLOCK_STATEMENTS):
+            todo = [*one.body, *getattr(one, "orelse", []), *todo]
+
+
+def _block_heads(block: ast.AST) -> list[ast.expr]:
+    """The expressions in the head of a block: what a loop iterates, what a condition tests, what a ``with`` opens."""
+    items = [item.context_expr for item in getattr(block, "items", ())]
+    return [part for part in (getattr(block, "iter", None), getattr(block, "test", None), *items) if part is not None]
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            yield one.attr
+
+
+def _loaded_names(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+
+
+def _stored_names(node: ast.AST) -> Iterator[str]:
+    """Names that are assigned, or into which something is put."""
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            yield one.id
+        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in FILLING_METHODS:
+            yield from _loaded_names(one.func.value)
+
+
+def _called_names(node: ast.AST) -> Iterator[str]:
+    """Functions called by name, or passed by name (``map(fetch, ids)``)."""
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Call):
+            yield from _names_in(one.func)
+            yield from (a.id for a in one.args if isinstance(a, ast.Name))
+
+
+def _is_generator(function: ast.AST) -> bool:
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in syntax_tree.walk(function))
+
+
+def _takes_step(function: ast.AST, line: int) -> bool:
+    """Whether a function is the training step, or contains it."""
+    return _holds_line(function, line) or "GradientTape" in set(_names_in(function))

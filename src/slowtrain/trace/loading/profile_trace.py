@@ -1,0 +1,330 @@
+"""Builds a trace from somebody's profile: steps, what the device did in them, and why it waited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from slowtrain.columns import intervals
+from slowtrain.columns.arrays import Floats
+from slowtrain.columns.device import Device
+from slowtrain.columns.input_pipeline import Pipeline
+from slowtrain.columns.intervals import Intervals
+from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.steps import Steps
+from slowtrain.errors import InputError
+from slowtrain.model import Attribution, Category, Part, Phase, Signal
+from slowtrain.number_text import format_number
+from slowtrain.profile import framework_names
+from slowtrain.profile.activity import main_thread, reading_horizon, timeline
+from slowtrain.profile.activity.timeline import Timeline
+from slowtrain.profile.format import viewer_json, xplane
+from slowtrain.profile.steps import device_paced_steps, profile_steps
+from slowtrain.profile.steps.profile_steps import StepTimes
+from slowtrain.profile.summaries import allocator_pools, device_summary, tfdata_pipelines, window_ops
+from slowtrain.profile.waits import host_activity, idle_reasons, mark_overrun, missing_data, step_division
+from slowtrain.trace import Trace
+from slowtrain.values import dataclass
+
+MIN_PREFILLED_SHARE = (
+    0.25  # of a profile's batches that were made before it began; with more it shows little of the input
+)
+MAX_HIDDEN_SHARE = 0.05  # of the steps' time in kernels that the profile hides (LITTLE of the causes)
+MIN_ASSUMED_CORES = 2.0  # assumed for a training machine if the profile shows fewer
+MAX_DEEP_STEPS = 200  # steps of a long profile that are read for ops and input; reading all would take long
+
+
+def load_profile(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
+    """Load the trace of one profiling session, with a file per host. Raises ``InputError``."""
+    spaces, broken, lacks = {}, [], []
+    for file in files:
+        try:
+            if viewer_json.is_viewer_json(file):
+                spaces[file], lack = viewer_json.read_viewer_json(file)
+                lacks.append(lack)
+            else:
+                spaces[file] = xplane.read_space(file)
+        except InputError as error:
+            broken.append(error)
+    if not spaces and broken:
+        raise broken[0]
+    notes = [*notes, *lacks, *(f"left out: {error}" for error in broken)]
+    kept = _files_of_one_session(spaces)
+    if len(kept) < len(spaces):
+        left = [f.name for f in spaces if f not in kept]
+        said = f"{', '.join(f.name for f in kept)}, the newest of its host; {', '.join(left)} beside it was not read"
+        notes = [*notes, said]
+    return build_profile_trace(list(kept.values()), str(next(iter(kept), "profile")), notes)
+
+
+def _files_of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
+    """Keep of several profiles of one host the newest, and those of other processes at the same time."""
+    newest: dict[object, tuple[int, int]] = {}
+    times = {file: _session_times(space) for file, space in spaces.items()}
+    for file, space in spaces.items():
+        host = space.hostnames or file
+        newest[host] = max(newest.get(host, (-1, -1)), times[file])
+    kept = {}
+    for file, space in spaces.items():
+        begun, ended = newest[space.hostnames or file]
+        if times[file] == (begun, ended) or (times[file][0] <= ended and times[file][1] > begun):
+            kept[file] = space
+    return kept
+
+
+def _session_times(space: xplane.Space) -> tuple[int, int]:
+    """Return start and end in ns since 1970; 0 if unknown."""
+    told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
+    begun, ended = (
+        max((v for k, v in told if k == key), default=0)
+        for key in (framework_names.PROFILE_START, framework_names.PROFILE_STOP)
+    )
+    return begun, max(begun, ended)
+
+
+def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
+    """Build the trace. ``notes`` are known already. Raises ``InputError`` if nothing in the profile took any time."""
+    whole = timeline.read_timeline(spaces)
+    if whole.end_ms <= whole.start_ms:
+        raise InputError(
+            f"{label}: the profile holds no activity of a device and no op of a host; record it during training"
+        )
+    device = _computing_device(spaces, whole)
+    found = profile_steps.find_profile_steps(whole, device)
+    if not found.source and any(
+        reading_horizon.find_horizon(timeline.device_and_host_lines(s), reading_horizon.MAX_DEEP_EVENTS) for s in spaces
+    ):
+        whole = timeline.read_timeline(
+            spaces, reading_horizon.MAX_DEEP_EVENTS
+        )  # one stretch, which is read completely with statistics
+        device = _computing_device(spaces, whole)
+        found = profile_steps.find_profile_steps(whole, device)
+    if device is not None and found.source:
+        found = device_paced_steps.device_paced_times(found, whole, device)
+    if device is not None and any(map(missing_data.dropped_event_count, spaces)):
+        found = missing_data.recorded_steps(found, whole, device)
+    told = missing_data.missing_data_notes(spaces, whole, device, len(found) if found.source else 0)
+    if device is not None and found.source:
+        found = step_division.settled_steps(
+            profile_steps.without_epoch_ends(found, [t for t in whole.threads if t.host == device.host])
+        )
+    steps = _all_steady_steps(found)
+    if device is None:
+        waits, columns, summary, behind = None, {Category.UNATTRIBUTED: steps.ms}, None, None
+    else:
+        waits, columns = step_division.divide_profile(whole, device, found)
+        behind = mark_overrun.find_mark_overrun(found, whole, device)
+        summary = device_summary.summarize_device(whole, device, found, waits)
+        summary = replace(summary, gaps=mark_overrun.merge_longest_gaps(summary.gaps, behind))
+    trace = Trace(
+        signals=frozenset(_profile_signals(whole, summary, columns, waits)),
+        steps=steps,
+        facts={
+            **_profile_facts(whole, found, device),
+            "notes": [*notes, *whole.notes, *told, *([behind.note] if behind is not None else [])],
+            "behind": behind.fact if behind is not None and behind.alone else None,
+        },
+        categories=columns,
+        run=_run_attribution(whole, found),
+        device=summary,
+    )
+    return _with_pools(_with_host_side(trace, spaces, whole, device, found), spaces)
+
+
+def _computing_device(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.ProfiledDevice | None:
+    """Return the busiest device.
+
+    None if a GPU was used that the profile lacks, because then the host's ops only launched its work.
+    """
+    device = whole.active[0] if whole.active else None
+    if device is None or device.kind != "CPU":
+        return device
+    return None if any(map(missing_data.unseen_gpu_reason, spaces)) else device
+
+
+def _with_host_side(
+    trace: Trace,
+    spaces: Sequence[xplane.Space],
+    whole: Timeline,
+    device: timeline.ProfiledDevice | None,
+    found: StepTimes,
+) -> Trace:
+    """Add what the threads of the device's host show: input pipeline, ops started from Python, traced functions."""
+    hosts = [timeline.host_name(spaces, i) for i in range(len(spaces))]
+    mine = hosts.index(device.host) if device is not None and device.host in hosts else 0
+    threads = [t for t in whole.threads if t.host == hosts[mine]]
+    some = _first_steps(spaces[mine], whole, found)
+    deep = device_summary.profile_ops(spaces[mine], device, found, some)
+    singly = host_activity.jax_calls_per_step(threads, found.on_host)
+    deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
+    fed = tfdata_pipelines.profile_pipelines(spaces[mine], threads, some.on_host)
+    made = tfdata_pipelines.pipeline_producers(fed) or host_activity.python_producers(threads, found.on_host)
+    traced = host_activity.function_traces(threads)
+    framed, nodes = host_activity.has_python_frames(threads), any(p.nodes for p in fed)
+    signals = set(trace.signals)
+    seen = device.kind == "CPU" or Signal.DEVICE in trace.signals if device is not None else not whole.active
+    signals |= {Signal.KERNELS} if deep is not None and seen else set()
+    signals |= {Signal.TRACES} if traced is not None else set()
+    # No nodes means no data set only if all Python or TensorFlow's executors were recorded.
+    signals |= (
+        {Signal.PIPELINE} if nodes or (not fed and (framed or host_activity.has_executor_spans(threads))) else set()
+    )
+    signals |= {Signal.PYTHON} if nodes or framed else set()
+    on_cpu = device is None or device.kind == "CPU"
+    own = host_activity.host_busy_ms(threads, found, deep.ms if deep is not None and on_cpu else 0.0)
+    feeding = (
+        tfdata_pipelines.pipeline_busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
+    )
+    facts = {
+        "notes": [*trace.facts["notes"], *_prefilled_notes(fed)],
+        "eager_step": bool(singly) or host_activity.is_eager_step(threads, found.on_host),
+        "jax": host_activity.has_jax_calls(threads),
+        "host_callbacks": host_activity.host_callbacks_per_step(threads, found.on_host),
+        "fed_by_keras": host_activity.is_fed_by_keras(threads),
+        "usable_cores": max(
+            [MIN_ASSUMED_CORES, host_activity.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]
+        ),
+        "step_cpu_ms": own,
+        "cpu_ms_per_step": own + feeding,
+    }
+    return replace(
+        trace, signals=frozenset(signals), facts={**trace.facts, **facts}, kernels=deep, pipelines=fed, producers=made,
+        names=traced.names if traced is not None else (),
+        lanes={"function": traced.calls} if traced is not None else {},
+        events=traced.events if traced is not None else (),
+    )  # fmt: skip
+
+
+def _first_steps(space: xplane.Space, whole: Timeline, found: StepTimes) -> StepTimes:
+    """Return the first steps, as many as can be read with statistics."""
+    count, lines = min(len(found), MAX_DEEP_STEPS), timeline.device_and_host_lines(space)
+    part = (found.end_ms[count - 1] - whole.start_ms) / (whole.end_ms - whole.start_ms) if count else 0.0
+    if (
+        part * sum(line.size_bytes for line in lines)
+        > reading_horizon.MAX_DEEP_EVENTS * reading_horizon.MIN_EVENT_BYTES
+    ):
+        far = reading_horizon.find_horizon(lines, reading_horizon.MAX_DEEP_EVENTS)
+        count = count if far is None else max(int(np.searchsorted(found.end_ms[:count], far.ps / 1e9, "right")), 1)
+    return found.where(slice(count))
+
+
+def _prefilled_notes(fed: Sequence[Pipeline]) -> Iterable[str]:
+    """Yield a note if many batches of the steps came from buffers."""
+    used = tfdata_pipelines.prefilled_batches(fed[0]) if fed and fed[0].nodes else 0.0
+    if used >= 1 and used >= MIN_PREFILLED_SHARE * fed[0].batches:
+        told = (
+            f"{format_number(used, 2)} of {fed[0].batches} batches that the steps took were made before the "
+            "profile began"
+        )
+        yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
+
+
+@dataclass(frozen=True)
+class WindowSummary:
+    """What an accelerator did in a recording's profiler window: its summary, its ops, the division of a step."""
+
+    device: Device
+    ops: Kernels
+    window: step_division.WindowDivision
+
+
+def window_gpu_reason(window: window_ops.ProfileWindow) -> str:
+    """Return why the profile of a recording's window lacks the GPU that was used; empty if it does not."""
+    try:
+        space = xplane.read_space(window.path)
+    except (InputError, OSError):
+        return ""
+    shown = any(p.name.startswith(framework_names.DEVICE_PLANES) and p.lines for p in space.planes)
+    return "" if shown else missing_data.unseen_gpu_reason(space)
+
+
+def summarize_window(
+    window: window_ops.ProfileWindow,
+    noted: Mapping[str, Intervals] = MappingProxyType({}),
+    lanes: Callable[[Floats, Floats], Mapping[step_division.LaneGroup, Intervals]] | None = None,
+) -> WindowSummary | None:
+    """Return what an accelerator did in a recording's profiler window; None if none wrote a timeline.
+
+    ``noted``: what the recorder knows of the main thread, as times by reason in ms of the run. Without Python's
+    frames the profiler does not record how Python makes a batch. ``lanes`` returns the same by lane, between given
+    moments of the run.
+    """
+    try:
+        space = xplane.read_space(window.path)
+        if not any(p.name.startswith(framework_names.DEVICE_PLANES) and p.lines for p in space.planes):
+            return None
+        whole = timeline.read_timeline([space])
+    except (InputError, OSError):
+        return None
+    device = whole.active[0] if whole.active else None
+    if device is None or device.kind == "CPU" or not len(window.start_ms):
+        return None
+    origin_ms = window_ops.profile_origin_ms(space, window)
+    found = StepTimes(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
+    found = step_division.settled_steps(device_paced_steps.device_paced_times(found, whole, device))
+    main = more = main_thread.find_main_thread(whole.threads)
+    if main is not None and more is not None:
+        for reason, (start, end) in noted.items():
+            more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
+        whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
+    spans, waits = step_division.device_spans(whole, device, found)
+    own = lanes(found.start_ms + origin_ms, found.end_ms + origin_ms) if lanes is not None else {}
+    by_lane = {lane: (start - origin_ms, end - origin_ms) for lane, (start, end) in own.items()}
+    by_lane = by_lane or {None: (found.start_ms[:1], found.end_ms[-1:])}
+    summary = device_summary.summarize_device(whole, device, found, waits)
+    divided = step_division.divide_window(spans, waits, found, by_lane)
+    return WindowSummary(summary, device_summary.device_ops(device.activities, found), divided)
+
+
+def _all_steady_steps(found: StepTimes) -> Steps:
+    n = len(found)
+    every = np.ones(n, dtype=bool)
+    return Steps(
+        found.source or "the whole profile", found.start_ms, found.end_ms, every, ~every,
+        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
+    )  # fmt: skip
+
+
+def _profile_signals(
+    whole: Timeline, device: Device | None, columns: Mapping[Category, Floats], waits: idle_reasons.IdleMoments | None
+) -> Iterable[Signal]:
+    yield Signal.STEPS
+    if device is not None:
+        # A timeline with much hidden time neither proves nor excludes a cause.
+        hidden = waits.hidden_ms if waits is not None else 0.0
+        if device.kind != "CPU" and hidden <= MAX_HIDDEN_SHARE * sum(float(c.sum()) for c in columns.values()):
+            yield Signal.DEVICE
+        if whole.threads:
+            yield Signal.INPUT
+
+
+def _profile_facts(whole: Timeline, found: StepTimes, device: timeline.ProfiledDevice | None) -> dict[str, Any]:
+    devices = [{"kind": d.kind, "name": d.name} for d in whole.devices] or [{"kind": "CPU"}]
+    return {
+        "profile": True,
+        "told_steps": bool(found.source),
+        "devices": devices,
+        "device_name": device.facts.get(framework_names.DEVICE_NAME) if device is not None else None,
+        # Hardware of the host whose device computed.
+        "hardware": [{**d.facts, "kind": d.kind} for d in whole.devices if device is None or d.host == device.host],
+    }
+
+
+def _run_attribution(whole: Timeline, found: StepTimes) -> Attribution:
+    total = whole.end_ms - whole.start_ms
+    inside = intervals.union(found.start_ms, found.end_ms)
+    ms = intervals.total_length(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
+    parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
+    return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
+
+
+def _with_pools(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
+    """Return the trace with its profile's figures of allocators."""
+    found = allocator_pools.read_pools(spaces)
+    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
+    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})

@@ -1,0 +1,1 @@
+"""The input pipelines of a recording, from TensorFlow's counters."""

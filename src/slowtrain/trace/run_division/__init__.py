@@ -1,0 +1,1 @@
+"""The steps of a recording and the division of steps and run."""

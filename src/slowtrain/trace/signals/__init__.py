@@ -1,0 +1,1 @@
+"""Questions that causes ask of a trace, by family."""

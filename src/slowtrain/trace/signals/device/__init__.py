@@ -1,0 +1,1 @@
+"""What bounds the device: kernels, launches, number formats, rates, batch sizes."""

@@ -1,0 +1,1 @@
+"""Why steps get slower over the run."""

@@ -1,0 +1,175 @@
+"""The machine's state while steps got slower: its figures early and late, if they explain the slowdown.
+
+A change of a figure explains nothing by itself: others used a little more of a machine with idle cores, a clock fell
+by a twentieth while steps doubled. Therefore each change is compared with its possible cost.
+"""
+
+from __future__ import annotations
+
+from slowtrain.columns.arrays import Floats
+from slowtrain.number_text import format_count, format_number
+from slowtrain.trace.signals.host.stalls import MIN_FULL_SHARE, machine_cores, other_process_cores
+from slowtrain.trace.signals.memory import memory_growth
+from slowtrain.trace.signals.series.early_and_late import (
+    MIN_GROWTH_PART,
+    MIN_RATIO_TO_REST,
+    EarlyAndLate,
+    SlowdownReason,
+    finite_values,
+)
+from slowtrain.trace.signals.series.step_trend import step_numbers
+
+MIN_CROWDING_CORES = 0.2  # processors that others use more than before
+MIN_DISK_WAIT_SHARE = 0.1  # increase, of all cores' time
+MAX_CLOCK_RATIO = 0.95  # of what it was before
+MIN_FREE_HEAP_SHARE = 0.2  # increase, of malloc's heap
+MIN_FREE_HEAP_BYTES = 64e6  # free bytes of the heap
+MIN_DISK_BYTES_PER_S = 1e6  # bytes per second, for small scattered files; fewer bytes do not explain a wait
+MAX_PAGE_MS = 20.0  # a page from a busy rotating disk; fewer pages do not explain a wait
+
+# Conditions that vary on a machine independently of the script.
+MACHINE_KINDS = ("others", "stolen", "quota", "processor", "paging", "disk", "allocator")
+
+
+def machine_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return the machine figure whose change explains the slowdown, None if there is none."""
+    return (
+        crowding_reason(sides)
+        or _gpu_clock_reason(sides)
+        or _cpu_clock_reason(sides)
+        or _paging_reason(sides)
+        or _disk_reason(sides)
+        or _malloc_reason(sides)
+    )
+
+
+def crowding_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return a loss of processors to other processes, to other virtual machines, or to the script's own quota."""
+    return _other_processes_reason(sides) or _quota_reason(sides)
+
+
+def _other_processes_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return what other processes took, if almost no core was idle: a script loses no more than they took."""
+    rest, busy = other_process_cores(sides.trace), sides.trace.samples.get("cpu_mean_share")
+    if rest is None or busy is None:
+        return None
+    (then, now), cores = sides.means(rest), machine_cores(sides.trace)
+    if not (now - then >= MIN_CROWDING_CORES and sides.means(busy)[1] >= MIN_FULL_SHARE):
+        return None
+    if not sides.slowed_by(1 / max(cores - then, MIN_CROWDING_CORES), 1 / max(cores - now, MIN_CROWDING_CORES)):
+        return None
+    stolen = sides.trace.samples.get("steal_share")
+    if stolen is not None:
+        shares = sides.means(stolen)
+        if (shares[1] - shares[0]) * cores >= MIN_GROWTH_PART * (now - then):
+            says = "the hypervisor gave {:.0%} of the cores' time to others at first and {:.0%} at the end"
+            return SlowdownReason("stolen", says.format(*shares), (), sides.ms)
+    says = f"other processes took {format_count(then, 'processor', 2)} at first and {format_number(now, 2)} at the end"
+    return SlowdownReason("others", says, (), sides.ms)
+
+
+def _quota_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return the time for which the container's quota stopped the script."""
+    stopped = _rise_per_step(sides, "throttled_seconds")
+    before, after = sides.step_ms
+    if stopped is None or not 1e3 * (stopped[1] - stopped[0]) >= MIN_GROWTH_PART * (after - before):
+        return None
+    then, now = (format_number(1e3 * seconds) for seconds in stopped)
+    says = f"the container's quota stopped it for {then} ms of a step at first and {now} ms at the end"
+    return SlowdownReason("quota", says, (), sides.ms)
+
+
+def _gpu_clock_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    for key, column in sides.trace.samples.items():
+        if key.startswith("gpu_sm_mhz") and (says := _clock_drop_text(sides, column, "the GPU's clock")):
+            warm = sides.trace.samples.get(key.replace("sm_mhz", "celsius"))
+            if warm is not None:
+                says += ", its temperature went from {:.0f} to {:.0f} °C".format(*sides.means(warm))
+            return SlowdownReason("clock", says, (), sides.ms)
+    return None
+
+
+def _cpu_clock_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return a drop of the clock of the main thread's core."""
+    column = sides.trace.samples.get("cpu_mhz")
+    says = _clock_drop_text(sides, column, "the processor's clock") if column is not None else ""
+    return SlowdownReason("processor", says, (), sides.ms) if says else None
+
+
+def _clock_drop_text(sides: EarlyAndLate, column: Floats, what: str) -> str:
+    """Return a clause that a clock fell, if that is most of the slowdown."""
+    then, now = sides.means(column)
+    if not (0 < now < MAX_CLOCK_RATIO * then and sides.slowed_by(1 / then, 1 / now)):
+        return ""
+    return f"{what} fell from {then:.0f} to {now:.0f} MHz"
+
+
+def _paging_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return pages that have to be read from a disk, because they were swapped out or never in memory."""
+    pages = _rise_per_step(sides, "major_faults")
+    before, after = sides.step_ms
+    if pages is None or not pages[1] > MIN_RATIO_TO_REST * pages[0]:
+        return None
+    if (pages[1] - pages[0]) * MAX_PAGE_MS < MIN_GROWTH_PART * (after - before):
+        return None
+    then, now = (format_number(count) for count in pages)
+    says = f"a step waited for {then} pages of memory from a disk at first and for {now} at the end"
+    return SlowdownReason("paging", says, (), sides.ms)
+
+
+def _disk_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    waits = sides.trace.samples.get("iowait_share")
+    if waits is None:
+        return None
+    (then, now), (before, after) = sides.means(waits), sides.step_ms
+    waited = (now * after - then * before) * machine_cores(sides.trace)  # each such idle core stands for a thread
+    if not (now - then >= MIN_DISK_WAIT_SHARE and waited >= MIN_GROWTH_PART * (after - before)):
+        return None
+    says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
+    return SlowdownReason("disk", says, (), sides.ms)
+
+
+def _malloc_reason(sides: EarlyAndLate) -> SlowdownReason | None:
+    """Return fragmentation of malloc's heap, which makes its searches longer."""
+    columns = [sides.trace.samples.get(f"heap_{what}_bytes") for what in ("free", "used")]
+    if columns[0] is None or columns[1] is None:
+        return None
+    free, used = sides.means(columns[0]), sides.means(columns[1])
+    then, now = (f / (f + u) if f + u > 0 else float("nan") for f, u in zip(free, used, strict=True))
+    if not (now - then >= MIN_FREE_HEAP_SHARE and free[1] >= MIN_FREE_HEAP_BYTES):
+        return None
+    says = (
+        f"of malloc's heap {then:.0%} lay free in pieces at first and {now:.0%} at the end "
+        f"({memory_growth.format_bytes(free[1])})"
+    )
+    return SlowdownReason("allocator", says, (), sides.ms)
+
+
+def disk_read_text(sides: EarlyAndLate, more_ms: float) -> str:
+    """Return a clause that more is read from a disk than before, instead of from the page cache; empty if not."""
+    each = _rise_per_step(sides, "read_bytes")
+    if (
+        each is None
+        or not each[1] > MIN_RATIO_TO_REST * each[0]
+        or each[1] - each[0] < MIN_DISK_BYTES_PER_S * more_ms / 1e3
+    ):
+        return ""
+    return (
+        f"; a step read {memory_growth.format_bytes(each[0])} from a disk at first and "
+        f"{memory_growth.format_bytes(each[1])} at the end"
+    )
+
+
+def _rise_per_step(sides: EarlyAndLate, key: str) -> tuple[float, float] | None:
+    """Return the increase per step of a cumulative figure, early and late; None if it was not read."""
+    counted = sides.trace.samples.get(key)
+    if counted is None:
+        return None
+    number = step_numbers(sides.trace.steps)
+    each = []
+    for index in (sides.early, sides.late):
+        rows = finite_values(counted[sides.stretch(index)])
+        if len(rows) < 2:
+            return None
+        each.append(float(rows[-1] - rows[0]) / (float(number[index[-1]] - number[index[0]]) + 1))
+    return each[0], each[1]

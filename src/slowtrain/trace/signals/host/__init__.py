@@ -1,0 +1,1 @@
+"""The host's work: Python of the loop, retraces, start-up, checkpoints, stalls."""

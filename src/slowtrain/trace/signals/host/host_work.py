@@ -1,0 +1,296 @@
+"""Facts about the host's side of a trace for several causes: spans inside steps, the cost of a graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import Bools, Floats
+from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.spans import Event, Name, Spans, place_of
+from slowtrain.model import Category, Place
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host.source_lines import called_name, calls_at, loops_around
+
+# Cost of a graph function's call on the host besides the computation of its ops: the call itself, and the
+# executor for each op. An op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
+# folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
+# other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
+# machine; 0.7 to 1.7 µs an op on one machine, 0.3 to 0.6 on another (six steps that had been eager, 11 to 1,730 ops).
+# On a machine 1.6 times as fast calls and ops were shorter by as much (machine/samples/core_pace.py).
+GRAPH_CALL_MS, LONE_CALL_MS = 0.8, 0.4
+GRAPH_OP_MS = 0.0006
+MIN_CORE_PACE, MAX_CORE_PACE = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
+MAX_SAMPLE_GAP_MS = (
+    250.0  # between two samples of the same work; after a longer gap something else held the interpreter
+)
+GLOBAL_NORM_FUNCTIONS = frozenset(
+    {"clip_by_global_norm", "global_norm"}
+)  # functions with an op or two for each gradient
+ASSIGN_PREFIXES = ("assign", "scatter_")
+
+
+# Per op that launches a kernel: on an H200 a call of a tf.function that launches 164 kernels takes 2.27 ms.
+LAUNCHED_OP_MS = 0.011
+
+
+def graph_step_ms(trace: Trace, ops: float, computing_ms: float, around_ms: float = GRAPH_CALL_MS) -> float:
+    """Return the time of a step of ``ops`` operations that compute for ``computing_ms``, as one graph function.
+
+    ``around_ms`` is the script's own Python between two calls. If that is shorter than a call, calls find warm
+    caches. The result is for the machine of the trace.
+    """
+    call_ms = LONE_CALL_MS if around_ms < GRAPH_CALL_MS else GRAPH_CALL_MS
+    op_ms = LAUNCHED_OP_MS if trace.on_accelerator and not trace.on_jax else GRAPH_OP_MS
+    return (call_ms + op_ms * ops) / core_pace(trace) + computing_ms
+
+
+def core_pace(trace: Trace) -> float:
+    """Return a core's speed at the start of the run, relative to the machine of the constants above; 1 if unknown."""
+    told = trace.fact("launch", "pace", default=None)
+    return min(max(float(told), MIN_CORE_PACE), MAX_CORE_PACE) if isinstance(told, (int, float)) and told > 0 else 1.0
+
+
+def kernel_ms(kernels: Kernels) -> float:
+    """Return the time in kernels per step, those of graphs and those that Python started one by one."""
+    return kernels.busy_ms + kernels.eager_ms
+
+
+def main_thread(trace: Trace) -> int:
+    """Return the thread that trains: the one with the most spans that only it can have."""
+    for lane in ("import", "loop", "step", "function", "build", "gc"):
+        spans = trace.lane(lane)
+        if len(spans):
+            values, counts = np.unique(spans.thread, return_counts=True)
+            return int(values[np.argmax(counts)])
+    return 1
+
+
+def starts_in_steady(trace: Trace, spans: Spans) -> Bools:
+    """Return which spans begin in a steady step."""
+    return _starts_in_steps(trace, spans, trace.steps.steady)
+
+
+def starts_in_windows(trace: Trace, spans: Spans) -> Bools:
+    """Return which spans begin in a window of the recorder, which makes steps longer."""
+    inside = np.zeros(len(spans), dtype=bool)
+    for event in trace.events_of("window"):
+        inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
+    return inside
+
+
+def _starts_in_steps(trace: Trace, spans: Spans, which: Bools) -> Bools:
+    start, end = trace.steps.start_ms[which], trace.steps.end_ms[which]
+    if not len(start):
+        return np.zeros(len(spans), dtype=bool)
+    at = np.searchsorted(start, spans.start_ms, side="right") - 1
+    return np.asarray((at >= 0) & (spans.start_ms < end[np.maximum(at, 0)]))
+
+
+def ms_per_step(trace: Trace, spans: Spans) -> float:
+    """Return ms of ``spans`` in a mean steady step."""
+    count = int(trace.steps.steady.sum())
+    return float(spans.ms[starts_in_steady(trace, spans)].sum()) / count if count else 0.0
+
+
+def training_start_ms(trace: Trace) -> float:
+    """Return when the first step starts in ms; the run's end without steps."""
+    return float(trace.steps.start_ms[0]) if len(trace.steps) else trace.run_ms
+
+
+def starts_within(spans: Spans, events: Iterable[Event]) -> Bools:
+    """Return which spans begin in one of ``events``."""
+    inside = np.zeros(len(spans), dtype=bool)
+    for event in events:
+        inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
+    return inside
+
+
+def is_in_callback(trace: Trace, event: Event) -> bool:
+    """Return whether the event is inside a callback's hook."""
+    begun = int(np.searchsorted(trace.lane("callback").start_ms, event.start_ms, side="right"))
+    return bool(begun and trace.once(_hook_ends)[begun - 1] >= event.end_ms)
+
+
+def _hook_ends(trace: Trace) -> Floats:
+    """Return for each callback hook when the last of the hooks begun by then ends."""
+    return np.asarray(np.maximum.accumulate(trace.lane("callback").end_ms))
+
+
+def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:
+    """Return the user's lines at which the main thread was sampled during ``spans``, most samples first."""
+    samples = trace.lane("stack")
+    found: dict[Place, int] = {}
+    for start, end in zip(spans.start_ms, spans.end_ms, strict=True):
+        for number in samples.between(float(start) - margin_ms, float(end) + margin_ms).name:
+            place = place_of(trace.names[int(number)].detail.get("site"))
+            if place is not None:
+                found[place] = found.get(place, 0) + 1
+    return tuple(sorted(found, key=lambda p: (-found[p], p.line)))
+
+
+def is_outermost(spans: Spans) -> Bools:
+    """Return which spans no earlier one contains.
+
+    A hook that calls its parent class, or a layer that creates layers, then counts once.
+    """
+    if not len(spans):
+        return np.zeros(0, dtype=bool)
+    reach = np.concatenate(([-np.inf], np.maximum.accumulate(spans.end_ms)[:-1]))
+    return np.asarray(spans.end_ms > reach)
+
+
+def spread_over_categories(trace: Trace, ms: float, first: Sequence[Category] = ()) -> dict[Category, float]:
+    """Return ``ms`` of a mean step by category: those in ``first`` as far as they reach, the rest by size.
+
+    For work whose own spans contain others (a callback that reads back, a nested ``predict``).
+    """
+    taken: dict[Category, float] = {}
+    left = min(ms, trace.step_ms)
+    for category in first:
+        taken[category] = min(left, trace.mean(category))
+        left -= taken[category]
+    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
+    total = sum(others.values())
+    if left > 0 and total > 0:
+        for category, size in others.items():
+            taken[category] = taken.get(category, 0.0) + left * size / total
+    return {c: v for c, v in taken.items() if v > 0}
+
+
+def ms_of_samples(trace: Trace, samples: Spans) -> Floats:
+    """Return ms since the previous sample of the stack for each sample; on a busy machine samples are rarer."""
+    every = np.sort(trace.lane("stack").start_ms)
+    at = np.searchsorted(every, samples.start_ms)
+    gap = samples.start_ms - every[np.maximum(at - 1, 0)]
+    return np.asarray(np.clip(gap, 0.0, MAX_SAMPLE_GAP_MS))
+
+
+def sampling_interval_ms(trace: Trace) -> float:
+    """Return the median time between two samples of the stack."""
+    gaps = np.diff(np.sort(trace.lane("stack").start_ms))
+    return float(median_value(gaps)) if len(gaps) else 0.0
+
+
+def unsampled_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:
+    """Return ms between two consecutive samples, both in ``places``, beyond what the samples stand for.
+
+    Many short calls that release and retake the interpreter's lock can block the recorder's thread for seconds. If
+    the next sample finds the same loop, nothing else of the script ran in between.
+    """
+    order = np.argsort(samples.start_ms)
+    start = samples.start_ms[order]
+    inside = np.array([trace.names[int(n)].place in places for n in samples.name[order]], dtype=bool)
+    at = np.searchsorted(np.sort(trace.lane("stack").start_ms), start)
+    side_by_side = (np.diff(at) == 1) & inside[1:] & inside[:-1]
+    return float(np.maximum(np.diff(start)[side_by_side] - MAX_SAMPLE_GAP_MS, 0.0).sum())
+
+
+def distinct_places(places: Iterable[Place | None]) -> tuple[Place, ...]:
+    """Return the known places, each once, in order."""
+    return tuple(dict.fromkeys(p for p in places if p is not None))
+
+
+def lane_places(trace: Trace, lane: str) -> set[Place]:
+    """Return the user's lines of a lane's spans."""
+    return {n.place for n in trace.names if n.lane == lane and n.place is not None}
+
+
+def step_places(trace: Trace) -> tuple[Place, ...]:
+    """Return the line that starts steps; for Keras also the `compile` that could set the steps per execution."""
+    keras = trace.steps.source == "fit"
+    compiled = [e.place for e in trace.events_of("compile") if keras and e.place is not None]
+    written = [
+        Place(str(e.data["file"]), int(e.data["line"]))
+        for e in trace.events_of("trace")
+        if e.data.get("training") and not e.data.get("keras") and e.data.get("file") and e.data.get("line")
+    ]
+    places = (*compiled[-1:], *written[:1], trace.steps.place)
+    return distinct_places(places)[:3]
+
+
+def is_in_keras(name: Name) -> bool:
+    """Return whether a stack sample is in Keras (building or calling a model), outside its image helpers."""
+    via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")
+    if "/keras/" not in via and "/tf_keras/" not in via:
+        return False
+    # Every call of a layer goes through Keras' traceback_utils, which is among the helpers.
+    return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
+
+
+# -- questions about calls and loops in the user's source
+
+
+@lru_cache(maxsize=32)
+def _parse_source(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def source_tree(trace: Trace, file: str) -> ast.Module | None:
+    """Return the syntax tree of a user's file; None if it is missing or does not parse."""
+    given = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
+    if isinstance(given, str):
+        return _parse_source(given)
+    try:
+        return _parse_source(Path(trace.root, file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+SAVE_FUNCTIONS = frozenset(
+    "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
+    "to_pickle to_hdf".split()
+)
+SUMMARY_WRITERS = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
+DRAW_FUNCTIONS = frozenset({"savefig", "imsave"})
+
+
+def writes_checkpoint(trace: Trace, place: Place) -> bool:
+    """Return whether a line of the user writes a checkpoint."""
+    return any(called_name(c) in SAVE_FUNCTIONS for c in _calls_at_place(trace, place))
+
+
+def writes_log(trace: Trace, place: Place) -> bool:
+    """Return whether a line of the user writes summaries or draws pictures."""
+    functions = [(called_name(c), c.func) for c in _calls_at_place(trace, place)]
+    return any(
+        name in DRAW_FUNCTIONS or (isinstance(f, ast.Attribute) and _last_part(f.value) in SUMMARY_WRITERS)
+        for name, f in functions
+    )
+
+
+def _calls_at_place(trace: Trace, place: Place) -> list[ast.Call]:
+    tree = source_tree(trace, place.file)
+    return calls_at(tree, place.line) if tree is not None else []
+
+
+def _last_part(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def changes_variables(trace: Trace, place: Place) -> bool:
+    """Return whether a line is in a loop that changes one variable per iteration, as optimizers do.
+
+    No single op changes all variables, or takes all gradients for the norm of TensorFlow's own functions.
+    """
+    tree = source_tree(trace, place.file)
+    if tree is not None and GLOBAL_NORM_FUNCTIONS & set(map(called_name, calls_at(tree, place.line))):
+        return True
+    loops = [n for n in loops_around(tree, place.line) if isinstance(n, ast.For)] if tree is not None else []
+    for loop in loops:
+        turned = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        changes = (n.func for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        if any(
+            f.attr.startswith(ASSIGN_PREFIXES) and isinstance(f.value, ast.Name) and f.value.id in turned
+            for f in changes
+        ):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""How steps are fed: pipelines, caches, shuffle buffers, copies to the device."""

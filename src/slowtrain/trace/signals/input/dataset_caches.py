@@ -1,0 +1,236 @@
+"""Caches of data sets: unused ones, and ones that keep too little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
+from slowtrain.model import Place
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.input.input_feed import (
+    MIN_WAIT_SHARE,
+    READING_OPS,
+    data_passes,
+    epoch_result_bytes,
+    input_wait_share,
+    is_user_node,
+    profiled_op_ms,
+)
+from slowtrain.values import dataclass
+
+MIN_REBUILDS = 3
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's values for an infinite and an unknown length
+FILE_DATASET_PREFIXES = ("TFRecord", "TextLine", "FixedLengthRecord")
+CALLING_FAMILIES = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # stages that call a function of the script
+WHOLE_PASS_FAMILIES = CALLING_FAMILIES | frozenset(
+    "Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split()
+)
+REPEATABLE_FAMILIES = WHOLE_PASS_FAMILIES | frozenset(
+    "Slices Range Zip Concatenate Take".split()
+)  # give the same elements in order in every pass
+READ_TO_END_FAMILIES = WHOLE_PASS_FAMILIES | {
+    "Shuffle",
+    "Repeat",
+}  # stages that read their input to its end in each pass
+JOINING_FAMILIES = ("Zip", "Concatenate")
+MIN_CACHED_MAP_MS = 0.05
+MAX_OPENING_SHARE = 0.5  # of the time up to a node; with more, opening files is the cost
+MIN_COMPUTING_SHARE = 0.3  # of a node's time in computing ops
+CHANGING_OPS = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose result may change later
+
+
+def expected_passes(trace: Trace, pipe: Pipeline) -> int:
+    """Return passes over the data: those that began, or those that `fit` would have made.
+
+    The latter is used if the recording ended within the first pass. This is known from the data set's length in
+    batches; for a repeated data set from the length of its input. A `fit` that counts its steps makes no passes.
+    """
+    length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
+    made = data_passes(pipe)
+    if made > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
+        return made
+    return max((n for n in _fit_epochs(trace) if isinstance(n, int)), default=1)
+
+
+def is_asked_beyond_end(trace: Trace) -> bool:
+    """Return whether ``fit`` finds the end of a data set of unknown length by an empty iterator, and then continues.
+
+    That call of the train step raises, but still counts as an optimizer step (Keras 3.15), which affects its learning
+    rate schedule. A data set of known length is not read beyond its end.
+    """
+    return any(epochs != 1 for epochs in _fit_epochs(trace))
+
+
+def _fit_epochs(trace: Trace) -> list[Any]:
+    """Return the given epochs of each ``fit`` that reads its data to the end in every epoch."""
+    fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
+    return [fit.get("epochs") for fit in fits]
+
+
+@dataclass(frozen=True)
+class UnreadCache:
+    """A cache that is never read. ``times``: passes that repeat the work.
+
+    ``why``: ``anew`` (each data set that is built has its own cache), or no pass reaches the end: ``take`` (a later
+    stage stops earlier), ``repeat`` (its input never ends), ``generator`` (nor does this).
+    """
+
+    pipe: Pipeline
+    cache: Node
+    times: int
+    why: str
+
+
+def find_unread_cache(trace: Trace, *, crowds: bool = False) -> UnreadCache | None:
+    """Return the unused cache; None if the steps do not wait for the work before it.
+
+    ``crowds``: that work takes their cores.
+    """
+    return _rebuilt_cache(trace) or (
+        _unfilled_cache(trace) if crowds or input_wait_share(trace) >= MIN_WAIT_SHARE else None
+    )
+
+
+def _rebuilt_cache(trace: Trace) -> UnreadCache | None:
+    """Return a cache in a data set that is built repeatedly, each time for one pass."""
+    alike: dict[tuple[Any, ...], list[Pipeline]] = {}
+    for pipe in trace.pipelines:
+        if pipe.epochs <= 1 and pipe.batches and any(n.family == "Cache" for n in pipe.nodes):
+            key = tuple((w.op, w.place, w.detail.get("cardinality")) for w in pipe.written)
+            alike.setdefault(key, []).append(pipe)
+    most = max(alike.values(), key=len, default=[])
+    waits = input_wait_share(trace) >= MIN_WAIT_SHARE
+    if len(most) < MIN_REBUILDS or not waits:
+        return None
+    pipe = max(most, key=lambda one: one.batches)
+    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_user_node(n)), None)
+    if cache is None or sum(n.ms for n in pipe.upstream_nodes(cache)) < 0.5 * pipe.ms:
+        return None
+    return UnreadCache(pipe, cache, len(most), "anew")
+
+
+def _unfilled_cache(trace: Trace) -> UnreadCache | None:
+    """Return a cache after most of the work, of which no pass reaches the end."""
+    pipe = trace.pipeline
+    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_user_node(n)), None) if pipe else None
+    if pipe is None or cache is None or cache.written is None:
+        return None
+    if sum(n.ms for n in pipe.upstream_nodes(cache)) < 0.5 * pipe.ms:
+        return None
+    length = cache.written.detail.get("cardinality")
+    behind = [w for i, w in enumerate(pipe.written) if i not in datasets_up_to(pipe, [cache.written])]
+    taken = [w.detail.get("cardinality") for w in behind if w.family == "Take"]
+    cut = isinstance(length, int) and length >= 0 and any(isinstance(n, int) and 0 <= n < length for n in taken)
+    if cut and (times := expected_passes(trace, pipe)) >= 2:
+        return UnreadCache(pipe, cache, times, "take")
+    if length == INFINITE_CARDINALITY and (times := max(data_passes(pipe), _step_counted_epochs(trace))) >= 2:
+        return UnreadCache(pipe, cache, times, "repeat")
+    # One iterator delivered the batches of all epochs and never ended.
+    endless = (
+        length == UNKNOWN_CARDINALITY
+        and pipe.epochs == 1
+        and any(n.name == "Generator" for n in pipe.upstream_nodes(cache))
+    )
+    times = _step_counted_epochs(trace)
+    return UnreadCache(pipe, cache, times, "generator") if endless and times >= 2 else None
+
+
+def _step_counted_epochs(trace: Trace) -> int:
+    """Return the epochs of a ``fit`` with a number of steps; 1 without one."""
+    fits = [e.data for e in trace.events_of("loop") if e.name == "fit" and e.data.get("steps_per_epoch")]
+    return max((n for fit in fits if isinstance(n := fit.get("epochs"), int)), default=1)
+
+
+def useless_cache_lines(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
+    """Return the lines of caches that keep only the input of this node."""
+    caches = (n.written for n in pipe.upstream_nodes(node) if n.family == "Cache" and n.written is not None)
+    return tuple(w.place for w in caches if w.place is not None)
+
+
+def has_later_cache_or_take(pipe: Pipeline, chain: Sequence[Node]) -> bool:
+    """Return whether a cache comes after these nodes, or a stage that would leave a cache there incomplete.
+
+    TensorFlow drops a ``take`` of everything, so that it is written but is no node. Therefore the written data sets
+    decide what comes before.
+    """
+    before = datasets_up_to(pipe, [n.written for n in chain if n.written is not None])
+    return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
+
+
+def node_worth_caching(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
+    """Return the last map after which a cache keeps at least half of the work, and its bytes per epoch.
+
+    If several maps are joined (``zip``, ``concatenate``) and none is half of the work, the joining node is used.
+    """
+    for family in ("Map", *JOINING_FAMILIES):
+        for node in reversed(pipe.nodes):
+            size = _cache_bytes(trace, pipe, node) if node.family == family and is_user_node(node) else None
+            if size is not None:
+                return node, size
+    return None
+
+
+def cached_maps(pipe: Pipeline, node: Node) -> list[Node]:
+    """Return the maps whose work a cache after ``node`` keeps: itself, or those that it joins."""
+    feeding = {n.id for n in pipe.upstream_nodes(node)}
+    maps = [n for n in pipe.nodes if n.id in feeding and n.family == "Map" and is_user_node(n)]
+    return [node] if node.family == "Map" else [n for n in maps if n.ms >= MIN_CACHED_MAP_MS]
+
+
+def _cache_bytes(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
+    """Return the bytes of one pass at this node; None if a cache after it would not be worthwhile."""
+    chain, does = [node, *pipe.upstream_nodes(node)], cached_maps(pipe, node)
+    if (
+        node.written is None
+        or max((n.ms for n in does), default=0.0) < MIN_CACHED_MAP_MS
+        or has_later_cache_or_take(pipe, chain)
+    ):
+        return None
+    if any(n.name == "Generator" or (n.written and (n.written.random or n.written.python)) for n in chain):
+        return None
+    for one in does:
+        inside, read = profiled_op_ms(trace, one), profiled_op_ms(trace, one, READING_OPS)
+        if inside is not None and inside - (read or 0.0) < MIN_COMPUTING_SHARE * one.ms:
+            return None  # the cost is calls or opening files, not computation: other causes
+    heavy = sum(n.ms for n in chain)
+    if sum(profiled_op_ms(trace, n, READING_OPS) or 0.0 for n in chain) > MAX_OPENING_SHARE * heavy:
+        return None
+    return epoch_result_bytes(pipe, node) if heavy >= 0.5 * pipe.ms else None
+
+
+def cache_treatment(pipe: Pipeline | None, node: Node) -> str | None:
+    """Return the cure of the running script that caches ``node``, a ``map``; None in case of doubt.
+
+    All stages up to it must give the same in every pass, in the same order, and all later ones must read it to the
+    end. Its line must not contain another ``map``.
+    """
+    own = node.written
+    if pipe is None or own is None or own.place is None or own.family != "Map" or "Batch" in own.op:
+        return None
+    before = datasets_up_to(pipe, [own])
+    same = all(_is_repeatable(w) for i, w in enumerate(pipe.written) if i in before)
+    read = all(w.family in READ_TO_END_FAMILIES for i, w in enumerate(pipe.written) if i not in before)
+    alone = sum(w.family == "Map" and w.place == own.place for w in pipe.written) == 1
+    users = bool((own.detail.get("function") or {}).get("user"))
+    return f"cache@{own.place}" if same and read and alone and users else None
+
+
+def _is_repeatable(written: WrittenDataset) -> bool:
+    """Return whether a stage certainly gives the same in every pass, if its input does."""
+    if written.family not in REPEATABLE_FAMILIES and not written.op.startswith(FILE_DATASET_PREFIXES):
+        return False
+    unseen = written.family in CALLING_FAMILIES and not written.ops
+    drawn = written.random or written.python or any(op.startswith(CHANGING_OPS) for op in written.ops)
+    return not unseen and not drawn and written.detail.get("deterministic") not in (False, "false")
+
+
+def datasets_up_to(pipe: Pipeline, last: Sequence[WrittenDataset]) -> set[int]:
+    """Return the indices of ``last`` and of all their inputs."""
+    todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in last)]
+    found = set(todo)
+    while todo:
+        more = [i for i in pipe.written[todo.pop()].inputs if i not in found and i < len(pipe.written)]
+        found.update(more)
+        todo += more
+    return found

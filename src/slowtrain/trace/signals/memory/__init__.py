@@ -1,0 +1,1 @@
+"""What memory grows by."""

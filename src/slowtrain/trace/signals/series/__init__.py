@@ -1,0 +1,1 @@
+"""Series of step times: trends, jumps, early and late steps."""

@@ -1,0 +1,1 @@
+"""Trials of batch sizes and devices."""

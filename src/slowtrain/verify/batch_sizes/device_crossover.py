@@ -1,0 +1,207 @@
+"""Measures one script on two devices: short probes at several batches, alternating between the devices."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+from slowtrain.errors import EnvironmentMissing, InputError
+from slowtrain.machine.host.nvml import Gpus
+from slowtrain.model import Category
+from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Side, Timing
+from slowtrain.number_text import format_count
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace, sidecar_files
+from slowtrain.verify.batch_sizes import line_fit
+from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
+from slowtrain.verify.measurement.paired_trial import Bench
+from slowtrain.verify.measurement.probe_process import Rule, Treatment
+
+SHORT_RULE = Rule(seconds=1.0, steps=12)
+DEEP_RULE = Rule(seconds=2.0, steps=60, windows=True)  # the recorder's own windows open after some steps
+DEFAULT_ROUNDS = 3
+BATCH_SPREAD_FACTOR = 4  # factor above and below the script's own batch, if no batches are asked for
+_SETTING = re.compile(r"cpu(?::threads=(\d{1,4}))?\Z")
+# JAX fails if its GPU plugin is installed and sees no GPU, unless JAX is told not to look for one.
+CPU_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+# The last two set XLA's pool of the CPU client, in which JAX computes. Older versions use the first name.
+CPU_THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "NPROC", "PJRT_NPROC")
+MAX_OFF_LINE_FACTOR = 1.2  # times the line: a mean further off is reported
+MIN_CROSSOVER_PROBE_S = 5.0
+STEP_PARTS = {
+    "input": (Category.INPUT,),
+    "copies": (Category.CONVERT, Category.FEED, Category.READBACK),
+    "launch": (Category.DISPATCH, Category.HOST_OP, Category.COMPILE),
+    "Python": (Category.PYTHON, Category.CALLBACK, Category.GC),
+    "computing": (Category.DEVICE, Category.COLLECTIVE, Category.COLLECTIVE_WAIT, Category.OTHER_PROCESS),
+    "unattributed": (Category.UNATTRIBUTED,),
+}
+
+
+def parse_settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatment]]:
+    """Parses ``gpu,cpu`` or ``cpu:threads=1,cpu:threads=2`` into two settings.
+
+    Raises ``InputError``, or ``EnvironmentMissing`` if there is no GPU.
+    """
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    if len(given) != 2 or given[0] == given[1]:
+        raise InputError(f"--devices {text}: name two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
+    one, other = (_treatment(name, text) for name in given)  # an unknown setting is reported even if there is no GPU
+    if "gpu" in given:
+        gpus = Gpus()
+        if not gpus.handles:
+            raise EnvironmentMissing(
+                f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor says "
+                "more, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
+            )
+    return one, other
+
+
+def _treatment(name: str, text: str) -> tuple[str, Treatment]:
+    if name == "gpu":
+        return name, Treatment()
+    found = _SETTING.match(name)
+    if found is None or found[1] == "0":
+        raise InputError(f"--devices {text}: {name} is none; write gpu, cpu or cpu:threads=N")
+    environment = dict(CPU_ENVIRONMENT)
+    if found[1]:
+        environment |= dict.fromkeys(CPU_THREAD_VARIABLES, found[1])
+    return name, Treatment(environment=environment)
+
+
+def measure_crossover(bench: Bench, devices: str, batches: Sequence[int], rounds: int = DEFAULT_ROUNDS) -> Crossover:
+    """Measures the crossover. Raises ``InputError`` if the script cannot be measured on one of the two."""
+    begun = time.monotonic()
+    pair = parse_settings(devices)
+    sizing = BatchProbes(bench)
+    deep = _run_deep_probes(sizing, pair)
+    wanted = sorted(
+        set(batches or (max(sizing.own // BATCH_SPREAD_FACTOR, 1), sizing.own, sizing.own * BATCH_SPREAD_FACTOR))
+    )
+    timings, notes = _run_rounds(sizing, pair, wanted, rounds, asked=bool(batches))
+    sides, draws = [], []
+    for name, _ in pair:
+        mine = tuple(t for t in timings if t.setting == name)
+        found = line_fit.fit_timings(mine)
+        draws.append(found[1] if found is not None else None)
+        fit = found[0] if found is not None else None
+        first = sum(t.first_ms for t in mine) / len(mine)
+        on = sidecar_files.computing_device(deep[name].facts)
+        sides.append(Side(name, mine, fit, line_fit.start_seconds(mine), first, _step_parts(deep[name]), on))
+        if fit is not None and fit.off_share > MAX_OFF_LINE_FACTOR - 1:
+            notes.append(f"{name}: steps are up to {fit.off_share:.0%} off a straight line; trust the measured batches")
+    winner, batch = None, None
+    if draws[0] is not None and draws[1] is not None:
+        lines = [(s.fit.fixed_ms.value, s.fit.per_sample_ms.value) for s in sides if s.fit is not None]
+        flat, steep = (0, 1) if lines[0][1] <= lines[1][1] else (1, 0)
+        winner = sides[flat].name
+        most = max(t.batch for t in timings)
+        batch = line_fit.crossing_batch(draws[flat], draws[steep], lines[flat], lines[steep], most)  # type: ignore[arg-type]
+    overtaken = [line_fit.compare_at_batch(b, (sides[0].timings, sides[1].timings)) for b in wanted]
+    return Crossover(
+        bench.script.target,
+        (bench.script.target, *bench.script.arguments),
+        sidecar_files.source_sha256(deep[pair[0][0]].facts),
+        sizing.own,
+        tuple(sides),
+        winner,
+        batch,
+        tuple(o for o in overtaken if isinstance(o, Overtaking)),
+        _device_name(),
+        tuple(notes),
+        time.monotonic() - begun,
+    )
+
+
+def _run_deep_probes(sizing: BatchProbes, pair: Sequence[tuple[str, Treatment]]) -> dict[str, Trace]:
+    """A deep probe on each device, which also gives the script's own batch."""
+    found: dict[str, Trace] = {}
+    own = sizing.own
+    for name, treatment in pair:
+        batch = own if sizing.given else None
+        trace = _probe_trace(sizing, batch, f"{name}: the script as it is", treatment, DEEP_RULE)
+        _require_device(trace, name, sizing.bench.script.target)
+        own = step_batch(trace) or own
+        found[name] = trace
+    if not own:
+        raise InputError(
+            f"the batch of {sizing.bench.script.target} is not known: its steps do not tell; "
+            "write {batch} where its arguments give the batch size"
+        )
+    sizing.own = own
+    return found
+
+
+def _step_parts(trace: Trace) -> dict[str, float]:
+    """The parts of a step in ms."""
+    parts = {part: sum(map(trace.mean, some)) for part, some in STEP_PARTS.items()}
+    if trace.device is not None and trace.device.kind != "CPU":
+        parts["copies"] = sum(c.exposed_ms for c in trace.device.copies.values())
+    return parts
+
+
+def _require_device(trace: Trace, name: str, target: str) -> None:
+    if name == "gpu" and not trace.on_accelerator:
+        raise InputError(f"{target} saw no GPU in its probe, so there is nothing to compare; slowtrain doctor says why")
+
+
+def _run_rounds(
+    sizing: BatchProbes, pair: Sequence[tuple[str, Treatment]], batches: Sequence[int], rounds: int, *, asked: bool
+) -> tuple[list[Timing], list[str]]:
+    """Runs both settings alternately at each batch, in a changing order; a round that has begun is completed.
+
+    A larger batch than the script's own that nobody ``asked`` for is left out with a note if it cannot run.
+    """
+    timings: list[Timing] = []
+    notes: list[str] = []
+    left = list(batches)
+    taken_s = 0.0
+    for number in range(rounds):
+        if number and sizing.bench.left_s < max(taken_s, MIN_CROSSOVER_PROBE_S):
+            notes.append(f"the time was over after {number} of {format_count(rounds, 'round')}; --budget gives more")
+            break
+        begun = time.monotonic()
+        for batch in tuple(left):
+            try:
+                for name, treatment in pair if number % 2 == 0 else reversed(pair):
+                    timings.append(_time_process(sizing, name, treatment, batch, number + 1))
+            except InputError as error:
+                if asked or number or batch <= sizing.own:
+                    raise
+                left.remove(batch)
+                notes.append(f"a batch of {batch:,} was left out: {error}")
+        taken_s = time.monotonic() - begun
+    return [t for t in timings if t.batch in left], notes
+
+
+def _time_process(sizing: BatchProbes, name: str, treatment: Treatment, batch: int, number: int) -> Timing:
+    """Times one process. Raises ``InputError`` unless its steps take that many samples."""
+    own = batch == sizing.own and not sizing.given
+    what = f"{name} at batch {batch:,}, round {number}"
+    trace = _probe_trace(sizing, None if own else batch, what, treatment, SHORT_RULE)
+    seen, target = step_batch(trace), sizing.bench.script.target
+    if seen != batch:
+        why = "its batch cannot be changed from outside; write {batch} where its arguments give the batch size"
+        why = why if seen in (0, sizing.own) else "its data has no more; name smaller ones with --batches"
+        raise InputError(f"asked for a batch of {batch:,}, {target} took {seen:,}: {why}")
+    first = trace.steps
+    return Timing(name, batch, float(first.start_ms[0]) / 1e3, float(first.ms[0]), trace.step_ms)
+
+
+def _probe_trace(sizing: BatchProbes, batch: int | None, what: str, treatment: Treatment, rule: Rule) -> Trace:
+    probe = sizing.run(batch, what, treatment, rule)
+    target = sizing.bench.script.target
+    if probe.failed:
+        raise InputError(f"{target} failed in a probe ({what}): {probe.failed}")
+    trace = recording_trace.load_recording(probe.folder)
+    if not len(trace.steps) and not probe.stopped:  # a probe that was cut short may still have begun to train
+        raise InputError(f"{target} {UNTRAINED}")
+    if not trace.steps.steady.any():
+        raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")
+    return trace
+
+
+def _device_name() -> str:
+    devices = Gpus().facts()["devices"]
+    return str(devices[0]["name"]) if devices else ""

@@ -1,0 +1,104 @@
+"""A script's need of device memory: probes, and their records replayed at other batch sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from slowtrain.memory import peak_parts
+from slowtrain.memory.allocation_replay import MemoryPool, replay_requests
+from slowtrain.memory.peak_forecast import NO_LIMIT_BYTES, PeakForecast, unlimited_pool
+from slowtrain.model.answers.batch_sizing import Device, MemoryAnswer
+from slowtrain.number_text import format_count
+from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, device_for_framework, measure_peaks
+from slowtrain.verify.batch_sizes.limit_trials import TrialAnswer, try_batches
+from slowtrain.verify.measurement.paired_trial import Bench
+
+CPU_NOTE = (
+    "no GPU was there to measure on: the requests are those of TensorFlow's CPU kernels (without oneDNN). A card's own "
+    "libraries take other workspace, and data and batches that lie in the host's memory are counted here"
+)
+
+XLA_NOTE = (
+    "XLA keeps what a compiled step needs while it runs (activations, gradients, workspace) in one buffer, so that "
+    "they are not told apart here; where a step does not fit it computes some of them twice, so that more may fit than "
+    "is foretold"
+)
+MIN_PEAK_DIFFERENCE_SHARE = 0.01  # of a peak: a smaller difference is not reported
+
+
+def measure_memory_need(bench: Bench, device: Device | None, *, growth: bool = False) -> MemoryAnswer:
+    """Measures the need. Raises ``InputError`` for a script that cannot be measured."""
+    sizing = BatchProbes(bench)
+    sizing.first()
+    device = device_for_framework(sizing, device)
+    pool = MemoryPool(device.limit_bytes, growth) if device is not None else None
+    found = measure_peaks(sizing, pool)
+    bench.say("replaying what was recorded")
+    trial = try_batches(sizing, pool, found.largest_fit(pool)) if pool is not None else None
+    largest = trial.batch if trial is not None else None
+    at_largest = found.outcome(largest, pool) if largest else None
+    own = sizing.own
+    whole = MemoryPool(NO_LIMIT_BYTES, pool.growth) if pool is not None else unlimited_pool(found.measured[-1])
+    at_own = found.outcome(own, whole, holders=True)
+    return MemoryAnswer(
+        script=bench.script.target,
+        allocator=sizing.recorded[0].allocator,
+        need=peak_parts.peak_need(found.requests(own), own, at_own, sizing.recorded[0].variables),
+        device=device,
+        fits=_fits_by_trial(found, own, pool, trial) if pool is not None and trial is not None else None,
+        largest_batch=largest,
+        largest_peak_bytes=at_largest.peak_bytes if at_largest is not None and at_largest.fits else None,
+        measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
+        error_share=found.error_share,
+        tried=trial.runs if trial is not None else (),
+        notes=(
+            *memory_notes(sizing, found, largest, device),
+            *_replay_difference_notes(found, own, at_own.peak_bytes, pool),
+            *_order_variation_notes(found, own, whole),
+        ),
+    )
+
+
+def _replay_difference_notes(found: PeakForecast, own: int, replayed: int, pool: MemoryPool | None) -> Iterator[str]:
+    """Explains why record and replay differ at the script's own batch, if their memory comes in different ways."""
+    taken = next((m.record.peak_bytes for m in found.measured if m.batch == own), replayed)
+    if pool is None or pool.growth or abs(taken - replayed) <= MIN_PEAK_DIFFERENCE_SHARE * replayed:
+        return
+    if abs(found.outcome(own).peak_bytes - taken) <= MIN_PEAK_DIFFERENCE_SHARE * taken:
+        yield (
+            f"the {taken / (1 << 20):,.0f} MiB measured at batch {own:,} came in regions that grow, whose pieces are "
+            "larger than what was asked for: from one region, as of a card without --growth, "
+            f"{replayed / (1 << 20):,.0f} are taken"
+        )
+
+
+def _order_variation_notes(found: PeakForecast, own: int, pool: MemoryPool) -> Iterator[str]:
+    """How far peaks differ by the order of ops alone, which changes from run to run."""
+    peaks = [replay_requests(order, own, pool).peak_bytes for order in found.orders]
+    if max(peaks) > (1 + MIN_PEAK_DIFFERENCE_SHARE) * min(peaks):
+        low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
+        yield (
+            "which op is first varies from run to run, and with it what is held at a time: by the orders that were "
+            f"recorded a step of {format_count(own, 'sample')} takes {low} to {high} MiB"
+        )
+
+
+def _fits_by_trial(found: PeakForecast, own: int, pool: MemoryPool, trial: TrialAnswer) -> bool:
+    """Whether the script's own batch fits, decided by the runs if there were any."""
+    return own <= trial.batch if trial.runs else found.fits(own, pool)
+
+
+def memory_notes(sizing: BatchProbes, found: PeakForecast, largest: int | None, device: Device | None) -> Iterator[str]:
+    """Notes on memory that was measured so, and on the largest batch."""
+    if device is not None and device.known != "given":
+        yield f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}"
+    if "cpu" in sizing.recorded[0].allocator:
+        yield CPU_NOTE
+    if not sizing.recorded[0].record.named:
+        yield XLA_NOTE
+    reached = found.measured[-1].batch
+    if largest and largest > 2.5 * reached:
+        yield f"the largest batch is {largest / reached:,.0f} times the largest that was measured ({reached:,})"
+    if os.environ.get("TF_GPU_ALLOCATOR"):
+        yield "TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one"

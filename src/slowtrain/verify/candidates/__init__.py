@@ -1,0 +1,1 @@
+"""Candidates: edits and patches, and the proof of one."""

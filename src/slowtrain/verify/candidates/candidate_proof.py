@@ -1,0 +1,147 @@
+"""Proves one candidate against the unchanged script: for each cure of ``fix``, and for ``verify``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from slowtrain.capture.sandbox.treatments import PLACED_TREATMENTS, TREATMENTS
+from slowtrain.errors import InputError
+from slowtrain.model import Effect, Saving, Verdict
+from slowtrain.model.answers.cure_proof import Attempt, Proof
+from slowtrain.number_text import format_count
+from slowtrain.script.navigation import module_files
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties.outside_effects import project_sources, unredirected_actions
+from slowtrain.script.text.source_file import Source, parse_source
+from slowtrain.trace.loading import recording_trace
+from slowtrain.verify.candidates.edited_files import EditedFiles, unified_diff
+from slowtrain.verify.measurement.loss_parity import Parity
+from slowtrain.verify.measurement.pair_statistics import BETTER, CANNOT_TELL
+from slowtrain.verify.measurement.paired_trial import Bench, Trial, run_trial
+from slowtrain.verify.measurement.probe_process import MAX_TRAINING_S, Candidate, Rule, Script, Treatment
+
+MIN_PROOF_S = 3.0  # of training in each process, and at least as many steps:
+MIN_PROOF_STEPS = 30
+MAX_LINE_DIGITS = 9  # of a line's number
+
+
+def prove_candidate(
+    bench: Bench, files: EditedFiles, name: str, scope: str, effect: Effect | None, cures: tuple[str, ...] = ()
+) -> Proof:
+    """Runs baseline and candidate alternately. Raises ``InputError`` if the unchanged script does not run."""
+    begun = time.monotonic()
+    limits = uncontained_effects(bench, files)
+    placed = _line_treatments(cures)
+    usual = Rule(seconds=MAX_TRAINING_S, later=True) if placed else Rule(seconds=MIN_PROOF_S, steps=MIN_PROOF_STEPS)
+    rule = Rule() if scope == "run" else usual
+    trial = run_trial(bench, Candidate("baseline"), Candidate(name, files.texts(), Treatment(cures)), rule, scope)
+    if trial.failed and trial.failed.startswith("baseline: "):
+        raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
+    attempt = judge_trial(name, "a treatment, no edit" if cures else "your own change", effect, None, trial)
+    attempt = attempt if trial.alike else replace(attempt, why=f"{attempt.why} (--scope run)")
+    changed = unified_diff(files.changed(), Path.cwd())
+    said = trial.pairs and not attempt.remark
+    notes = (
+        f"a run is {trial.per_process}",
+        *((f"loss: {trial.parity(effect).says}",) if said else ()),
+        *nondeterminism_notes(trial, effect),
+        *_unreached_treatments(trial, placed),
+    )
+    command = (bench.script.target, *bench.script.arguments)
+    seconds = time.monotonic() - begun
+    return Proof(command, (attempt,), attempt.verdict, changed, (), limits=limits, notes=notes, seconds=seconds)
+
+
+def own_sources(script: Script) -> Iterator[Source]:
+    """The sources of the script and of its own modules."""
+    file = module_files.main_file(script.target) if script.module else None
+    return project_sources(str(file or script.target))
+
+
+def uncontained_effects(bench: Bench, files: EditedFiles | None = None) -> tuple[str, ...]:
+    """Side effects of the script, or of a candidate, that no probe can prevent; reported before anything runs."""
+    sources = list(own_sources(bench.script))
+    sources += [
+        s for file, text in (files.texts() if files else {}).items() if (s := parse_source(file, text)) is not None
+    ]
+    found = {
+        f"{os.path.relpath(s.file)}:{line} {words}": None for s in sources for line, words in unredirected_actions(s)
+    }
+    for one in found:
+        bench.warn(f"cannot be kept from happening in each probe: {one}")
+    return tuple(found)
+
+
+def judge_trial(name: str, says: str, effect: Effect | None, predicted: Saving | None, trial: Trial) -> Attempt:
+    """An attempt that is kept if the candidate is faster and keeps its promise about the loss."""
+    verdict, parity = trial.verdict(effect), trial.parity(effect)
+    kept, why = False, trial.failed or ""
+    if verdict is not None and not trial.failed:
+        kept = verdict.outcome == BETTER and parity.holds is not False
+        why = _verdict_reason(verdict, parity, effect)
+    remark = _loss_remark(parity) if kept else ""
+    return Attempt(name, says, effect, predicted, verdict, kept, "" if kept else why, remark=remark)
+
+
+def nondeterminism_notes(trial: Trial, effect: Effect | None) -> Iterator[str]:
+    """Says that the baselines of ``trial`` differ from each other, if they are the unchanged script."""
+    if trial.pairs and (own := trial.parity(effect).own):
+        yield f"two runs of the script as it is differ: {own}"
+
+
+def _loss_remark(parity: Parity) -> str:
+    if parity.holds is None:
+        return f"loss could not be compared: {parity.says}"
+    return f"loss {parity.says}" if parity.loss != "same" else ""
+
+
+def _verdict_reason(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
+    if parity.holds is False:
+        return f"promised to be {effect}, but the loss {parity.says}"
+    if verdict.outcome == CANNOT_TELL:
+        return f"{format_count(verdict.runs // 2, 'pair')} cannot tell it from noise"
+    return "it does not help"
+
+
+def parse_treatments(says: str) -> tuple[str, ...]:
+    """Parses names separated by commas. Raises ``InputError`` for an unknown one, or one whose line has no map."""
+    names = tuple(dict.fromkeys(n.strip() for n in says.split(",") if n.strip()))
+    unknown = [n for n in names if n not in TREATMENTS and n.partition("@")[0] not in PLACED_TREATMENTS]
+    if unknown or not names:
+        known = ", ".join((*TREATMENTS, *(f"{n}@FILE:LINE" for n in PLACED_TREATMENTS)))
+        raise InputError(f"--treat {says}: no such treatment; choose among {known}")
+    for one in names:
+        name, _, at = one.partition("@")
+        if name in PLACED_TREATMENTS and (why := _map_place_error(at)):
+            raise InputError(f"--treat {one}: {why}; give {name}@FILE:LINE, the line of one map in a file of yours")
+    return names
+
+
+def _map_place_error(at: str) -> str:
+    """Why ``at``, ``FILE:LINE``, is not the place of exactly one ``map``; empty if it is."""
+    file, _, line = at.rpartition(":")
+    if not file or not line.isascii() or not line.isdigit() or len(line) > MAX_LINE_DIGITS:
+        return "no line is named"
+    try:
+        source = parse_source(file, Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return f"{file} cannot be read"
+    count = len(dataset_chains.map_calls(source, int(line))) if source is not None else 0
+    return "" if count == 1 else f"{count or 'no'} calls of map are there"
+
+
+def _line_treatments(cures: Sequence[str]) -> list[str]:
+    """Treatments of a line. They are caches, whose gain does not show in the first pass over the data."""
+    return [c for c in cures if c.partition("@")[0] in PLACED_TREATMENTS]
+
+
+def _unreached_treatments(trial: Trial, placed: Sequence[str]) -> Iterator[str]:
+    """Treatments of a line that the candidate never reached, so that the unchanged script was measured."""
+    if placed and trial.pairs:
+        trace = recording_trace.load_recording(trial.pairs[-1][1].folder)
+        missed = [one for one in placed if not trace.fact(f"treated {one}")]
+        yield from (f"{one}: no map was called on that line, so that nothing was changed" for one in missed)

@@ -1,0 +1,184 @@
+"""The user's files: read once, edited in memory, and written only if nobody else has changed them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import subprocess
+import tokenize
+from collections.abc import Iterable
+from dataclasses import field, replace
+from pathlib import Path
+
+from slowtrain.errors import InputError
+from slowtrain.model import Edit
+from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.script.navigation import module_files
+from slowtrain.script.text import edits as editing
+from slowtrain.values import dataclass
+
+
+@dataclass(frozen=True)
+class EditedFiles:
+    """Edited texts: ``original`` and ``current`` bytes of the affected files by absolute path."""
+
+    original: dict[Path, bytes] = field(default_factory=dict)
+    current: dict[Path, bytes] = field(default_factory=dict)
+
+    def with_edits(self, edits: Iterable[Edit], root: str) -> EditedFiles:
+        """A copy with ``edits`` applied. Raises ``InputError`` if a file cannot or must not be edited."""
+        original, current = dict(self.original), dict(self.current)
+        by_file: dict[Path, list[Edit]] = {}
+        for edit in edits:
+            by_file.setdefault(Path(os.path.abspath(os.path.join(root, edit.file))), []).append(edit)
+        for path, several in by_file.items():
+            if path not in current:
+                content = _read_own_file(path)
+                _require_common_folder([*current, path], Path(root))
+                original[path] = current[path] = content
+            current[path] = editing.apply_edits(current[path], several)
+            _require_parsable(path, current[path])
+        return EditedFiles(original, current)
+
+    def texts(self) -> dict[str, str]:
+        """The texts that replace the files in a probe, by path."""
+        return {str(path): decode_source(content) for path, content in self.current.items()}
+
+    def changed(self) -> tuple[ChangedFile, ...]:
+        return tuple(
+            ChangedFile(path, self.original[path], content)
+            for path, content in sorted(self.current.items())
+            if content != self.original[path]
+        )
+
+
+def unified_diff(files: Iterable[ChangedFile], folder: Path) -> str:
+    """One unified diff, with paths relative to :func:`patch_root` for a run in ``folder``."""
+    files = list(files)
+    base = patch_root([one.path for one in files], folder)
+    parts = []
+    for one in files:
+        with contextlib.suppress(ValueError):
+            file, added = str(one.path.relative_to(base)), not (one.before or one.path.exists())
+            parts.append(editing.file_diff(file, _bytes_as_text(one.before), _bytes_as_text(one.after), added=added))
+    return "".join(parts)
+
+
+def patch_root(paths: Iterable[Path], folder: Path) -> Path:
+    """The folder that a patch's paths are relative to: the top of the git repository that contains ``folder``.
+
+    Without a repository it is ``folder``. For files outside it, it is the deepest folder that contains them all.
+    """
+    paths = list(paths)
+    known = (repository_root(folder), folder)
+    held = (one for one in known if one is not None and all(path.is_relative_to(one) for path in paths))
+    return next(held, None) or Path(os.path.commonpath([path.parent for path in paths]))
+
+
+def repository_root(folder: Path) -> Path | None:
+    """The top folder of the git repository that contains ``folder``."""
+    said = _git_output(folder, "rev-parse", "--show-toplevel")
+    return Path(said) if said else None
+
+
+def _git_output(folder: Path, *arguments: str) -> str:
+    """The output of a git command; "" if git is missing or knows no repository there."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout).rstrip("\n") if done.returncode == 0 else ""
+
+
+def _require_common_folder(paths: list[Path], folder: Path) -> None:
+    """Raises ``InputError`` if the files' only common folder is the root of the file system."""
+    if patch_root(paths, folder) == Path(folder.anchor) != folder:
+        others = os.path.commonpath([path.parent for path in paths[:-1]] or [folder])
+        raise InputError(f"{paths[-1]} has no folder in common with {others}, so that no patch is of both; not edited")
+
+
+def _bytes_as_text(content: bytes) -> str:
+    """Bytes as text that ``encode("utf-8", "surrogateescape")`` restores, whatever the source's encoding is."""
+    return content.decode("utf-8", "surrogateescape")
+
+
+def decode_source(content: bytes) -> str:
+    """A source file's text in its declared encoding, with its line ends."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    return content.decode(encoding)
+
+
+def write_files(files: Iterable[ChangedFile], *, force: bool = False) -> None:
+    """Writes the files, or raises ``InputError`` before writing anything if content could be lost."""
+    files = [replace(one, path=Path(os.path.realpath(one.path))) for one in files]  # a symbolic link stays one
+    for one in files:
+        try:
+            now = one.path.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read {one.path} again ({error.strerror}); nothing was written") from error
+        if now != one.before:
+            raise InputError(f"{one.path} has changed since it was measured; nothing was written, run fix again")
+        require_writable(one.path, force=force)
+    parts = [one.path.with_name(f".{one.path.name}.{os.getpid()}.part") for one in files]
+    written = []
+    try:
+        for one, part in zip(files, parts, strict=True):
+            _prepare_replacement(part, one)
+        for one, part in zip(files, parts, strict=True):
+            part.replace(one.path)
+            written.append(one)
+    except OSError as error:
+        for one in written:  # all or none
+            with contextlib.suppress(OSError):
+                one.path.write_bytes(one.before)
+        raise InputError(f"cannot write {error.filename} ({error.strerror}); nothing was written") from error
+    finally:
+        for part in parts:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def require_writable(path: Path, *, force: bool = False) -> None:
+    """Raises ``InputError`` if :func:`write_files` would refuse the file in its present state."""
+    # For root, os.access reports no file as read-only.
+    if not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
+        raise InputError(f"{path} is read-only; nothing was written, apply the patch by hand")
+    dirty = [] if force else _uncommitted_files(path.parent)
+    if dirty:
+        more = f" (+{len(dirty) - 1} more)" if len(dirty) > 1 else ""
+        raise InputError(f"{dirty[0]}{more} has changes that are not committed; commit them, or give --force")
+
+
+def _prepare_replacement(part: Path, one: ChangedFile) -> None:
+    """Writes the new content beside the file, with its mode and owner."""
+    about = one.path.stat()
+    part.write_bytes(one.after)
+    part.chmod(stat.S_IMODE(about.st_mode))
+    if (about.st_uid, about.st_gid) != (part.stat().st_uid, part.stat().st_gid):
+        os.chown(part, about.st_uid, about.st_gid)
+
+
+def _uncommitted_files(folder: Path) -> list[str]:
+    """Files with uncommitted changes in the repository that contains ``folder``; without untracked files."""
+    said = _git_output(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    return [row[3:] for row in said.split("\0") if row]
+
+
+def _read_own_file(path: Path) -> bytes:
+    """The content of a file that belongs to the user and may be edited."""
+    if module_files.is_installed(path):
+        raise InputError(f"{path} belongs to an installed package, which is not edited")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}), so that it cannot be edited") from error
+
+
+def _require_parsable(path: Path, content: bytes) -> None:
+    try:
+        compile(content, str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"the edit of {path} would not parse ({error})") from error

@@ -1,0 +1,282 @@
+"""From a script to a patch: diagnose, apply a prescription, measure, keep or drop, and diagnose again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from slowtrain import diagnose
+from slowtrain.checkup import build_checkup
+from slowtrain.errors import InputError
+from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Saving
+from slowtrain.model.answers.batch_sizing import Device
+from slowtrain.model.answers.cure_proof import Attempt, Proof
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals.device import batch_curve
+from slowtrain.values import dataclass
+from slowtrain.verify.candidates.candidate_proof import (
+    MIN_PROOF_S,
+    MIN_PROOF_STEPS,
+    judge_trial,
+    nondeterminism_notes,
+    own_sources,
+    uncontained_effects,
+)
+from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe, minimum_trial_s
+from slowtrain.verify.candidates.edited_files import EditedFiles, unified_diff
+from slowtrain.verify.fix import larger_batch
+from slowtrain.verify.fix.joint_trial import JointResult, KeptCure, joint_rule, measure_together
+from slowtrain.verify.fix.larger_batch import MeasuredSizes
+from slowtrain.verify.fix.remaining_work import PROVEN_WITHOUT_EDIT, manual_cures, unreached_parts, visibility_notes
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.paired_trial import INCOMPARABLE_STEPS, Bench, Trial, run_trial
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Treatment
+
+DIAGNOSIS_S = 60.0  # of training in a diagnosis: two windows, and a few hundred steps of most scripts
+# Of the time left may go into a diagnosis; only the first may take the larger part if time is short.
+MAX_DIAGNOSIS_SHARE, MAX_FIRST_DIAGNOSIS_SHARE = 0.3, 0.4
+DEFAULT_EFFECTS = frozenset({Effect.EXACT, Effect.EQUIVALENT})
+NEEDS_SECOND_RUN = (
+    "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"
+)
+WHOLE_RUNS_TIMED = "whole runs were timed: without these calls its steps are those of its training"
+NO_TIME_FOR_REST = "the time was over before what is left could be diagnosed; a longer --budget may find more"
+
+
+@dataclass(frozen=True)
+class ChosenCure:
+    """A cure that can be applied, as an edit in ``files`` or else as a treatment of the running script."""
+
+    diagnosis: Diagnosis
+    prescription: Prescription
+    files: EditedFiles
+    treatment: Treatment = field(default_factory=Treatment)
+
+
+@dataclass(frozen=True)
+class TriedCure:
+    """The result of trying a cure, with the trial and its rule if it was measured."""
+
+    attempt: Attempt
+    trial: Trial | None = None
+    rule: Rule = field(default_factory=Rule)
+
+
+def fix_script(bench: Bench, allowed: frozenset[Effect] = DEFAULT_EFFECTS, device: Device | None = None) -> Proof:
+    """Cures what it can within the time. Raises ``InputError`` if the script itself does not run.
+
+    ``device``: the device whose memory a larger batch has to fit.
+    """
+    begun = time.monotonic()
+    files = EditedFiles()
+    limits = uncontained_effects(bench)
+    seen = before = _run_diagnosis(bench, files)
+    attempts: list[Attempt] = []
+    tried: set[tuple[str, str]] = set()
+    kept: list[KeptCure] = []
+    as_it_is: list[Trial] = []  # trials whose baseline is the unchanged script
+    over, sizes = False, None
+    while (choice := _next_cure(seen, files, allowed, tried, attempts)) is not None:
+        if sizes is None and larger_batch.needs_batch_size(choice.diagnosis, choice.prescription):
+            seen, sizes = _diagnose_with_sizes(bench, before, seen, choice, files, kept, device)
+            before = before if kept else seen
+            continue  # the cause may have another cure now
+        tried.add((choice.diagnosis.cause, choice.prescription.says))
+        one = _try_cure(bench, before, seen, files, choice, kept)
+        attempts.append(one.attempt)
+        if one.trial is not None and not kept:
+            as_it_is.append(one.trial)
+        if one.attempt.kept and one.trial is not None:
+            files = choice.files
+            kept.append(KeptCure(one.attempt, choice.prescription.effect, one.trial, one.rule, files, seen))
+            within = _with_time_set_aside(bench, before, [(k.rule, k.trial.scope) for k in kept])
+            if not _has_time_for(within, seen):
+                over = True
+                break
+            seen = _run_diagnosis(within, files, sizes)
+    joint = measure_together(bench, before, kept)
+    if joint.dropped:  # what remains was diagnosed before the first of them was applied
+        seen, files = kept[len(joint.kept)].before, joint.kept[-1].files
+    again = {(a.name, a.says): a for a in joint.dropped}
+    attempts = [again.get((a.name, a.says), a) for a in attempts]
+    late = over and not joint.dropped
+    left = [d for d in seen.checkup.diagnoses if not late or d.cause != kept[-1].attempt.name]
+    return Proof(
+        (bench.script.target, *bench.script.arguments),
+        tuple(attempts),
+        joint.verdict,
+        unified_diff(files.changed(), Path.cwd()),
+        files.changed(),
+        before.checkup,
+        _checkup_after(joint, seen, late=late),
+        tuple(manual_cures(left, attempts, allowed)),
+        limits,
+        (
+            *_proof_notes(bench, before, as_it_is),
+            *([sizes.note] if sizes else []),
+            *joint.notes,
+            *([NO_TIME_FOR_REST] if over else []),
+        ),
+        time.monotonic() - begun,
+    )
+
+
+def _proof_notes(bench: Bench, before: DiagnosedProbe, as_it_is: list[Trial]) -> Iterator[str]:
+    yield from visibility_notes(before)
+    steps = [pair[0] for trial in as_it_is if trial.scope == "step" for pair in trial.pairs[:1]]
+    yield from unreached_parts(list(own_sources(bench.script)), steps[0] if steps else before.probe)
+    yield from [said for trial in as_it_is for said in nondeterminism_notes(trial, None)][:1]
+
+
+def _checkup_after(joint: JointResult, seen: DiagnosedProbe, *, late: bool) -> Checkup | None:
+    """The script with the kept cures: the last diagnosis, or its last probe if no time was left for one."""
+    if not joint.kept:
+        return None
+    if not late:
+        return seen.checkup
+    folder = joint.kept[-1].trial.pairs[-1][1].folder
+    trace = recording_trace.load_recording(folder)
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
+
+
+def _run_diagnosis(bench: Bench, files: EditedFiles, sizes: MeasuredSizes | None = None) -> DiagnosedProbe:
+    bench.say("diagnosing" if not files.current else "diagnosing what is left")
+    number = len(list(bench.folder.glob("diagnosis-*")))
+    folder = bench.folder / f"diagnosis-{number}"
+    rule = Rule(seconds=DIAGNOSIS_S, steps=MIN_PROOF_STEPS, windows=True)
+    limit = max(MAX_DIAGNOSIS_SHARE * bench.left_s, min(DIAGNOSIS_S, MAX_FIRST_DIAGNOSIS_SHARE * bench.left_s))
+    found = probe_process.run_probe(
+        bench.script, Candidate("script", files.texts()), rule, folder, limit_s=limit, seed=bench.seed, tick=bench.tick
+    )
+    if found.failed:
+        raise InputError(f"the script does not run by itself ({found.failed}); nothing to compare with")
+    return _examine_probe(found, recording_trace.load_recording(folder), sizes)
+
+
+def _examine_probe(probe: Probe, trace: Trace, sizes: MeasuredSizes | None) -> DiagnosedProbe:
+    trace = batch_curve.with_batch_fact(trace, sizes.known) if sizes is not None and sizes.known is not None else trace
+    findings = diagnose.diagnose_trace(trace)
+    return DiagnosedProbe(probe, trace, findings, build_checkup(trace, findings, folder=probe.folder))
+
+
+def _diagnose_with_sizes(
+    bench: Bench,
+    script: DiagnosedProbe,
+    seen: DiagnosedProbe,
+    choice: ChosenCure,
+    files: EditedFiles,
+    kept: Sequence[KeptCure],
+    device: Device | None,
+) -> tuple[DiagnosedProbe, MeasuredSizes]:
+    """Diagnoses again with measured times at other batch sizes, if these can be measured and written."""
+    probed = _probe_rule(seen, choice)
+    spare = _with_time_set_aside(bench, script, [*((k.rule, k.trial.scope) for k in kept), probed])
+    spare = replace(spare, deadline=spare.deadline - minimum_trial_s(seen, *probed))
+    sizes = larger_batch.measure_sizes(spare, seen, choice.diagnosis, files.texts(), device)
+    if sizes.known is None:
+        return seen, sizes
+    again = _examine_probe(seen.probe, seen.trace, sizes)
+    found = next((d for d in again.findings.diagnoses if d.cause == larger_batch.SMALL_BATCH), None)
+    if found is None:
+        return again, replace(sizes, note=sizes.note + larger_batch.NO_GAIN_REASON)
+    if not any(larger_batch.needs_batch_size(found, p) for p in found.prescriptions):
+        return seen, larger_batch.undecided_sizes(choice.diagnosis, larger_batch.NO_EDIT_REASON)
+    return again, sizes
+
+
+def _next_cure(
+    seen: DiagnosedProbe,
+    files: EditedFiles,
+    allowed: frozenset[Effect],
+    tried: set[tuple[str, str]],
+    attempts: list[Attempt],
+) -> ChosenCure | None:
+    """The first cure that can be applied and was not tried, in the order of savings."""
+    for diagnosis in seen.findings.diagnoses:
+        if diagnosis.saving.scope == "run" and seen.probe.stopped:
+            continue  # the length of a run that was ended early is unknown
+        if diagnosis.saving.speedup <= 1:
+            continue  # it claims no time (memory, numbers), and only time is measured
+        for prescription in diagnosis.prescriptions:
+            key = (diagnosis.cause, prescription.says)
+            if prescription.effect not in allowed or key in tried:
+                continue
+            try:
+                if prescription.edits:
+                    return ChosenCure(diagnosis, prescription, files.with_edits(prescription.edits, seen.trace.root))
+            except InputError as error:
+                if prescription.treatment is None:
+                    tried.add(key)
+                    attempts.append(_dropped_attempt(diagnosis, prescription, str(error)))
+            if prescription.treatment is not None:
+                return ChosenCure(diagnosis, prescription, files, Treatment((prescription.treatment,)))
+    return None
+
+
+def _try_cure(
+    bench: Bench,
+    script: DiagnosedProbe,
+    seen: DiagnosedProbe,
+    files: EditedFiles,
+    choice: ChosenCure,
+    kept: Sequence[KeptCure],
+) -> TriedCure:
+    diagnosis, prescription = choice.diagnosis, choice.prescription
+    rule, scope = _probe_rule(seen, choice)
+    # Kept cures are measured together at the end. Time for that is set aside before the second is tried.
+    at_last = [(k.rule, k.trial.scope) for k in kept]
+    bench = _with_time_set_aside(bench, script, at_last if choice.treatment.cures else [*at_last, (rule, scope)])
+    if not _has_time_for(bench, seen, rule, scope):
+        return TriedCure(
+            _dropped_attempt(diagnosis, prescription, "no time left to measure it; give a longer --budget")
+        )
+    if prescription.later and not seen.comes_to_the_second_pass:
+        return TriedCure(_dropped_attempt(diagnosis, prescription, NEEDS_SECOND_RUN))
+    bench.say(f"{diagnosis.cause}: {prescription.says}")
+    baseline = Candidate("baseline", files.texts())
+    candidate = Candidate(diagnosis.cause, choice.files.texts(), choice.treatment)
+    predicted: Saving | None = diagnosis.saving
+    trial = run_trial(bench, baseline, candidate, rule, scope)
+    if not trial.alike and not seen.probe.stopped:
+        rule, scope = Rule(), "run"  # a saving per step predicts nothing for the run
+        if not _has_time_for(bench, seen, rule, scope):
+            return TriedCure(_dropped_attempt(diagnosis, prescription, f"{INCOMPARABLE_STEPS}; give a longer --budget"))
+        trial, predicted = run_trial(bench, baseline, candidate, rule, scope), None
+    attempt = judge_trial(diagnosis.cause, prescription.says, prescription.effect, predicted, trial)
+    if predicted is None:
+        attempt = replace(attempt, remark="; ".join((*([attempt.remark] if attempt.remark else []), WHOLE_RUNS_TIMED)))
+    if choice.treatment.cures:
+        why = PROVEN_WITHOUT_EDIT if attempt.kept else attempt.why
+        return TriedCure(replace(attempt, kept=False, why=why), trial, rule)
+    before = {**choice.files.original, **files.current}  # a file that no kept cure changed is in its original state
+    changed = EditedFiles(before, choice.files.current).changed()
+    return TriedCure(replace(attempt, diff=unified_diff(changed, Path.cwd())), trial, rule)
+
+
+def _probe_rule(seen: DiagnosedProbe, choice: ChosenCure) -> tuple[Rule, str]:
+    """The length of a probe that shows the gain of the cure."""
+    if choice.diagnosis.saving.scope == "run":
+        return Rule(), "run"
+    if choice.prescription.later:
+        return Rule(seconds=0.0 if not seen.probe.stopped else probe_process.MAX_TRAINING_S, later=True), "step"
+    steps = max(MIN_PROOF_STEPS, probe_process.required_steps(seen.trace))
+    seconds = min(max(MIN_PROOF_S, steps * seen.trace.step_ms / 1e3), probe_process.MAX_TRAINING_S)
+    return Rule(seconds=seconds, steps=steps), "step"
+
+
+def _has_time_for(bench: Bench, seen: DiagnosedProbe, rule: Rule | None = None, scope: str = "step") -> bool:
+    """Whether the smallest number of pairs that can decide fits into the time left."""
+    return bench.left_s > minimum_trial_s(seen, rule or Rule(seconds=MIN_PROOF_S), scope)
+
+
+def _with_time_set_aside(bench: Bench, script: DiagnosedProbe, probes: Sequence[tuple[Rule, str]]) -> Bench:
+    """The bench without the time for measuring these together, if there are several."""
+    spare_s = minimum_trial_s(script, *joint_rule(probes)) if len(probes) > 1 else 0.0
+    return replace(bench, deadline=bench.deadline - spare_s)
+
+
+def _dropped_attempt(diagnosis: Diagnosis, prescription: Prescription, why: str) -> Attempt:
+    return Attempt(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, None, False, why)

@@ -1,0 +1,1 @@
+"""Processes in turns, their statistics and losses."""

@@ -1,0 +1,172 @@
+"""Whether a candidate still trains the same: compares its losses with the baseline's, step by step.
+
+With fixed seeds two baselines have identical losses if the framework is deterministic. Otherwise their difference is
+the measure. Both have the same seed, so a difference is the script's own. If no step reports a loss, the weights after
+the same number of steps are compared.
+
+The largest difference among three baselines underestimates the possible difference. In simulated runs (independent
+steps, random walks, one direction) one or more of three candidates was further from the nearest baseline than that in
+14 to 25 % of comparisons, and further than twice that in 0 to 10 %. So *exact* allows twice (tests/verify).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from slowtrain.model import Effect
+from slowtrain.number_text import format_count, format_number
+from slowtrain.values import dataclass
+
+T = TypeVar("T")
+Losses = Sequence[Mapping[str, float]]
+# (steps taken, a digest, the distance from the weights after the first step)
+Weights = Sequence[tuple[int, str, float]]
+
+MIN_COMPARED_STEPS = 5  # steps that both must have
+# Share of the mean loss by which another order of random draws or another rounding may shift the mean of the first
+# steps, beyond three standard errors of the steps' scatter.
+MEAN_LOSS_TOLERANCE = 0.02
+MAX_STANDARD_ERRORS = 3.0
+MAX_BASELINE_DISTANCES = (
+    2.0  # distance to the nearest baseline, in distances between two baselines: see the module's docstring
+)
+MIN_DIFFERENCE = 1e-15  # a smaller difference is invisible in these numbers
+# Share of the way that the weights moved: more than two orders of the same batches differ by (docs/fixing.md).
+MAX_WEIGHT_WAY_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Parity:
+    """``holds`` is None if it was not measured; ``loss`` is the short word in the JSON document.
+
+    ``own``: the difference between two baselines, in words; empty if they are identical, or if there is only one.
+    ``apart``: the distance of the losses or of their means, as a share of the mean loss.
+    """
+
+    holds: bool | None
+    loss: str
+    says: str
+    own: str = ""
+    apart: float = 0.0
+
+
+def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidates: Sequence[Weights]) -> Parity:
+    """As :func:`loss_parity`, but compares the weights after the largest number of steps that all runs report."""
+    told = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
+    common = set.intersection(*(set(one) for one in told)) if told else set()
+    if not baselines or not candidates or not common:
+        return Parity(None, "not measured", "no step's loss and no weights could be read in both")
+    steps = max(common)
+    ends = [one[steps] for one in told]
+    first, mine = ends[: len(baselines)], ends[len(baselines) :]
+    way, after = first[0][1], f"the weights after {format_count(steps, 'step')}"
+    if not all(math.isfinite(moved) for _, moved in ends):
+        return Parity(None, "not measured", f"{after} are not finite")
+    if way == 0.0 and all(moved == 0.0 for _, moved in ends):
+        return Parity(None, "not measured", f"no step's loss could be read, and {after} are those after the first")
+    digests, moved = {digest for digest, _ in first}, [m for _, m in first]
+    own, apart = (d / (way or 1.0) for d in _largest_distances(moved, [m for _, m in mine], lambda a, b: abs(a - b)))
+    differs = f"{after} have moved by {own:.1%} more or less" if len(digests) > 1 else ""
+    if all(other in digests for other, _ in mine):
+        return Parity(True, "same", f"cannot be read; {after} are the same to the bit", differs)
+    bounds = {
+        Effect.EXACT: MAX_BASELINE_DISTANCES * own,
+        Effect.EQUIVALENT: max(MAX_WEIGHT_WAY_SHARE, MAX_BASELINE_DISTANCES * own),
+    }
+    allowed = bounds.get(effect) if effect is not None else None
+    holds = allowed is None or (apart <= allowed and (effect is not Effect.EXACT or len(digests) > 1))
+    says = f"cannot be read; {after} have moved by {apart:.1%} more or less"
+    says += f", allowed {allowed:.1%}" if allowed is not None else ""
+    return Parity(holds, _within_phrase(apart) if holds else "differs", f"{says}, two baselines by {own:.1%}", differs)
+
+
+def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
+    """Whether the candidates keep the promised ``effect``. Without an effect the difference is only reported."""
+    told = [_losses_by_step(one) for one in (*baselines, *candidates)]
+    # Steps that all of them report: several batches in one execution report only the last one's loss.
+    common = sorted(set.intersection(*(set(one) for one in told))) if told else []
+    series = [[one[i] for i in common] for one in told]
+    first, mine = series[: len(baselines)], series[len(baselines) :]
+    n = len(common)
+    if not n or common[-1] + 1 < MIN_COMPARED_STEPS or not first or not mine:
+        return Parity(None, "not measured", "no step's loss could be read in both")
+    bad = [next((i for i, v in enumerate(s[:n]) if not math.isfinite(v)), n) for s in series]
+    if len(set(bad)) > 1:  # only in baselines, so it is the script's own
+        own = len(set(bad[: len(baselines)])) > 1
+        return Parity(None if own else False, "not measured" if own else "differs", "is not finite in all runs alike")
+    n = bad[0]  # nothing can be compared from here on
+    if not n or common[n - 1] + 1 < MIN_COMPARED_STEPS:
+        return Parity(None, "not measured", "is not finite from the start, in all runs")
+    spread, apart = _largest_distances(first, mine, lambda one, other: _largest_difference(one, other, n))
+    differs = f"the loss of a step by {format_number(spread, 2)} of the mean" if spread else ""
+    if apart == 0.0:
+        return Parity(True, "same", f"the same to the bit over {format_count(n, 'step')}", differs)
+    if effect is Effect.EXACT:
+        holds = apart <= MAX_BASELINE_DISTANCES * spread
+        says = (
+            f"differs by {format_number(apart, 2)} over {format_count(n, 'step')}, allowed "
+            f"{format_number(MAX_BASELINE_DISTANCES * spread, 2)}"
+        )
+        says += f", two baselines by {format_number(spread, 2)}"
+        return Parity(holds, _within_phrase(apart) if holds else "differs", says, differs, apart)
+    shift, bound = _mean_shift(first, mine, n), _shift_bound(first, mine, n)
+    says = f"mean of {format_count(n, 'step')} differs by {round(shift, 3) or 0.0:.1%}"  # avoids "-0.0%"
+    if effect is Effect.EQUIVALENT:
+        holds = abs(shift) <= bound
+        says += f", allowed {bound:.1%}"
+        return Parity(holds, _within_phrase(abs(shift)) if holds else "differs", says, differs, abs(shift))
+    return Parity(True, _within_phrase(abs(shift)), says, differs, abs(shift))
+
+
+def _within_phrase(apart: float) -> str:
+    return f"within {max(apart, MIN_DIFFERENCE):.0e}" if apart < 0.01 else f"within {format_number(apart, 2)}"
+
+
+def _losses_by_step(losses: Losses) -> dict[int, float]:
+    """The loss of each step that reports one: the value named loss, else the first number returned without a name."""
+    found = {}
+    for index, step in enumerate(losses):
+        name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
+        if name is None and step and (len(step) == 1 or all(k.startswith("result[") for k in step)):
+            name = next(iter(step))
+        if name is not None:
+            found[index] = float(step[name])
+    return found
+
+
+def _largest_distances(first: Sequence[T], mine: Sequence[T], distance: Callable[[T, T], float]) -> tuple[float, float]:
+    """The largest distance between two baselines, and from a candidate to its nearest baseline."""
+    own = max((distance(one, other) for one, other in itertools.combinations(first, 2)), default=0.0)
+    return own, max(min(distance(one, other) for one in first) for other in mine)
+
+
+def _largest_difference(one: Sequence[float], other: Sequence[float], n: int) -> float:
+    """The largest difference of a step, relative to the mean loss."""
+    scale = statistics.fmean(abs(v) for v in one[:n]) or 1.0
+    return max(abs(a - b) for a, b in zip(one[:n], other[:n], strict=True)) / scale
+
+
+def _mean_loss(several: Sequence[Sequence[float]], n: int) -> float:
+    return statistics.fmean(statistics.fmean(s[:n]) for s in several)
+
+
+def _mean_shift(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n: int) -> float:
+    scale = abs(_mean_loss(first, n)) or 1.0
+    return (_mean_loss(mine, n) - _mean_loss(first, n)) / scale
+
+
+def _shift_bound(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n: int) -> float:
+    """The tolerance, with the scatter of step differences, which other batches cause by themselves.
+
+    It is at most the scatter of a baseline from step to step, so that a candidate with erratic losses does not raise
+    its own bound. Two baselines do not show it: with one seed they see the same batches.
+    """
+    scale = abs(_mean_loss(first, n)) or 1.0
+    differences = [a - b for a, b in zip(first[0][:n], mine[0][:n], strict=True)]
+    following = [b - a for a, b in itertools.pairwise(first[0][:n])]
+    scatter = min(statistics.stdev(differences), statistics.stdev(following)) if n > 2 else 0.0
+    return MEAN_LOSS_TOLERANCE + MAX_STANDARD_ERRORS * scatter / math.sqrt(n) / scale
