@@ -13,39 +13,42 @@ import pytest
 
 import slowtrain
 
+from . import shape
+
 PACKAGE = Path(slowtrain.__file__).parent
 
 # A unit (a module or folder directly below the package) may import units of lower ranks only.
 RANKS = {
-    "model": 0,
-    "errors": 0,
-    "figures": 0,
     "values": -1,
     "patterns": -1,
-    "files": 1,
-    "dumps": 3,
-    "trace": 2,
+    "model": 0,
+    "errors": 0,
+    "number_text": 0,
+    "columns": 1,
+    "recording": 2,
+    "profile": 2,
+    "trace": 3,
     "machine": 3,
-    "whatif": 3,
-    "pricing": 4,
-    "memory": 3,
-    "source": 3,
-    "causes": 4,
-    "compare": 4,
-    "diagnose": 5,
-    "lint": 5,
-    "capture": 5,
-    "report": 5,
-    "sheet": 6,
-    "checkup": 7,
-    "verify": 8,
-    "watch": 8,
-    "monitor": 9,
-    "cli": 9,
-    "__main__": 10,
+    "oom": 3,
+    "memory": 4,
+    "whatif": 4,
+    "script": 4,
+    "source": 5,
+    "pricing": 5,
+    "compare": 5,
+    "causes": 6,
+    "diagnose": 7,
+    "lint": 7,
+    "capture": 7,
+    "report": 7,
+    "doctor": 8,
+    "checkup": 9,
+    "verify": 10,
+    "watch": 10,
+    "monitor": 11,
+    "cli": 11,
+    "__main__": 12,
 }
-# The same inside source/: its own text, edits of it, what it says, what cures it, what lint sees.
-SOURCE_RANKS = {"trees": 0, "newer": 0, "__init__": 1, "edits": 2, "reading": 3, "cures": 4, "spots": 5}
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 FILES = {str(file.relative_to(PACKAGE)): file for file in sorted(PACKAGE.rglob("*.py"))}
 MOST_FILE_LINES = 400
@@ -96,25 +99,31 @@ def test_imports_point_down(name: str) -> None:
             assert RANKS[parts[0]] < RANKS[me], f"{name}:{line}: {me} may not import {parts[0]}"
 
 
-@each_file
-def test_imports_inside_source_point_down(name: str) -> None:
-    folder, *inside = Path(name).parts
-    if folder != "source":
-        return
-    me = inside[0].removesuffix(".py")
-    assert me in SOURCE_RANKS, "a new module or folder of source/ needs its place in SOURCE_RANKS"
-    for line, parts in ours(tree(name)):
-        if parts[0] == "source":
-            # What is no folder of source/ is a name that source/__init__.py itself defines.
-            other = parts[1] if len(parts) > 1 and parts[1] in SOURCE_RANKS else "__init__"
-            assert other == me or SOURCE_RANKS[other] < SOURCE_RANKS[me], f"{name}:{line}: {me} may not import {other}"
+def child(package: str, module: str) -> str:
+    """The file or folder of a package to which a module belongs."""
+    return module.removeprefix(package).removeprefix(".").split(".")[0] or "__init__"
+
+
+@pytest.mark.parametrize("package", sorted({module.rpartition(".")[0] for module in shape.modules()} - {""}))
+def test_parts_of_a_package_do_not_import_each_other_in_a_circle(package: str) -> None:
+    below: dict[str, set[str]] = {}
+    for module, imported in shape.import_graph().items():
+        if f"{module}.".startswith(f"{package}."):
+            mine = below.setdefault(child(package, module), set())
+            mine |= {child(package, other) for other in imported if f"{other}.".startswith(f"{package}.")} - {
+                child(package, module)
+            }
+    while free := [part for part, others in below.items() if not others & set(below)]:
+        for part in free:
+            del below[part]
+    assert not below, f"these parts of {package} import each other: {sorted(below)}"
 
 
 @each_file
 def test_a_report_sees_the_nouns_only(name: str) -> None:
     if unit(name) == "report":
         seen = {parts[0] for _, parts in ours(tree(name))}
-        assert seen <= {"report", "model", "figures", "values"}
+        assert seen <= {"report", "model", "number_text", "values"}
 
 
 @each_file

@@ -69,10 +69,8 @@ def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
             continue
         variable = _assigned(source, call)
         if variable is not None and _stays(source, variable) and _each_step(source, variable):
-            statement, name = (
-                node_lookup.enclosing_statement(source, variable),
-                scope_names.dotted_name(variable.func.value),
-            )  # type: ignore[attr-defined]
+            statement = node_lookup.enclosing_statement(source, variable)
+            name = scope_names.dotted_name(variable.func.value)  # type: ignore[attr-defined]
             if statement is not None:
                 yield statement, variable.func, f"{name} gets longer in each step, which works on all of it"
             continue

@@ -157,9 +157,8 @@ def _same(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
     if written[0] is not None and written[1] is not None and written[0].node is written[1].node:
         return literal_sizes.literal_int(source, count) != 1 and not isinstance(written[0].node, ast.Call)
     named = isinstance(count, ast.Name) and isinstance(epochs, ast.Name) and count.id == epochs.id
-    if named and name_bindings.binding_scope(source, count, count.id) is name_bindings.binding_scope(
-        source, epochs, count.id
-    ):  # type: ignore[attr-defined]
+    scope = name_bindings.binding_scope
+    if named and scope(source, count, count.id) is scope(source, epochs, count.id):  # type: ignore[attr-defined]
         return literal_sizes.literal_int(source, count) != 1
     known = literal_sizes.literal_int(source, count)
     return known is not None and known > 1 and known == literal_sizes.literal_int(source, epochs)

@@ -94,11 +94,8 @@ def _bytes(event: Event) -> int:
 def _made_once(source: Source, owner: ast.expr | None) -> bool:
     """Whether a list is bound in one place, and all that reads it adds to it, counts it, or takes its end."""
     if isinstance(owner, ast.Name):
-        stored = [
-            n
-            for n in call_index.nodes_of_kind(source, ast.Name)
-            if n.id == owner.id and not isinstance(n.ctx, ast.Load)
-        ]  # type: ignore[attr-defined]
+        names = call_index.nodes_of_kind(source, ast.Name)
+        stored = [n for n in names if n.id == owner.id and not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
         return len(stored) == 1 and _only_added(source, owner.id, ast.Name)
     if not isinstance(owner, ast.Attribute):
         return False

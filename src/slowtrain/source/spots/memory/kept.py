@@ -116,9 +116,9 @@ def grows(source: Source, append: ast.Call) -> bool:
     return not any(
         _is(t, held.id)
         for n in call_index.nodes_of_kind(source, ast.Delete)
-        for d in n.targets
+        for d in n.targets  # type: ignore[attr-defined]
         for t in syntax_tree.walk(d)
-    )  # type: ignore[attr-defined]
+    )
 
 
 def _is(node: ast.AST, name: str) -> bool:
