@@ -60,8 +60,8 @@ def test_json_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "says"),
     [
         (["--from", "no-such.json"], "cannot be read"),
-        (["--data", "no-such-folder"], "is no folder"),
-        (["--from", str(FIXTURES / "healthy_t4.json"), "--data", "."], "does not go with --from"),
+        (["--data", "no-such-folder"], "is not a folder"),
+        (["--from", str(FIXTURES / "healthy_t4.json"), "--data", "."], "cannot be combined with --from"),
         (["--from", __file__], "is no JSON"),
     ],
 )

@@ -56,9 +56,9 @@ def test_ways_to_name_a_cause(said: str) -> None:
     [
         ("sequental-map", "did you mean input/sequential-map"),
         ("eager", "did you mean host/eager-step"),
-        ("retracing", "could be more than one cause; did you mean host/retracing or other/retracing?"),
+        ("retracing", "matches several causes; did you mean host/retracing or other/retracing?"),
         ("", "lists them all"),
-        ("zzzz", "'zzzz' is no cause; 'slowtrain explain' lists them all"),
+        ("zzzz", "'zzzz' is not a cause; 'slowtrain explain' lists them all"),
     ],
 )
 def test_a_wrong_name_gets_the_closest(said: str, hint: str) -> None:

@@ -42,7 +42,7 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     ("name", "text", "said"),
     [
         ("gone.py", None, "gone.py does not exist; give the path of a Python script"),
-        ("book.ipynb", "{}", "is a notebook; `jupyter nbconvert"),
+        ("book.ipynb", "{}", "is a notebook; convert it with `jupyter nbconvert"),
         ("fails.py", "raise ValueError('no data')", "does not run by itself (exit code 1: ValueError: no data)"),
         ("broken.py", "def f(:", "does not run by itself (exit code 1: SyntaxError"),
         ("asks.py", "input()", "EOFError: EOF when reading a line; give what it reads with --stdin FILE"),

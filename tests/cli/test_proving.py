@@ -47,8 +47,8 @@ def test_on_a_terminal_a_long_probe_is_seen_to_run(
     clock.probe(said, "one pair", 3)
     assert capsys.readouterr().err.splitlines() == [
         "slowtrain: diagnosing (at most 1:40 left)",
-        "slowtrain: diagnosing; a process has run for 10 s (at most 1:30 left)",
-        "slowtrain: diagnosing; a process has run for 20 s (at most 1:20 left)",
+        "slowtrain: diagnosing; running for 10 s (at most 1:30 left)",
+        "slowtrain: diagnosing; running for 20 s (at most 1:20 left)",
         "slowtrain: one pair (at most 1:15 left)",
     ]
 

@@ -153,7 +153,7 @@ def test_a_recording_that_goes_away(tmp_path: Path) -> None:
     text = "import glob, shutil, time\ntime.sleep(0.3)\nshutil.rmtree('slowtrain-runs')\nprint('done')"
     done = run(tmp_path, write(tmp_path, text))
     assert (done.returncode, done.stdout) == (2, "done\n")
-    assert "was taken away while the script ran" in one_line(done)
+    assert "was removed while the script ran" in one_line(done)
 
 
 @needs_tensorflow

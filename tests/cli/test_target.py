@@ -48,5 +48,5 @@ def test_what_may_be_there_is_not_called_absent(here: Path, name: str) -> None:
     ],
 )
 def test_a_module_that_is_not_there(here: Path, name: str, missing: str) -> None:
-    with pytest.raises(InputError, match=rf"there is no module named {missing} here"):
+    with pytest.raises(InputError, match=rf"there is no module named {missing};"):
         _target.check(name, True)

@@ -152,7 +152,7 @@ def test_select_and_ignore(folder: Folder, arguments: tuple[str, ...], causes: l
     [
         (("--select", "sequental-map"), "did you mean sequential-map"),
         (("nowhere.py",), "nowhere.py: No such file or directory"),
-        (("--processes", "0"), "at least one"),
+        (("--processes", "0"), "must be at least 1"),
         (("--diff", "--format", "json"), "--diff"),
         (("--baseline", "none.json"), "--write-baseline"),
         (("--config", "none.toml"), "cannot read none.toml"),
@@ -190,7 +190,7 @@ class TestIgnores:
 
     def test_one_with_a_name_that_is_none(self, folder: Folder) -> None:
         folder.put(a__py="x = 1  # slowtrain: ignore[speed]\n")
-        assert "no cause is called speed" in folder.document()["findings"][0]["says"]
+        assert "no cause is named speed" in folder.document()["findings"][0]["says"]
 
     def test_what_was_not_looked_for_is_not_unused(self, folder: Folder) -> None:
         folder.put(a__py=EAGER.replace("=True)", "=True)  # slowtrain: ignore[host/eager-step]"))
@@ -234,10 +234,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "says"),
         [
-            ('[tool.slowtrain.lint]\nselct = ["a"]', "has no 'selct'"),
-            ('[tool.slowtrain.lint]\nselect = "a"', "select is a list of strings"),
-            ('[tool.slowtrain.lint]\nselect = ["spee"]', "is no cause and no family"),
-            ("[tool.slowtrain.lint\n", "is not TOML"),
+            ('[tool.slowtrain.lint]\nselct = ["a"]', "has an unknown key 'selct'"),
+            ('[tool.slowtrain.lint]\nselect = "a"', "select must be a list of strings"),
+            ('[tool.slowtrain.lint]\nselect = ["spee"]', "is not a cause or a family"),
+            ("[tool.slowtrain.lint\n", "is not valid TOML"),
         ],
     )
     def test_that_make_no_sense(self, folder: Folder, text: str, says: str) -> None:
@@ -251,7 +251,7 @@ class TestBaseline:
         folder.put(a__py=EAGER)
         assert folder.lint("--write-baseline", "known.json") == 0
         assert folder.lint("--baseline", "known.json") == 0
-        assert "1 known by known.json" in folder.out
+        assert "1 already in known.json" in folder.out
 
     def test_lines_may_move_and_new_ones_are_told(self, folder: Folder) -> None:
         folder.put(a__py=EAGER)
@@ -264,12 +264,12 @@ class TestBaseline:
         folder.lint("--write-baseline", "known.json")
         folder.put(a__py="")
         assert folder.lint("--baseline", "known.json") == 0
-        assert "1 of known.json are gone" in folder.out
+        assert "1 in known.json no longer found" in folder.out
 
     def test_that_is_none(self, folder: Folder) -> None:
         folder.put(a__py=EAGER, known__json='{"schema": "x"}')
         assert folder.lint("--baseline", "known.json") == 2
-        assert "is no baseline" in folder.err
+        assert "is not a baseline" in folder.err
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(folder: Folder) -> None:
     assert rewritten is not None
     file.write_bytes(b"another\n")
     (error,) = fixing.write([rewritten])
-    assert "it has changed meanwhile" in error.says
+    assert "it was changed in the meantime" in error.says
     assert file.read_bytes() == b"another\n"
     assert [f.name for f in folder.path.iterdir()] == ["a.py"]
 

@@ -23,11 +23,11 @@ HOSTILE = {
         b"import keras\nm.compile(run_eagerly=1)\nraise A, 'b'\n",
         "bad.py:3: Python 2, not Python 3: ",
     ),
-    "binary": (b"import keras\nm.compile(run_eagerly=1)\n\0\1\2", "bad.py: binary, not text"),
-    "UTF-16": (USED.encode("utf-16"), "bad.py: binary, not text"),
+    "binary": (b"import keras\nm.compile(run_eagerly=1)\n\0\1\2", "bad.py: is binary, not text"),
+    "UTF-16": (USED.encode("utf-16"), "bad.py: is binary, not text"),
     "not UTF-8": (USED.encode() + b"# \xff\n", "bad.py:3: cannot be decoded: not utf-8 at byte 40"),
     "an encoding that is none": (b"# coding: klingon\n" + USED.encode(), "bad.py: cannot be decoded: unknown encoding"),
-    "huge": (USED.encode() + b"#" * 5_000_000, "bad.py: larger than 5 MB"),
+    "huge": (USED.encode() + b"#" * 5_000_000, "bad.py: is larger than 5 MB"),
     "deep brackets": (USED.encode() + b"x = " + b"(" * 5000 + b")" * 5000, "bad.py:3: syntax error: too many nested"),
     "deep signs": (USED.encode() + b"x = " + b"-" * 200_000 + b"1", "bad.py"),
     "deep attributes": (USED.encode() + b"x = a" + b".b" * 200_000, "bad.py"),
@@ -91,8 +91,8 @@ def test_links_in_a_circle(folder: Folder) -> None:
     assert folder.lint() == 2
     assert folder.out.count("host/eager-step") == 1
     assert folder.err.splitlines() == [
-        "slowtrain: loop.py: cannot be looked at (Too many levels of symbolic links)",
-        "slowtrain: lost.py: a link that leads nowhere",
+        "slowtrain: loop.py: cannot be examined (Too many levels of symbolic links)",
+        "slowtrain: lost.py: is a broken symbolic link",
     ]
 
 
@@ -204,7 +204,7 @@ def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPa
     for number in range(64):
         folder.put_bytes(f"m{number}.py" if number != 5 else "n.py", EAGER.encode())
     assert folder.lint("--processes", "2", "--select", "host") == 2
-    assert folder.err == "slowtrain: m7.py: Python itself ends when it parses this file\n"
+    assert folder.err == "slowtrain: m7.py: Python crashes when it parses this file\n"
     assert folder.out.count("host/eager-step") == 63
 
 

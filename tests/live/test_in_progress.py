@@ -54,7 +54,7 @@ def test_what_goes_on_here_comes_first(begun: Begin) -> None:
 
 def test_of_several_it_says_what_to_type(begun: Begin) -> None:
     folders = [begun("project/slowtrain-runs/train-1"), begun("my data/train-2")]
-    with pytest.raises(InputError, match="2 runs of yours are in progress") as raised:
+    with pytest.raises(InputError, match="2 of your runs are in progress") as raised:
         watch.in_progress()
     assert f"slowtrain watch {folders[0]} (process 100)" in str(raised.value)
     assert f"slowtrain watch '{folders[1]}' (process 101)" in str(raised.value)

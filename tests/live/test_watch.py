@@ -105,7 +105,7 @@ def test_what_a_run_that_has_ended_was(made: Making, tmp_path: Path) -> None:
         (("--out", "slowtrain-runs"), "slowtrain-runs does not exist"),
         (("nowhere",), "nowhere is not a recording"),
         (("--out", "."), "no recordings in ."),
-        (("--every", "0"), "--every takes"),
+        (("--every", "0"), "--every must be"),
         (("--out", "slowtrain-runs", "--alert-command", "no-such-program-here"), "no program"),
         (("--prometheus-port", "x"), "invalid int value"),
     ],
@@ -203,7 +203,7 @@ WATCH = ("-m", "slowtrain", "watch", "--no-diagnosis", "--every", "0.5")
 @pytest.mark.parametrize(("keys", "code"), [("q", 0), ("\x03", 130)])
 def test_leaving_gives_the_terminal_back(keys: str, code: int, made: Making, tmp_path: Path) -> None:
     with terminal(tmp_path, *WATCH) as shown:
-        seen = shown.until("leaves; the run goes on")
+        seen = shown.until("quits; the run continues")
         assert seen.startswith(ENTER) or ENTER in seen
         assert "20.0 ms now" in seen
         shown.send(keys)
@@ -216,7 +216,7 @@ def test_leaving_gives_the_terminal_back(keys: str, code: int, made: Making, tmp
 
 def test_a_signal_gives_the_terminal_back(made: Making, tmp_path: Path) -> None:
     with terminal(tmp_path, *WATCH) as shown:
-        shown.until("leaves; the run goes on")
+        shown.until("quits; the run continues")
         os.kill(shown.pid, signal.SIGTERM)
         exit_code, rest = shown.ended()
         assert exit_code == 128 + signal.SIGTERM
@@ -225,11 +225,11 @@ def test_a_signal_gives_the_terminal_back(made: Making, tmp_path: Path) -> None:
 
 def test_it_ends_with_the_run_and_leaves_the_last_word(made: Making, tmp_path: Path) -> None:
     with terminal(tmp_path, *WATCH) as shown:
-        shown.until("leaves; the run goes on")
+        shown.until("quits; the run continues")
         made.ends(0)
         exit_code, rest = shown.ended()
         assert exit_code == 0
-        assert "the whole answer: slowtrain report" in rest[rest.index(LEAVE) :]
+        assert "full report: slowtrain report" in rest[rest.index(LEAVE) :]
 
 
 def test_a_dumb_terminal_gets_lines(made: Making, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_dumb_terminal_gets_lines(made: Making, tmp_path: Path) -> None:
 
 def test_no_colour(made: Making, tmp_path: Path) -> None:
     with terminal(tmp_path, *WATCH, NO_COLOR="1") as shown:
-        seen = shown.until("leaves; the run goes on")
+        seen = shown.until("quits; the run continues")
         assert not re.search(r"\x1b\[[0-9;]*[1-9][0-9;]*m", seen)
 
 
@@ -287,14 +287,14 @@ def start(tmux: list[str], folder: Path, columns: int, rows: int, command: str) 
 
 def test_in_tmux_at_80_columns_and_resized(tmux: list[str], made: Making, tmp_path: Path) -> None:
     start(tmux, tmp_path, 80, 24, f"{sys.executable} {' '.join(WATCH)}; echo code $?; sleep 60")
-    lines = screen(tmux, "leaves; the run goes on")
+    lines = screen(tmux, "quits; the run continues")
     assert lines[0].startswith("slowtrain train.py")
     assert lines[0].rstrip().endswith("s")
-    assert "leaves; the run goes on" in lines[23]
+    assert "quits; the run continues" in lines[23]
     subprocess.run([*tmux, "resize-window", "-x", "200", "-y", "50"], check=True)
     time.sleep(1.5)
-    lines = screen(tmux, "leaves; the run goes on")
-    assert "leaves; the run goes on" in lines[49]
+    lines = screen(tmux, "quits; the run continues")
+    assert "quits; the run continues" in lines[49]
     assert len(lines[0]) > 100
     subprocess.run([*tmux, "resize-window", "-x", "60", "-y", "12"], check=True)
     time.sleep(1.5)
@@ -306,7 +306,7 @@ def test_in_tmux_at_80_columns_and_resized(tmux: list[str], made: Making, tmp_pa
             lines = screen(tmux, "code 130", seconds=10.0)
             break
     lines = screen(tmux, "code 130", seconds=1.0)
-    assert not any("goes on" in line for line in lines)
+    assert not any("the run continues" in line for line in lines)
 
 
 @pytest.mark.parametrize("piped", [False, True])

@@ -170,7 +170,7 @@ def test_the_help_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     main(["verify", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     known = (*TREATMENTS, *(f"{name}@FILE:LINE" for name in PLACED_TREATMENTS))
-    assert f"run it with: {', '.join(known)} (" in said.replace("- ", "-")
+    assert f"separated by commas: {', '.join(known)} (" in said.replace("- ", "-")
 
 
 MAPS = """\

@@ -1,14 +1,14 @@
-"""The ``slowtrain`` command: one thin file per verb, and the one place that prints errors and decides exit codes.
+"""The ``slowtrain`` command: one thin file per verb. Errors are printed and exit codes are chosen here only.
 
-A verb is a module of this package whose name is the verb's (``_`` reads as ``-``), with
+A verb is a module of this package with the verb's name (``_`` becomes ``-``). It defines
 
     HELP                     one line
-    EXAMPLES                 a few command lines, one a line
+    EXAMPLES                 a few command lines, one per line
     add_arguments(parser)    its options
-    main(args) -> int        does it, and returns the exit code
+    main(args) -> int        runs the verb and returns the exit code
 
 Nothing is registered: a new file is a new verb. Verb modules import argparse and errors
-only; whatever is heavy is imported inside ``main``, so that ``--help`` stays quick.
+only; heavy modules are imported inside ``main``, so that ``--help`` stays fast.
 Exit codes are documented in ``docs/exit-codes.md``.
 """
 
@@ -30,16 +30,16 @@ from slowtrain.errors import InputError, SlowtrainError
 INTERNAL_ERROR = 70  # sysexits.h: an internal software error
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
-MANY_OBJECTS = 200_000  # made and not freed, before the garbage collector looks for circles among them; 20 MB or so
-READING = ("lint", "report", "diagnose", "compare")  # verbs that read, answer and leave nothing to be tidied up
+MANY_OBJECTS = 200_000  # new objects before the garbage collector runs; about 20 MB
+READING = ("lint", "report", "diagnose", "compare")  # verbs that only read and print, and need no cleanup at exit
 
 
 def program() -> NoReturn:
-    """The process that was started as ``slowtrain``: runs its command line and ends.
+    """The entry point of the ``slowtrain`` command: runs the command line and exits.
 
-    The garbage collector wakes seldom, for what is imported and read here stays to the end; and at the end it leaves
-    all of it alone: going through it again would take a sixth of the time of an answer. After verbs that only read
-    the end comes at once, as mypy's: freeing one by one what they made takes from 3% to a twentieth of their time.
+    The garbage collector runs rarely, because modules and data live until exit, and not at exit, where a full
+    collection takes a sixth of the time of an answer. Verbs that only read exit with ``os._exit``, as mypy does,
+    because freeing their objects takes 3% to 5% of their time.
     """
     from slowtrain.cli import _later
 
@@ -48,15 +48,15 @@ def program() -> NoReturn:
     code = main()
     if sys.argv[1:2] and sys.argv[1] in READING and code not in (INTERRUPTED, BROKEN_PIPE, INTERNAL_ERROR):
         with contextlib.suppress(OSError):
-            _flush()  # an error may have come after the answer
+            _flush()  # after an error, output may still be buffered
         sys.stderr.flush()
-        os._exit(code)  # files are closed and processes have ended
+        os._exit(code)  # all files are closed and all child processes have ended
     gc.freeze()
     sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line (that of the process by default); returns its exit code and never raises."""
+    """Runs a command line (default: that of the process) and returns its exit code. Never raises."""
     _print_anything()
     try:
         code = _dispatch(argv)
@@ -66,27 +66,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader, `head` or a pager, has seen enough
+    except BrokenPipeError:  # the reader, such as `head` or a pager, has exited
         _discard_output()
         code = BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  the user never sees a traceback of ours
+    except Exception as error:  # noqa: BLE001  the user never sees our traceback
         _say(_internal(error))
         code = INTERNAL_ERROR
     return code
 
 
 def verbs() -> dict[str, str]:
-    """Verb -> the module that does it, found by listing this package."""
+    """Verb -> dotted name of its module, found by listing this package."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
     return {name.replace("_", "-"): f"{__name__}.{name}" for name in names}
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line; also what ``docs/cli.md`` is generated from. ``only``: with this verb alone, at once."""
+    """The parser of the command line, from which ``docs/cli.md`` is generated.
+
+    With ``only``, the parser knows this verb alone, so that no other verb is imported.
+    """
     parser = _Parser(
         prog="slowtrain",
-        description="Why is this training step slow, what is each reason worth, and does the cure work?",
-        epilog="slowtrain VERB --help shows a verb's options and examples.",
+        description="Find out why a training step is slow, what each cause costs, and whether a fix works.",
+        epilog="slowtrain VERB --help shows the options and examples of a verb.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"slowtrain {__version__}")
@@ -109,7 +112,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Misuse is one line like every other error, not a page of usage."""
+    """Reports wrong usage in one line, like every other error, instead of printing the usage."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see '{self.prog} --help'")
@@ -120,7 +123,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
     parser = build_parser(words[0] if words and words[0] in verbs() else None)
     try:
         args = parser.parse_args(words)
-    except SystemExit as done:  # argparse's way to end --help and --version
+    except SystemExit as done:  # argparse raises it after --help and --version
         _flush()
         return int(done.code or 0)
     if args.verb_main is None:
@@ -130,16 +133,16 @@ def _dispatch(argv: Sequence[str] | None) -> int:
 
 
 def _say(message: str) -> None:
-    """One line on stderr, whatever the message holds: names in it may come from anywhere."""
+    """Prints one line on stderr. Characters that are not printable are replaced, because names in it are not ours."""
     line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
     try:
         print(f"slowtrain: {line}", file=sys.stderr, flush=True)
     except OSError:
-        return  # nobody listens; the exit code still tells
+        return  # stderr is closed; the exit code still reports the error
 
 
 def _internal(error: Exception) -> str:
-    """The line for a fault of ours; the traceback goes into a file."""
+    """The message for an internal error. The traceback is written to a file."""
     import tempfile
     import traceback
 
@@ -156,7 +159,7 @@ def _internal(error: Exception) -> str:
 
 
 def _print_anything() -> None:
-    """A terminal that cannot show a character gets a question mark, not an error."""
+    """Prints a question mark instead of failing if the terminal cannot show a character."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -169,7 +172,7 @@ def _flush() -> None:
 
 
 def _discard_output() -> None:
-    """Lets the interpreter's own last flush succeed: https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
+    """Lets the interpreter's flush at exit succeed: https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

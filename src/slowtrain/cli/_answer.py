@@ -1,4 +1,4 @@
-"""From a recording to what the user reads: shared by the verbs that give an answer."""
+"""Examines a recording or profile, and prints and writes the answer. Shared by the verbs that give an answer."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ from slowtrain.values import dataclass
 
 REPORT = "report.html"
 ANSWER = "checkup.json"
-MOST_HOSTS = 16  # of a run are read one by one: each takes as long as a profile of one host
-STDOUT = "-"  # as the name of a file
+MOST_HOSTS = 16  # hosts whose profiles are also read one by one; each takes as long as a profile of one host
+STDOUT = "-"  # given as a file name
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Examines a recording; writes the reports into it, and prints the text."""
+    """The answer from a recording. ``html`` and ``json`` name additional files to write."""
 
     folder: Path
     html: Path | None = None
     json: str | None = None
 
     def give(self) -> Checkup:
-        """Raises ``InputError`` when the recording cannot be read or a report not be written."""
+        """Examines the recording, prints the text and writes the reports into the recording.
+
+        Raises ``InputError`` if the recording cannot be read or a report cannot be written.
+        """
         from slowtrain.recording import recording_folder
 
-        recording_folder.require_recording(self.folder)  # before what takes longer to import
+        recording_folder.require_recording(self.folder)  # before the slow imports
         found = examine(self.folder)
         tell(found, html=self.html, json=self.json, into=self.folder)
         return found
 
 
 def examine(folder: Path) -> Checkup:
-    """The checkup of a recording. Raises ``InputError``."""
+    """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
     from slowtrain.cli import _numpy
 
     _numpy.alone()
@@ -62,9 +65,10 @@ def examine_profile(
     facts: Mapping[str, Any] | None = None,
     given: Path | None = None,
 ) -> Checkup:
-    """The checkup of a profile, a file per host; ``path`` is what the user gave. Raises ``InputError``.
+    """The checkup of a profile with one file per host. ``path`` is the argument of the user.
 
-    ``facts`` are those of its computer, as the file ``given`` holds them.
+    ``facts`` describe the computer that made the profile; they were read from the file ``given``.
+    Raises ``InputError`` if a profile cannot be read or the facts are damaged.
     """
     from slowtrain.cli import _numpy
 
@@ -77,8 +81,8 @@ def examine_profile(
     from slowtrain.trace.loading import profile_trace
 
     kept, dropped = discovery.distinct_files(files)
-    said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]
-    trace = profile_trace.load_profile(kept, notes=(*notes, *said, *_of_hosts(kept)))
+    copies = [f"{copy.name} is identical to {twin.name} and was read once" for copy, twin in dropped]
+    trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_of_hosts(kept)))
     if facts is not None and given is not None:
         with _facts.judged(given):
             trace = join_facts(trace, facts, str(given))
@@ -86,38 +90,38 @@ def examine_profile(
 
 
 def _of_hosts(files: Sequence[Path]) -> list[str]:
-    """What each of several hosts' profiles says by itself: a step is as slow as the slowest of them makes it."""
+    """One note per host about its own profile, because the slowest host determines the step time."""
     if len(files) < 2:
         return []
     from slowtrain.checkup.headline import headline_and_notes
     from slowtrain.trace.loading import profile_trace
 
-    told = []
+    notes = []
     for file in files[:MOST_HOSTS]:
         try:
-            told.append(
-                f"{file.name} by itself: {headline_and_notes.describe_host_profile(profile_trace.load_profile([file]))}"
+            notes.append(
+                f"{file.name} alone: {headline_and_notes.describe_host_profile(profile_trace.load_profile([file]))}"
             )
         except InputError as error:
-            told.append(f"{file.name} by itself: cannot be read: {error}")
+            notes.append(f"{file.name} alone: cannot be read: {error}")
     more = len(files) - MOST_HOSTS
-    return [*told, f"{more} more hosts were not read one by one"] if more > 0 else told
+    return [*notes, f"{more} more hosts were not read one by one"] if more > 0 else notes
 
 
 def tell(found: Checkup, *, html: Path | None, json: str | None, into: Path | None = None) -> None:
-    """Prints the text, or the JSON alone where it was asked for on standard output; then writes what was asked for.
+    """Prints the text, or only the JSON if ``json`` is standard output; then writes the requested files.
 
-    ``into`` is the recording that the page and the JSON are kept in. Raises ``InputError`` where a file that was asked
-    for cannot be written.
+    ``into`` is the recording in which the page and the JSON are stored. Raises ``InputError`` if a requested file
+    cannot be written.
     """
     try:
         _say(found, json)
-    finally:  # a reader that has gone, as `head` does, takes nothing from the files
+    finally:  # the files are written even if the reader of standard output, such as `head`, has exited
         _keep(found, html, json, into)
 
 
 def _say(found: Checkup, json: str | None) -> None:
-    """At once: nobody who reads the text waits for the page, which takes a tenth of the time of all or more."""
+    """Prints the answer before the page is made, because the page takes 10 % or more of the total time."""
     if json == STDOUT:
         from slowtrain.report import json as document
 
@@ -136,7 +140,7 @@ def _keep(found: Checkup, html: Path | None, json: str | None, into: Path | None
     shown: Path | None = None
     whole = page(found) if html is not None or into is not None else ""
     if into is not None:
-        with contextlib.suppress(InputError):  # a recording on a read-only disk is still answered
+        with contextlib.suppress(InputError):  # the recording may be on a read-only disk
             write(into / REPORT, whole)
             write(into / ANSWER, document.render(found))
             shown = into / REPORT
@@ -146,13 +150,13 @@ def _keep(found: Checkup, html: Path | None, json: str | None, into: Path | None
         if html is not None:
             write(html, whole, folders=True)
             shown = html
-    finally:  # where that cannot be written there is still the recording's own
+    finally:  # if the requested page cannot be written, the page in the recording is still there
         if json != STDOUT and shown is not None:
             print(f"\nreport: {shown}")
 
 
 def written(document: str, to: str) -> bool:
-    """Writes the JSON where it was asked for; whether that is standard output, on which nothing else belongs."""
+    """Writes the JSON to ``to``. Returns whether that is standard output, on which nothing else may be printed."""
     if to == STDOUT:
         sys.stdout.write(document)
         return True
@@ -161,27 +165,27 @@ def written(document: str, to: str) -> bool:
 
 
 def show(render: Callable[..., str], answer: Any) -> None:
-    """Prints an answer as text that fits where it is printed."""
+    """Prints an answer as text with the width, colours and characters of standard output."""
     width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
     sys.stdout.write(render(answer, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)))
 
 
 def page(found: Checkup) -> str:
-    """The HTML page, with the own page of each cause that was found in it."""
+    """The HTML page, which includes the page of each diagnosed cause."""
     from slowtrain.causes import all_causes
     from slowtrain.cli import explain
     from slowtrain.report import html
 
-    told = {d.cause for d in found.diagnoses}
-    causes = [c for c in all_causes() if c.id in told]
+    diagnosed = {d.cause for d in found.diagnoses}
+    causes = [c for c in all_causes() if c.id in diagnosed]
     pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in causes}
     return html.render(found, pages)
 
 
 def writable(html: Path | None, json: str | None) -> None:
-    """Raises ``InputError`` where a report that was asked for could not be written: before what takes long.
+    """Raises ``InputError`` if a requested report cannot be written. Called before the long work.
 
-    Folders that are not there yet are no hindrance, nor made now: the script may make them.
+    Folders that do not exist yet are accepted and not created, because the script may create them.
     """
     for path in (html, None if json == STDOUT else json):
         place = Path(os.path.realpath(path or os.devnull))
@@ -198,13 +202,13 @@ def writable(html: Path | None, json: str | None) -> None:
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
-    """Writes a file whole or not at all; ``folders``: in folders that are made. Raises ``InputError``."""
+    """Writes a file completely or not at all. With ``folders``, missing folders are created. Raises ``InputError``."""
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     place = Path(os.path.realpath(path))  # a link stays a link
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
         if place.exists() and not place.is_file() and not place.is_dir():
-            place.write_bytes(data)  # a device or a pipe stays one: root would put a file in place of /dev/null
+            place.write_bytes(data)  # a device or a pipe is written to: as root, a rename would replace /dev/null
             return
         if folders:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -217,7 +221,7 @@ def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
 
 
 def coloured(stream: object) -> bool:
-    """https://no-color.org: a terminal, unless it is dumb or the user says no."""
+    """Whether to print colours: on a terminal, unless it is dumb or NO_COLOR is set (https://no-color.org)."""
     isatty = getattr(stream, "isatty", None)
     return bool(isatty and isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -227,7 +231,7 @@ def speaks_unicode(stream: object) -> bool:
 
 
 class Progress:
-    """A line on a terminal's stderr now and then while the script runs; nothing where it is piped."""
+    """Prints a line on stderr every ten seconds while the script runs, if stderr is a terminal."""
 
     EVERY_S = 10.0
 

@@ -1,4 +1,4 @@
-"""Facts about a computer that somebody gives as a file: damaged ones are one line, for every verb that takes them."""
+"""Facts about a computer given as a file. A damaged file is reported in one line by every verb that takes one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from slowtrain.errors import InputError
 
-# What judging raises where a fact is of another kind than it should be.
+# Raised by the checks if a fact has the wrong type.
 DAMAGED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
 @contextmanager
 def judged(file: Path) -> Iterator[None]:
-    """Around what judges the facts of ``file``, and nothing else. Raises ``InputError`` where they are damaged."""
+    """Put around the checks of the facts in ``file`` only. Raises ``InputError`` if the facts are damaged."""
     try:
         yield
     except DAMAGED as error:

@@ -1,4 +1,4 @@
-"""Modules that read and edit source are run when something of them is first asked for, and most answers ask for few."""
+"""Lazy imports of the modules that read and edit source, because most answers use few of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-# Each cause names what finds and cures it in a text; nothing there counts on having been imported.
+# The causes import modules of these packages, and no module there has effects when it is imported.
 PARTS = ("slowtrain.script.text.source_file.", "slowtrain.lint.", "slowtrain.oom.")
 
 
 def begin() -> None:
-    """From now on, in this process. What is imported already stays as it is."""
+    """Makes later imports from these packages lazy. Modules that are already imported are not affected."""
     sys.meta_path.insert(0, _Later())
 
 
 class _Later:
-    """The standard library's lazy modules; their folders are run at once, for the import of a module asks them."""
+    """Uses the standard library's lazy loader. Packages are run at once, because importing a submodule needs them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,4 @@
-"""A run in progress for the verbs that show it: `watch`, and `run` with ``--live`` or ``--alert-command``."""
+"""The live view of a run in progress: for `watch`, and for `run` with ``--live`` or ``--alert-command``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LINES_S = 10.0
 
 
 class Following:
-    """Looks at a run, tells of its alerts once each, and has lines to print."""
+    """Reads a run repeatedly, reports each alert once, and gives lines to print."""
 
     def __init__(self, watch: Watch, telling: AlertDelivery | None = None) -> None:
         self.watch = watch
         self.telling = telling
         self.frame: Frame | None = None
-        self.seen: list[Callable[[Frame], None]] = []  # told of each frame
+        self.seen: list[Callable[[Frame], None]] = []  # called with each frame
         self._said: set[tuple[str, bool]] = set()
 
     def look(self) -> Frame:
-        """Raises ``InputError``."""
+        """Reads the run now. Raises ``InputError`` if the recording cannot be read."""
         frame = self.frame = self.watch.look()
         if self.telling is not None:
             self.telling.look(frame)
@@ -37,16 +37,16 @@ class Following:
         return frame
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.frame is not None and self.frame.state in ENDED_STATES
 
     @property
     def hint(self) -> str:
         note = f" · {self.telling.note}" if self.telling is not None and self.telling.note else ""
-        return f"q or Ctrl-C leaves; the run goes on. {self.watch.folder}{note}"
+        return f"q or Ctrl-C quits; the run continues. {self.watch.folder}{note}"
 
     def news(self) -> Iterator[str]:
-        """The run in one line, and its alerts that no line has told of yet."""
+        """The run in one line, after the alerts that were not printed yet."""
         from slowtrain.report import live
 
         if self.frame is None:
@@ -60,7 +60,7 @@ class Following:
         yield live.line(self.frame)
 
     def summary(self) -> Iterator[str]:
-        """What stays on the terminal when the view is left."""
+        """The lines that stay on the terminal after the view is closed."""
         from slowtrain.report import live
 
         if self.frame is None:
@@ -70,7 +70,7 @@ class Following:
         for alert in alerts:
             yield live.alert_line(alert)
         if self.frame.state in ENDED_STATES:
-            yield f"the whole answer: slowtrain report {self.watch.folder}"
+            yield f"full report: slowtrain report {self.watch.folder}"
 
     def close(self) -> None:
         self.watch.close()
@@ -81,8 +81,8 @@ class Following:
 class Live:
     """`slowtrain run` with ``--live`` or ``--alert-command``: ``tick`` is called while the script runs.
 
-    On a terminal the last rows are ours, and what the script writes scrolls above them. Elsewhere a plain line now
-    and then goes to standard error. Nothing of it ever goes to standard output.
+    On a terminal, the view uses the last rows and the script's output scrolls above them. Otherwise, it prints a line
+    on standard error every ten seconds. It never writes to standard output.
     """
 
     def __init__(self, folder: Path, telling: AlertDelivery | None, *, shown: bool) -> None:
@@ -91,7 +91,7 @@ class Live:
         self.foot = _screen.Foot(sys.stderr) if shown and _screen.drawable(sys.stderr) else None
         self._look_s = 0.0
         self._line_s = LINES_S
-        self._told = ""
+        self._last_warning = ""
 
     def tick(self, seconds: float) -> None:
         if seconds < self._look_s:
@@ -99,7 +99,7 @@ class Live:
         self._look_s = seconds + EVERY_S
         try:
             frame = self.following.look()
-        except InputError as error:  # what is wrong with the recording is told once, at the end of the run too
+        except InputError as error:  # printed once; the end of the run reports it too
             self._warn(str(error))
             return
         if self.following.telling is not None and self.following.telling.note:
@@ -112,8 +112,8 @@ class Live:
                 print(f"slowtrain: {line}", file=sys.stderr, flush=True)
 
     def _warn(self, message: str) -> None:
-        if message != self._told and self.foot is None:
-            self._told = message
+        if message != self._last_warning and self.foot is None:
+            self._last_warning = message
             print(f"slowtrain: {message}", file=sys.stderr, flush=True)
 
     def _draw(self, frame: Frame) -> None:
@@ -137,13 +137,13 @@ class Live:
             self.foot = None
 
     def close(self) -> None:
-        """Gives the terminal back, and leaves what alerts there were on it."""
+        """Restores the terminal and prints the alerts."""
         from slowtrain.report import live
 
         if self.foot is not None:
             self.foot.close()
         with contextlib.suppress(InputError):
-            self.following.look()  # what arose behind the last one, in a run that ended by it
+            self.following.look()  # alerts since the last look, such as the one that ended the run
         frame = self.following.frame
         if self.foot is not None and frame is not None:
             for alert in frame.alerts:

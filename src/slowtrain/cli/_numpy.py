@@ -1,17 +1,17 @@
-"""NumPy in a process that only reads: without the threads that it starts for linear algebra."""
+"""Imports NumPy without the threads that it starts for linear algebra."""
 
 from __future__ import annotations
 
 import os
 
-THREADS = "OPENBLAS_NUM_THREADS"  # of the library in NumPy's wheels; asked once, when it is loaded
+THREADS = "OPENBLAS_NUM_THREADS"  # read by the BLAS library in NumPy's wheels once, when it is loaded
 
 
 def alone() -> None:
-    """Imports NumPy with one thread: starting one for each core takes as long as half of the import.
+    """Imports NumPy with one BLAS thread, because starting one per core takes half of the time of the import.
 
-    There is next to nothing here for them to do. The environment stays as it was, for what this process starts may be
-    the user's; and where it names a number, that is the user's will.
+    The verbs do almost no linear algebra. The environment is restored, because this process may start the user's
+    script. A number that is set in the environment is kept.
     """
     if THREADS in os.environ:
         return

@@ -1,4 +1,4 @@
-"""What ``fix`` and ``verify`` share: options of a probe, the time, progress, and how a proof is told."""
+"""Shared by ``fix``, ``verify`` and the sizing verbs: options of a probe, time budget, progress, output of a proof."""
 
 from __future__ import annotations
 
@@ -22,36 +22,39 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 def add_options(
-    parser: argparse.ArgumentParser, *, html: str | None = "write a report with before and after side by side"
+    parser: argparse.ArgumentParser, *, html: str | None = "write a report that shows before and after"
 ) -> None:
     parser.add_argument(
-        "--budget", default="10m", metavar="TIME", help="how long to measure at most: 90s, 10m, 1h (default: 10m)"
+        "--budget", default="10m", metavar="TIME", help="maximum measuring time: 90s, 10m, 1h (default: 10m)"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="of Python, NumPy and TensorFlow in every probe (default: 0)"
+        "--seed", type=int, default=0, help="seed for Python, NumPy and TensorFlow in every run (default: 0)"
     )
-    parser.add_argument("--stdin", type=Path, metavar="FILE", help="what every probe reads from standard input")
-    parser.add_argument("--out", type=Path, default=Path(RUNS), help="where the runs go (default: %(default)s)")
+    parser.add_argument("--stdin", type=Path, metavar="FILE", help="standard input for every run")
+    parser.add_argument("--out", type=Path, default=Path(RUNS), help="folder for the runs (default: %(default)s)")
     if html is not None:
         parser.add_argument("--html", type=Path, metavar="FILE", help=html)
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
     )
 
 
 def budget_s(text: str) -> float:
-    """Seconds of ``90s``, ``10m``, ``1h`` or a bare number. Raises ``InputError``."""
+    """Converts ``90s``, ``10m``, ``1h`` or a number of seconds to seconds. Raises ``InputError``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
     if not seconds:
-        raise InputError(f"--budget {text} is no time; write 90s, 10m or 1h")
+        raise InputError(f"--budget {text} is not a time; write 90s, 10m or 1h")
     return seconds
 
 
 def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
-    """Where the probes run. Raises ``InputError`` and ``EnvironmentMissing`` for what cannot be run."""
+    """The bench on which the probes run.
+
+    Raises ``InputError`` for a script that cannot run, and ``EnvironmentMissing`` without a framework.
+    """
     from slowtrain.capture.process import launch
     from slowtrain.cli import _answer, _target
     from slowtrain.verify.measurement.paired_trial import Bench
@@ -72,14 +75,15 @@ def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
 
 
 def warn(message: str) -> None:
-    """A line on stderr, wherever that leads: what happens in each probe has to be known before the first."""
+    """Prints a line on stderr, also if it is not a terminal."""
     print(f"slowtrain: {message}", file=sys.stderr, flush=True)
 
 
 class Progress:
-    """What happens now, on stderr, with the time that is left.
+    """Prints the current activity and the remaining time on stderr.
 
-    On a terminal each message, and while it takes long how long by now; where it is piped, a line a minute at most.
+    On a terminal, prints each message, and the running time of a long probe every ten seconds. Otherwise, prints at
+    most one line per minute.
     """
 
     EVERY_S = 10.0
@@ -89,22 +93,22 @@ class Progress:
         self.deadline = deadline
         self.shown = sys.stderr.isatty()
         self._message = ""
-        self._told = time.monotonic()
+        self._printed_s = time.monotonic()
 
     def __call__(self, message: str) -> None:
         self._message = message
         if self.shown:
-            self._tell(message)
+            self._print_message(message)
 
     def tick(self, seconds: float) -> None:
-        """While a probe runs; it has for ``seconds``."""
-        if time.monotonic() - self._told >= (self.EVERY_S if self.shown else self.PIPED_S):
-            running = f"; a process has run for {seconds:.0f} s" if seconds >= 1 else ""
-            self._tell(self._message + running)
+        """Called while a probe runs, with its running time so far."""
+        if time.monotonic() - self._printed_s >= (self.EVERY_S if self.shown else self.PIPED_S):
+            running = f"; running for {seconds:.0f} s" if seconds >= 1 else ""
+            self._print_message(self._message + running)
 
-    def _tell(self, message: str) -> None:
-        self._told = time.monotonic()
-        warn(f"{message} (at most {_clock(max(self.deadline - self._told, 0.0))} left)")
+    def _print_message(self, message: str) -> None:
+        self._printed_s = time.monotonic()
+        warn(f"{message} (at most {_clock(max(self.deadline - self._printed_s, 0.0))} left)")
 
 
 def _clock(seconds: float) -> str:
@@ -112,7 +116,7 @@ def _clock(seconds: float) -> str:
 
 
 def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
-    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for."""
+    """Prints the text, or only the JSON if ``--json -`` was given; writes the patch and the requested files."""
     from slowtrain.cli import _answer
     from slowtrain.report import proof as report
     from slowtrain.report import proof_html
@@ -141,7 +145,7 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
 
 
 def _git_apply(proof: Proof, patch: Path, *, back: bool) -> str:
-    """The command that applies the patch, or takes it ``back``, from wherever it is typed."""
+    """The command that applies the patch, or with ``back`` reverts it, from any current folder."""
     from slowtrain.verify.candidates import edited_files
 
     top = edited_files.patch_root([one.path for one in proof.files], Path.cwd())

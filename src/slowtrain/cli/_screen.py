@@ -1,7 +1,7 @@
-"""A terminal to draw on, put back as it was: the whole screen for `watch`, a few lines at its foot for `run --live`.
+"""Draws on a terminal and restores it: the full screen for `watch`, the last rows for `run --live`.
 
-Plain ANSI sequences that xterm, tmux, screen, ssh and every terminal of the last thirty years know. Each frame is one
-write, so that nothing comes between its parts.
+Uses only ANSI sequences that xterm, tmux, screen and other common terminals support. Each frame is one write, so that
+no other output can appear inside it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, TextIO
 
-ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the other screen, without cursor, without wrapping
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # alternate screen, no cursor, no line wrapping
 LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 SAVE, RESTORE, WHOLE = "\x1b7", "\x1b8", "\x1b[r"
-LEAST_ROWS = 10  # a terminal lower than this keeps all its lines for the script
+LEAST_ROWS = 10  # on a terminal with fewer rows, nothing is drawn and the script keeps all rows
 STATUS_ROWS, FEW_STATUS_ROWS = 8, 5
 ROOMY = 20
 
 
 def drawable(stream: TextIO) -> bool:
-    """Whether it is a terminal that knows more than lines."""
+    """Whether ``stream`` is a terminal with cursor control."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def size(stream: TextIO) -> tuple[int, int]:
-    """Columns and rows now."""
+    """The current columns and rows of the terminal; 80 by 24 if unknown."""
     try:
         found = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -38,7 +38,7 @@ def size(stream: TextIO) -> tuple[int, int]:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """All of it at once, past the stream's own buffer. Raises ``OSError`` when nobody is there any more."""
+    """Writes ``text`` to the file descriptor, past the stream's buffer. Raises ``OSError`` if the terminal is gone."""
     stream.flush()
     data = text.encode(stream.encoding or "utf-8", "replace")
     while data:
@@ -46,7 +46,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 class Screen:
-    """The whole terminal, while it is entered. ``key(seconds)`` waits for a key, a resize or the time."""
+    """The full screen of a terminal, inside the context of ``full_screen``."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -55,8 +55,8 @@ class Screen:
         self._interrupted = False
 
     @contextlib.contextmanager
-    def entered(self) -> Iterator[Screen]:
-        """Restores the terminal however this ends: error, Ctrl-C, SIGTERM, SIGHUP. Ctrl-Z leaves it, fg comes back."""
+    def full_screen(self) -> Iterator[Screen]:
+        """Shows the screen and restores the terminal after an error, Ctrl-C, SIGTERM and SIGHUP, and during Ctrl-Z."""
         handlers = {
             signal.SIGWINCH: lambda *_: None,
             signal.SIGINT: self._interrupt,
@@ -74,7 +74,7 @@ class Screen:
         try:
             yield self
         finally:
-            with contextlib.suppress(OSError):  # the terminal itself may be gone
+            with contextlib.suppress(OSError):  # the terminal may be closed
                 self._leave()
             signal.set_wakeup_fd(woken)
             for number, handler in previous.items():
@@ -83,11 +83,12 @@ class Screen:
             os.close(wrote)
 
     def draw(self, lines: Sequence[str]) -> None:
-        # Each line is emptied first: after a full one the cursor stands on its last column, and would take that along.
+        # Each line is erased before it is drawn: after a full line the cursor is on the last column, and erasing then
+        # would remove its last character.
         write(self.stream, "\x1b[H" + "\r\n".join(f"\x1b[2K{line}\x1b[0m" for line in lines) + "\x1b[J")
 
-    def key(self, seconds: float) -> str:
-        """A key that was pressed; empty when the time is over or the terminal has another size."""
+    def wait_for_key(self, seconds: float) -> str:
+        """Waits for a key and returns it. Returns an empty string after ``seconds`` or when the terminal is resized."""
         if self._interrupted:
             raise KeyboardInterrupt
         read = self._wake[0] if self._wake else -1
@@ -115,7 +116,7 @@ class Screen:
             self._before = None
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        """Raised where a key is waited for: an exception in the midst of a look may end in a callback of SQLite's."""
+        """Defers KeyboardInterrupt to ``wait_for_key``. Raised during a look, it could end in a callback of SQLite."""
         if self._interrupted:
             raise KeyboardInterrupt
         self._interrupted = True
@@ -124,7 +125,7 @@ class Screen:
         self._leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._suspend)  # from here on after fg
+        signal.signal(signal.SIGTSTP, self._suspend)  # execution continues here after fg
         self._enter()
 
 
@@ -133,7 +134,10 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def _unbuffered() -> list[Any] | None:
-    """Keys come at once and are not shown; what to put back. None where there is no keyboard, or it is not ours."""
+    """Makes keys available at once and not echoed. Returns the settings to restore.
+
+    Returns None if standard input is not a terminal, or this process is in the background.
+    """
     try:
         import termios
         import tty
@@ -148,7 +152,7 @@ def _unbuffered() -> list[Any] | None:
 
 
 class Foot:
-    """The last rows of a terminal; what a script writes scrolls above them, its progress bars included."""
+    """The last rows of a terminal. The script's output, including its progress bars, scrolls above them."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -156,12 +160,12 @@ class Foot:
 
     @property
     def rows(self) -> int:
-        """How many rows are drawn on; 0: the terminal is too low now."""
+        """The number of rows to draw on. 0 if the terminal has too few rows."""
         height = size(self.stream)[1]
         return 0 if height < LEAST_ROWS else STATUS_ROWS if height >= ROOMY else FEW_STATUS_ROWS
 
     def draw(self, lines: Sequence[str]) -> None:
-        """As many lines as there are :attr:`rows`."""
+        """Draws ``lines``, which must be as many as :attr:`rows`."""
         now, rows = size(self.stream), len(lines)
         text = ""
         if now != self._size:
@@ -169,16 +173,19 @@ class Foot:
             self._size = now
         top = now[1] - rows
         drawn = "".join(f"\x1b[{top + 1 + i};1H\x1b[2K{line}\x1b[0m" for i, line in enumerate(lines))
-        # Wrapping is switched off for our own lines alone.
+        # Line wrapping is switched off for our own lines only.
         write(self.stream, f"{text}{SAVE}\x1b[?7l{drawn}\x1b[?7h{RESTORE}")
 
     def _room(self, height: int, rows: int) -> str:
-        """Scrolls what was written out of the way, and keeps it there. Setting the region moves the cursor."""
+        """Scrolls the existing output up and limits scrolling to the rows above ours.
+
+        Setting the scroll region moves the cursor, so the cursor is saved and restored.
+        """
         again = f"{SAVE}{WHOLE}{RESTORE}\x1b[J" if self._size[1] else ""
         return f"{again}{chr(10) * rows}\x1b[{rows}A{SAVE}\x1b[1;{height - rows}r{RESTORE}"
 
     def close(self) -> None:
-        """Gives the rows back, empty."""
+        """Clears the rows and removes the scroll region."""
         if self._size[1]:
             self._size = (0, 0)
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What ``memory``, ``batch`` and ``crossover`` share: arguments, the card that is meant, how the answer is told."""
+"""Shared by ``memory``, ``batch`` and ``crossover``: arguments, the selected device, and output of the answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from slowtrain.model.answers.batch_sizing import Device
 
 LEAST_BYTES = 1 << 20
-PAGE = "write the page there; otherwise it lies beside the probes"
+PAGE = "write the HTML report to FILE (default: in the folder of the runs)"
 
 
 def device(text: str | None) -> Device | None:
-    """The card or the size that was named, else the only GPU of this computer. Raises ``InputError`` for neither."""
+    """The named card or size; without a name, the GPU of this computer, or None if there is none.
+
+    Raises ``InputError`` for an unknown name or a size below 1 MiB.
+    """
     from slowtrain.machine.host.nvml import Gpus
     from slowtrain.machine.tables import card_memory
     from slowtrain.model.answers.batch_sizing import Device
@@ -31,7 +34,7 @@ def device(text: str | None) -> Device | None:
             raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
         return Device(text, size, "as it was given")
     card = card_memory.find_card(text)
-    article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # letters and names by how they are spoken
+    article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # names that are pronounced with a vowel first
     return Device(f"{article} {card.name}", card.usable_mib << 20, card_memory.source_sentence(card), "card")
 
 
@@ -39,32 +42,38 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="CARD",
-        help="a card's name (T4, A100-40GB) or a size (16GiB); default: the GPU of this computer, where there is one",
+        help="name of a GPU (T4, A100-40GB) or a memory size (16GiB); default: the GPU of this computer, if any",
     )
     parser.add_argument(
-        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
+        "--growth", action="store_true", help="allocate device memory as needed, as with set_memory_growth"
     )
 
 
 def add_script(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("script", metavar="SCRIPT", help="the script")
+    parser.add_argument("script", metavar="SCRIPT", help="training script")
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="its arguments; {batch} is replaced by the batch size",
     )
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain report"
+        "--recording",
+        type=Path,
+        metavar="FOLDER",
+        help="store the answer in this recording, for slowtrain report",
     )
 
 
 def check_recording(args: argparse.Namespace) -> None:
-    """Raises ``InputError`` where what was named is no recording."""
+    """Raises ``InputError`` if ``--recording`` does not name a recording."""
     from slowtrain.recording import recording_folder
 
     if args.recording is not None and not recording_folder.is_recording(args.recording):
-        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
+        raise InputError(f"{args.recording} is not a recording; give the folder that slowtrain run wrote")
 
 
 def stem(args: argparse.Namespace) -> str:
@@ -74,7 +83,7 @@ def stem(args: argparse.Namespace) -> str:
 def tell(
     args: argparse.Namespace, file: Path, document: str, page: str, render: Callable[..., str], answer: Any
 ) -> None:
-    """Writes JSON and page beside the probes or where they were asked for, and prints the text."""
+    """Writes JSON and page into the folder of the runs or to the requested files, and prints the text."""
     from slowtrain.cli import _answer
 
     shown = args.html or file.with_suffix(".html")

@@ -1,4 +1,4 @@
-"""Whether what the user wants to have run is there and can run."""
+"""Checks before a run: the script exists and can run in this environment."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from pathlib import Path
 
 from slowtrain.errors import EnvironmentMissing, InputError
 
-MOST_BYTES = 5_000_000  # a larger Python file is data, or made by a program
-FIRST_WITHOUT_WORKERS = 3  # Keras' version, under which MultiWorkerMirroredStrategy does not work
+MOST_BYTES = 5_000_000  # a larger Python file holds data or was generated
+FIRST_WITHOUT_WORKERS = 3  # first major version of Keras whose ``fit`` does not work with MultiWorkerMirroredStrategy
 FRAMEWORKS = ("tensorflow", "keras", "jax")
 
 
 def check(target: str, module: bool) -> None:
-    """Raises ``InputError`` for a script that is none, ``EnvironmentMissing`` where nothing here can train."""
+    """Raises ``InputError`` if the target is not a script, ``EnvironmentMissing`` if no framework is installed."""
     import importlib.util
 
     path = Path(target)
     if not module and path.suffix == ".ipynb":
-        raise InputError(f"{target} is a notebook; `jupyter nbconvert --to script {target}` makes a script of it")
+        raise InputError(f"{target} is a notebook; convert it with `jupyter nbconvert --to script {target}`")
     if not module and not path.exists():
-        raise InputError(f"{target} does not exist; give the path of a Python script, or -m with a module's name")
+        raise InputError(f"{target} does not exist; give the path of a Python script, or -m and a module name")
     if not module and path.is_dir() and not (path / "__main__.py").exists():
         raise InputError(f"{target} is a folder; give the path of a Python script")
     if module and (missing := absent(target)):
-        raise InputError(f"there is no module named {missing} here; give the name that python -m takes, or a script")
+        raise InputError(f"there is no module named {missing}; give a module name as for python -m, or a script")
     if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
         raise EnvironmentMissing(
-            f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain where your script runs, "
-            "or `pip install 'slowtrain[tensorflow]'` here"
+            f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain in the environment of your script, "
+            "or run `pip install 'slowtrain[tensorflow]'` here"
         )
 
 
 def warning(target: str, module: bool) -> str | None:
-    """What is known not to work before it has run: Keras 3's ``fit`` under a strategy of several workers."""
+    """A warning about code that is known to fail: ``fit`` of Keras 3 under a strategy with several workers."""
     import os
 
     path = Path(*target.split(".")).with_suffix(".py") if module else Path(target)
@@ -56,7 +56,7 @@ def warning(target: str, module: bool) -> str | None:
     read = source_file.parse_source(str(path), data.decode("utf-8", "replace"))
     try:
         call = next(strategies.failing(read), None) if read is not None else None
-    except (SyntaxError, RecursionError):  # the script's own error comes when it runs
+    except (SyntaxError, RecursionError):  # the script reports its own error when it runs
         return None
     finally:
         source_file.clear_caches()
@@ -64,10 +64,10 @@ def warning(target: str, module: bool) -> str | None:
 
 
 def absent(module: str) -> str:
-    """The part of a module's name that ``python -m`` would not find from this folder; empty where it may be there.
+    """The part of a module name that ``python -m`` would not find from this folder. Empty if it may exist.
 
-    Nothing of the module's is imported: what a package does to its own ``__path__`` is only known once it runs, and a
-    package whose text speaks of that is believed.
+    Does not import the module. A package can change its ``__path__`` when it runs, so a package whose text mentions
+    that is assumed to hold the module.
     """
     import importlib.util
     import os
@@ -80,10 +80,10 @@ def absent(module: str) -> str:
         spec, name = importlib.util.find_spec(top), top
         while spec is not None and (parts or spec.submodule_search_locations is not None):
             if spec.submodule_search_locations is None or _finds_otherwise(spec.origin):
-                return ""  # what is no package may still make itself one
+                return ""  # a module can still turn itself into a package when it runs
             part = parts.pop(0) if parts else "__main__"
             name = f"{name}.{part}"
-            # By its last part: of a whole name a finder asks for the package above, which was not imported.
+            # Searched by its last part, because for a full name the finder needs the parent package imported.
             spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     except (ImportError, LookupError, OSError, ValueError):
         return ""
@@ -93,9 +93,9 @@ def absent(module: str) -> str:
 
 
 def _finds_otherwise(origin: str | None) -> bool:
-    """Whether a package may look for its modules elsewhere than in its folder, or cannot be read."""
+    """Whether a package may search for its modules outside its folder, or cannot be read."""
     if origin is None:
-        return False  # a namespace: nothing runs
+        return False  # a namespace package has no code
     try:
         text = Path(origin).read_text(encoding="utf-8", errors="replace")
     except OSError:

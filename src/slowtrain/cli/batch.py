@@ -1,22 +1,22 @@
-"""``slowtrain batch``: throughput and memory over the batch size, and the knee."""
+"""``slowtrain batch``: throughput and memory for a range of batch sizes."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "samples a second and memory over the batch size: where the knee is, and what still fits"
+HELP = "measure throughput and memory over the batch size: where the curve flattens, and the largest batch that fits"
 EXAMPLES = """
 slowtrain batch train.py --epochs 3
 slowtrain batch --device T4 --html batch.html train.py
-slowtrain batch --recording runs/train-20260131-235959 train.py     slowtrain report then knows the knee
+slowtrain batch --recording runs/train-20260131-235959 train.py     keep the answer for slowtrain report
 """
-KEPT = "batch.json"  # beside a recording, where build.load looks for it
+KEPT = "batch.json"  # in the folder of a recording, where build.load reads it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving, _sizing
 
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     _sizing.add_device(parser)
     _sizing.add_recording(parser)
     _proving.add_options(parser, html=_sizing.PAGE)

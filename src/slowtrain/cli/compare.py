@@ -1,4 +1,4 @@
-"""``slowtrain compare``: two recordings side by side."""
+"""``slowtrain compare``: the differences between two recordings."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "say what got slower or faster between two recordings, with the noise of each"
+HELP = "show what became slower or faster between two recordings, and the noise of each"
 EXAMPLES = """
 slowtrain compare slowtrain-runs/train-20260131-120000 slowtrain-runs/train-20260131-121500
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="RUN_A", type=Path, help="a recording's folder")
-    parser.add_argument("after", metavar="RUN_B", type=Path, help="the recording to hold against it")
+    parser.add_argument("before", metavar="RUN_A", type=Path, help="folder of the first recording")
+    parser.add_argument("after", metavar="RUN_B", type=Path, help="folder of the recording to compare with it")
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _numpy
     from slowtrain.recording import recording_folder
 
-    recording_folder.require_recording(args.before, args.after)  # before what takes longer to import
+    recording_folder.require_recording(args.before, args.after)  # before the slow imports
     _numpy.alone()
     from slowtrain.compare import compare_runs
     from slowtrain.report import comparison

@@ -1,30 +1,30 @@
-"""``slowtrain crossover``: on which device this script is faster, from which batch on, and after how many steps."""
+"""``slowtrain crossover``: which of two devices is faster, from which batch size on, and after how many steps."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "measure the script on two devices: from which batch on, and after how many steps, the GPU wins"
+HELP = "measure a script on two devices: from which batch size and after how many steps the GPU is faster"
 EXAMPLES = """
 slowtrain crossover train.py --epochs 3
 slowtrain crossover --batches 8,64,512 train.py
-slowtrain crossover --devices cpu:threads=1,cpu:threads=2 train.py     settings of the CPU, where there is no GPU
-slowtrain crossover --recording runs/train-20260131-235959 train.py    slowtrain report then knows it
+slowtrain crossover --devices cpu:threads=1,cpu:threads=2 train.py     compare settings of the CPU, without a GPU
+slowtrain crossover --recording runs/train-20260131-235959 train.py    keep the answer for slowtrain report
 """
-KEPT = "crossover.json"  # beside a recording, where it is looked for
+KEPT = "crossover.json"  # in the folder of a recording, where slowtrain report reads it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving, _sizing
 
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
         "--devices", default="gpu,cpu", metavar="A,B", help="two of gpu, cpu, cpu:threads=N (default: %(default)s)"
     )
     parser.add_argument(
-        "--batches", metavar="N,N,…", help="batch sizes (default: a quarter of the script's own, its own, four times)"
+        "--batches", metavar="N,N,…", help="batch sizes (default: 1/4, 1 and 4 times that of the script)"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each device at each batch (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="processes per device and batch size (default: 3)")
     _sizing.add_recording(parser)
     _proving.add_options(parser, html=_sizing.PAGE)
     _sizing.add_script(parser)
@@ -39,9 +39,9 @@ def main(args: argparse.Namespace) -> int:
 
     _sizing.check_recording(args)
     if args.rounds < 1:
-        raise InputError(f"--rounds {args.rounds}: at least one; from two on there are intervals")
+        raise InputError(f"--rounds {args.rounds}: must be at least 1, and at least 2 for confidence intervals")
     batches = _batches(args.batches)
-    device_crossover.parse_settings(args.devices)  # before anything is run
+    device_crossover.parse_settings(args.devices)  # reports a wrong value before anything runs
     bench = _proving.bench(args, args.script, f"crossover-{_sizing.stem(args)}")
     found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
     document = report.render_json(found)
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _batches(text: str | None) -> list[int]:
-    """Of ``8,64,512``. Raises ``InputError``."""
+    """The batch sizes in a text such as ``8,64,512``. Raises ``InputError``."""
     from slowtrain.errors import InputError
 
     parts = [p.strip() for p in (text or "").split(",") if p.strip()]

@@ -1,4 +1,4 @@
-"""``slowtrain cut``: a profile made smaller, exact in what it keeps."""
+"""``slowtrain cut``: cuts a profile to a range of time. The bytes that stay are not changed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from slowtrain.errors import InputError
 if TYPE_CHECKING:
     from slowtrain.profile.format.time_range import ProfileCut
 
-HELP = "cut a profile down to a range of time, byte for byte, to share it or to keep it"
+HELP = "cut a profile to a range of time, to share or archive it; events that stay are not changed"
 EXAMPLES = """
 slowtrain cut worker-0.xplane.pb --from-ms 200 --to-ms 350 --out small.xplane.pb
-slowtrain cut logs --from-ms 200 --out end.xplane.pb.gz    a log folder's newest profile from 200 ms on
+slowtrain cut logs --from-ms 200 --out end.xplane.pb.gz    the newest profile of a log folder, from 200 ms on
 slowtrain cut worker-0.xplane.pb --steps 5 --out five-steps.xplane.pb.gz
 """
-PS = 1_000_000_000  # of a millisecond
+PS = 1_000_000_000  # picoseconds in a millisecond
 EVER_PS = (1 << 63) - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", type=Path, help="a *.xplane.pb, plain or gzipped, or its folder")
+    parser.add_argument(
+        "profile", metavar="PROFILE", type=Path, help="a *.xplane.pb file, optionally gzipped, or its folder"
+    )
     parser.add_argument(
         "--from-ms", metavar="A", type=float, help="keep events that start at A or later, in ms since the profile began"
     )
     parser.add_argument("--to-ms", metavar="B", type=float, help="keep events that start before B")
-    parser.add_argument("--steps", metavar="N", type=int, help="keep N steps from the middle, as diagnose finds them")
+    parser.add_argument("--steps", metavar="N", type=int, help="keep N steps from the middle, as divided by diagnose")
     parser.add_argument(
-        "--out", metavar="FILE", type=Path, required=True, help="where the cut goes, gzipped if it ends with .gz"
+        "--out", metavar="FILE", type=Path, required=True, help="output file, gzipped if its name ends with .gz"
     )
 
 
 def main(args: argparse.Namespace) -> int:
     if args.steps is not None and (args.from_ms is not None or args.to_ms is not None):
-        raise InputError("--steps says where to cut; give it alone, without --from-ms and --to-ms")
+        raise InputError("--steps cannot be combined with --from-ms and --to-ms")
     start_ps, end_ps = (0, 0) if args.steps is not None else _range(args.from_ms, args.to_ms)
     source = _only_file(args.profile)
     from slowtrain.cli import _answer, _numpy
 
     _numpy.alone()
-    from slowtrain.profile.format import time_range, xplane  # which take longer to import than what came so far
+    from slowtrain.profile.format import time_range, xplane  # slow imports, after the checks above
 
     if args.steps is not None:
         start_ps, end_ps = _steps(source, args.steps)
@@ -63,25 +65,25 @@ def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
         raise InputError("nothing to cut; give --from-ms, --to-ms or both, or --steps")
     try:
         start, end = (known if ms is None else round(ms * PS) for ms, known in ((from_ms, -EVER_PS), (to_ms, EVER_PS)))
-    except (ValueError, OverflowError):  # not a number, infinite
-        raise InputError("--from-ms and --to-ms are numbers of milliseconds") from None
+    except (ValueError, OverflowError):  # NaN or infinite
+        raise InputError("--from-ms and --to-ms must be finite numbers of milliseconds") from None
     if start >= end:
         raise InputError(f"--from-ms {from_ms:g} is not before --to-ms {to_ms:g}")
     return max(start, -EVER_PS), min(end, EVER_PS)
 
 
 def _steps(source: Path, count: int) -> tuple[int, int]:
-    """Where ``count`` steps from the profile's middle begin and end, in ps since it began."""
+    """Start and end of ``count`` steps in the middle of the profile, in ps since its start."""
     from slowtrain.profile.activity import timeline
     from slowtrain.profile.format import xplane
     from slowtrain.profile.steps import profile_steps
 
     if count < 1:
-        raise InputError(f"--steps {count}: keep at least one")
+        raise InputError(f"--steps {count}: must be at least 1")
     whole = timeline.read_timeline([xplane.read_space(source)])
     found = profile_steps.find_profile_steps(whole, whole.active[0] if whole.active else None)
     if not found.source:
-        raise InputError(f"{source}: no steps could be told in it; give --from-ms and --to-ms")
+        raise InputError(f"{source}: no steps found in it; give --from-ms and --to-ms")
     if count > len(found):
         raise InputError(f"--steps {count}: the profile holds {len(found)} whole steps ({found.source})")
     first = (len(found) - count) // 2
@@ -89,7 +91,7 @@ def _steps(source: Path, count: int) -> tuple[int, int]:
 
 
 def _only_file(path: Path) -> Path:
-    """The profile at ``path``, or the newest below it."""
+    """The profile at ``path``, or the newest one below it. Raises ``InputError`` if it consists of several files."""
     from slowtrain.profile import discovery
 
     session = discovery.find_sessions(path)[0]
@@ -109,4 +111,4 @@ def _nothing_there(found: ProfileCut) -> str:
 def _gzipped(data: bytes) -> bytes:
     import gzip
 
-    return gzip.compress(data, mtime=0)  # the same bytes whenever it is made
+    return gzip.compress(data, mtime=0)  # no time stamp, so that the same cut gives the same bytes

@@ -1,4 +1,4 @@
-"""``slowtrain diagnose``: the answer from somebody's profile, on any machine, without TensorFlow."""
+"""``slowtrain diagnose``: the answer from a profile, on any computer, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "read a profile that TensorFlow, Keras or JAX wrote, and say why its steps are slow"
+HELP = "read a profile written by TensorFlow, Keras or JAX, and show why its steps are slow"
 EXAMPLES = """
 slowtrain diagnose logs/
 slowtrain diagnose --list logs/
 slowtrain diagnose --session 2026_01_31_12_00_00 logs/
 slowtrain diagnose --html report.html worker-0.xplane.pb
 slowtrain diagnose --json - worker-0.xplane.pb.gz
-slowtrain diagnose --facts facts.json logs/     and the computer, by what slowtrain doctor --json wrote there
+slowtrain diagnose --facts facts.json logs/     use also the facts that slowtrain doctor --json wrote there
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
     )
     parser.add_argument(
         "--facts",
         metavar="FACTS.json",
         type=Path,
-        help="judge the computer too, by what `slowtrain doctor --json` wrote where the profile was made",
+        help="also check the computer on which the profile was made, from the file of `slowtrain doctor --json`",
     )
-    parser.add_argument("--list", action="store_true", help="list the profiles that are there, newest first, and stop")
+    parser.add_argument("--list", action="store_true", help="list the profiles found, newest first, and exit")
     parser.add_argument(
-        "--session", metavar="NAME", help="the one to read, by its name in --list (default: the newest)"
+        "--session", metavar="NAME", help="profile to read, by its name in --list (default: the newest)"
     )
     parser.add_argument(
         "path",
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     if args.list:
         for session in sessions:
             size = sum(f.stat().st_size for f in session.files) / 1e6
-            files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # of one host or of several
+            files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # one file per host
             print(f"{session.name}  {files}  {size:.1f} MB  {session.folder}")
         for note in looked.notes:
             print(f"slowtrain: {note}", file=sys.stderr)
@@ -60,13 +60,13 @@ def main(args: argparse.Namespace) -> int:
     if args.session is not None:
         named = [s for s in sessions if s.name == args.session]
         if not named:
-            raise InputError(f"{args.path}: no profile {args.session!r} there; --list shows those that are")
+            raise InputError(f"{args.path}: no profile named {args.session!r}; --list shows the profiles")
         sessions = tuple(named)
     chosen = sessions[0]
     notes = [*([discovery.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recording_folder.is_recording(args.path):
-        notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
-    from slowtrain.cli._answer import examine_profile, tell  # which takes longer to import than what came so far
+        notes.append(f"this profile is the newest of a recording; slowtrain report {args.path} uses all of it")
+    from slowtrain.cli._answer import examine_profile, tell  # slow import, after the checks above
 
     facts = None
     if args.facts is not None:

@@ -1,4 +1,4 @@
-"""``slowtrain doctor``: what is wrong with this computer, and what to do about it on this very system."""
+"""``slowtrain doctor``: problems of this computer, and how to fix them on this system."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "look over this computer: GPU seen or not and why, versions, card, host, settings"
+HELP = "check this computer: whether TensorFlow sees the GPU, versions, host, settings"
 EXAMPLES = """
 slowtrain doctor
-slowtrain doctor --data ~/images           how fast that folder can be read, too
-slowtrain doctor --json facts.json         this computer's facts and how they were judged
-slowtrain doctor --from facts.json         somebody else's computer
+slowtrain doctor --data ~/images           measure also how fast that folder can be read
+slowtrain doctor --json facts.json         write the facts about this computer and the results
+slowtrain doctor --from facts.json         check another computer
 """
 WRONG = 1
 
@@ -22,18 +22,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         const="-",
-        help="write facts and judgement as JSON; without FILE, or with -, to standard output, and nothing else there",
+        help="write facts and results as JSON; without FILE or with -, only this is written to standard output",
     )
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
     parser.add_argument(
-        "--from", metavar="FACTS.json", dest="facts", type=Path, help="judge the facts of another computer, from --json"
+        "--from",
+        metavar="FACTS.json",
+        dest="facts",
+        type=Path,
+        help="check another computer, from a file that --json wrote there",
     )
-    parser.add_argument("--data", metavar="FOLDER", type=Path, help="measure how fast this folder's files can be read")
-    parser.add_argument("--no-load", action="store_true", help="do not copy to the GPU for a moment to see it at work")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="measure how fast the files in FOLDER can be read")
+    parser.add_argument("--no-load", action="store_true", help="do not put a short copy load on the GPU")
 
 
 def main(args: argparse.Namespace) -> int:
-    """0 where nothing is wrong, 1 where something is."""
+    """Returns 0 if no problem was found, else 1."""
     from slowtrain.cli._answer import show, write, written
     from slowtrain.model.answers.doctor_sheet import CheckState
     from slowtrain.report import doctor, doctor_html
@@ -48,22 +52,22 @@ def main(args: argparse.Namespace) -> int:
     return WRONG if found.of(CheckState.WRONG) else 0
 
 
-def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
+def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
     from slowtrain.cli import _facts, _numpy
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
 
     if args.facts is None:
         if args.data is not None and not args.data.is_dir():
-            raise InputError(f"{args.data} is no folder; --data takes the folder of the training data")
+            raise InputError(f"{args.data} is not a folder; --data takes the folder of the training data")
         from slowtrain.doctor.machine_sheet import build_sheet
 
         return build_sheet(facts_document.gather_facts(data=args.data, load=not args.no_load, say=_say))
     if args.data is not None:
-        raise InputError("--data measures a folder of this computer; it does not go with --from")
+        raise InputError("--data measures a folder of this computer and cannot be combined with --from")
     facts = facts_document.read_facts_file(args.facts)
     _numpy.alone()
-    from slowtrain.doctor.machine_sheet import build_sheet  # which takes longer to import than what came so far
+    from slowtrain.doctor.machine_sheet import build_sheet  # slow import, after the checks above
 
     with _facts.judged(args.facts):
         return build_sheet(facts, str(args.facts))

@@ -1,8 +1,8 @@
-"""``slowtrain explain``: the page of a cause, or the list of all.
+"""``slowtrain explain``: the page of a cause, or the list of all causes.
 
-Pages are read from the causes' source text and not by importing them: importing the catalogue
-brings NumPy and every detector with it, which takes longer than a reader of one page should
-wait. ``tests/cli/test_explain.py`` holds that the two agree.
+Pages are read from the source text of the causes without importing them, because importing all
+causes also imports NumPy and every detector, which is slow. ``tests/cli/test_explain.py`` checks
+that both ways give the same page.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from slowtrain.values import dataclass
 if TYPE_CHECKING:
     import ast
 
-HELP = "explain a cause: what it is, how it is recognised, what to do"
+HELP = "explain a cause: what it is, how it is detected, what to do"
 EXAMPLES = """
 slowtrain explain                          list all causes
-slowtrain explain input/sequential-map     one cause's page
-slowtrain explain sequential-map           the family may be left out
+slowtrain explain input/sequential-map     print the page of a cause
+slowtrain explain sequential-map           the family is optional
 """
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a cause says of itself; its page is its docstring and its examples."""
+    """The page of a cause: id, title, and its docstring with the examples."""
 
     id: str
     title: str
@@ -37,11 +37,11 @@ class Page:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this verb's options."""
-    parser.add_argument("cause", nargs="?", metavar="CAUSE", help="a cause's id, with or without its family")
+    parser.add_argument("cause", nargs="?", metavar="CAUSE", help="id of a cause, with or without its family")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Prints the page that ``args.cause`` names, or the list."""
+    """Prints the page of ``args.cause``, or the list of all causes."""
     files = cause_files()
     if args.cause is None:
         print(contents([page for file in files.values() if (page := read(file)) is not None]))
@@ -49,20 +49,20 @@ def main(args: argparse.Namespace) -> int:
     name = find(args.cause, list(files))
     page = read(files[name])
     if page is None:
-        raise InputError(f"{name} has no page: its file {files[name]} declares no cause; reinstall slowtrain")
+        raise InputError(f"{name} has no page: {files[name]} defines no cause; reinstall slowtrain")
     print(f"{page.id}: {page.title}\n\n{page.doc}")
     return 0
 
 
 def cause_files() -> dict[str, Path]:
-    """Id -> file; the id is the file's name and the family its folder."""
+    """Id -> file of each cause. The id consists of the folder's and the file's name."""
     folder = Path(__file__).parent.parent / "causes"
     found = (file for file in folder.glob("*/*.py") if not file.name.startswith("_"))
     return {f"{file.parent.name}/{file.stem.replace('_', '-')}": file for file in sorted(found)}
 
 
 def read(file: Path) -> Page | None:
-    """The page in a cause's file, or None where no class there has a title and a docstring."""
+    """The page in the file of a cause. None if no class in it has a title."""
     import ast
 
     for node in ast.parse(file.read_bytes()).body:
@@ -79,7 +79,7 @@ def read(file: Path) -> Page | None:
 
 
 def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
-    """The page with the cause's own examples: what ``slowtrain lint`` finds, and what is in its place afterwards."""
+    """The page with the cause's examples: the code in which ``slowtrain lint`` finds it, and the fixed code."""
     import inspect
 
     shown = ""
@@ -100,7 +100,7 @@ def _fixes(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
 
 
 def contents(pages: Sequence[Page]) -> str:
-    """All causes with their titles, by family."""
+    """The list of all causes with their titles, grouped by family."""
     width = max((len(page.id) for page in pages), default=0)
     lines: list[str] = []
     family = ""
@@ -109,17 +109,17 @@ def contents(pages: Sequence[Page]) -> str:
             lines.append("")
         family = page.id.split("/")[0]
         lines.append(f"{page.id:<{width}}  {page.title}")
-    return "\n".join([*lines, "", "slowtrain explain CAUSE prints a cause's page."])
+    return "\n".join([*lines, "", "slowtrain explain CAUSE prints the page of a cause."])
 
 
 def find(said: str, ids: Sequence[str]) -> str:
-    """The id that ``said`` names. Raises ``InputError`` with the closest ones where there is none."""
+    """The id that ``said`` names. Raises ``InputError``, which lists similar ids, if there is none."""
     wanted = said.strip().lower().replace("_", "-").strip("/")
     exact = [full for full in ids if wanted in (full, full.split("/")[-1])]
     if len(exact) == 1:
         return exact[0]
     near = exact or _closest(wanted, ids)
-    what = "could be more than one cause" if exact else "is no cause"
+    what = "matches several causes" if exact else "is not a cause"
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise InputError(f"{said!r} {what}; {hint}'slowtrain explain' lists them all")
 

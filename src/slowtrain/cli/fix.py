@@ -1,4 +1,4 @@
-"""``slowtrain fix``: diagnoses, applies what is prescribed, measures, and hands back the patch that helps."""
+"""``slowtrain fix``: diagnoses a script, applies the edits, measures them, and writes a patch with those that help."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-HELP = "cure a slow script: apply what is prescribed, measure it in interleaved runs, keep what helps"
+HELP = "fix a slow script: apply edits, measure them in interleaved runs, keep those that help"
 EXAMPLES = """
 slowtrain fix train.py
 slowtrain fix --budget 20m train.py --epochs 3
@@ -18,17 +18,15 @@ slowtrain fix --allow changes-training --json fix.json -m mypackage.train
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving
 
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
-        "--allow", choices=["changes-training"], help="apply also what changes the numbers that training produces"
+        "--allow", choices=["changes-training"], help="also apply edits that change the numbers of the training"
     )
-    parser.add_argument("--write", action="store_true", help="change the files, if the cure is proven")
-    parser.add_argument(
-        "--force", action="store_true", help="write also where the repository has changes that are not committed"
-    )
+    parser.add_argument("--write", action="store_true", help="change the files if the fix is proven")
+    parser.add_argument("--force", action="store_true", help="write even if the repository has uncommitted changes")
     _proving.add_options(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+    parser.add_argument("script", metavar="SCRIPT", help="training script, or module with -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -40,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
 
     script = module_files.main_file(args.script) if args.module else Path(args.script)
     if args.write and script is not None and script.is_file():
-        # Before minutes of measuring; what else it changes is known after.
+        # Checked before measuring for minutes. Other files that the fix changes are known only afterwards.
         edited_files.require_writable(Path(os.path.realpath(script)), force=args.force)
     allowed = fix_loop.DEFAULT_EFFECTS | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem

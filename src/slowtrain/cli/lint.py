@@ -1,4 +1,4 @@
-"""``slowtrain lint``: the causes that show in source text, without running anything and without TensorFlow."""
+"""``slowtrain lint``: finds causes in source text, without running it and without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from slowtrain.model import Effect
     from slowtrain.model.answers.linted_files import LintAnswer
 
-HELP = "find the causes of slow steps in source text, without running it, and repair what can be repaired"
+HELP = "find causes of slow steps in source files without running them, and fix some of them"
 EXAMPLES = """
-slowtrain lint                                      everything below this folder
+slowtrain lint                                      all files below the current folder
 slowtrain lint src/ train.ipynb
 slowtrain lint --diff train.py                      what --fix would change
 slowtrain lint --fix --select input src/
-slowtrain lint --write-baseline lint.json src/      accept what is there ...
-slowtrain lint --baseline lint.json src/            ... and tell only what is new
+slowtrain lint --write-baseline lint.json src/      accept the present findings ...
+slowtrain lint --baseline lint.json src/            ... and report only new ones
 slowtrain lint --format sarif --output lint.sarif src/
 slowtrain lint --recording slowtrain-runs/train-20260131-120000 train.py
 """
@@ -29,33 +29,43 @@ FOUND, UNREADABLE = 1, 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--select", metavar="CAUSES", action="append", default=[], help="look for these ids or families only"
+        "--select", metavar="CAUSES", action="append", default=[], help="look only for these ids or families"
     )
-    parser.add_argument("--ignore", metavar="CAUSES", action="append", default=[], help="leave these out")
-    parser.add_argument("--fix", action="store_true", help="make the edits that keep every number as it is")
     parser.add_argument(
-        "--unsafe-fixes", action="store_true", help="make all edits, those too that change numbers of training"
+        "--ignore", metavar="CAUSES", action="append", default=[], help="do not look for these ids or families"
     )
-    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     parser.add_argument(
-        "--format", choices=["text", "json", "sarif", "github"], default="text", help="how to tell (default: text)"
+        "--fix", action="store_true", help="apply the edits that do not change the numbers of the training"
     )
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write it there, and nothing on standard output")
-    parser.add_argument("--statistics", action="store_true", help="how many of each cause, instead of each finding")
-    parser.add_argument("--baseline", metavar="FILE", type=Path, help="leave out the findings that stand in this file")
-    parser.add_argument("--write-baseline", metavar="FILE", type=Path, help="write all findings there, and stop")
     parser.add_argument(
-        "--recording", metavar="FOLDER", type=Path, help="say what each finding cost in a recording of slowtrain run"
+        "--unsafe-fixes",
+        action="store_true",
+        help="apply all edits, including those that change the numbers of the training",
     )
-    parser.add_argument("--config", metavar="FILE", type=Path, help="settings (default: the nearest pyproject.toml)")
-    parser.add_argument("--processes", metavar="N", type=int, help="how many at once (default: one a core)")
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="files and folders (default: this folder)")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, without changing it")
+    parser.add_argument(
+        "--format", choices=["text", "json", "sarif", "github"], default="text", help="output format (default: text)"
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write to FILE instead of standard output")
+    parser.add_argument(
+        "--statistics", action="store_true", help="count the findings of each cause instead of listing them"
+    )
+    parser.add_argument("--baseline", metavar="FILE", type=Path, help="leave out the findings in this file")
+    parser.add_argument("--write-baseline", metavar="FILE", type=Path, help="write all findings to FILE and exit")
+    parser.add_argument(
+        "--recording", metavar="FOLDER", type=Path, help="show what each finding cost in a recording of slowtrain run"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="settings file (default: the nearest pyproject.toml)"
+    )
+    parser.add_argument("--processes", metavar="N", type=int, help="number of processes (default: one per core)")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help="files and folders (default: the current folder)")
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _numpy
 
-    _check(args)  # before what takes longer to import
+    _check(args)  # before the slow imports
     paths = args.paths or ["."]
     if any(Path(path).exists() for path in paths):
         _numpy.alone()
@@ -78,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
     if failed:
         left = {e.file for e in failed}
         kept = tuple(r for r in found.rewritten if r.file not in left)
-        still = lint(sorted(left), chosen).findings  # what was not written is not fixed
+        still = lint(sorted(left), chosen).findings  # a file that was not written is not fixed
         findings = (*(f for f in found.findings if f.file not in left), *still)
         found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
     _tell(args, found)
@@ -91,13 +101,13 @@ def _check(args: argparse.Namespace) -> None:
     from slowtrain.recording import recording_folder
 
     if args.processes is not None and args.processes < 1:
-        raise InputError(f"--processes {args.processes}: at least one")
+        raise InputError(f"--processes {args.processes}: must be at least 1")
     if args.diff and (args.format != "text" or args.statistics):
-        raise InputError("--diff shows a patch, in no other format")
+        raise InputError("--diff cannot be combined with --format and --statistics")
     if args.statistics and args.format != "text":
-        raise InputError("--statistics is text; count what --format json gives")
+        raise InputError("--statistics works only with --format text")
     if args.write_baseline is not None and (args.fix or args.unsafe_fixes or args.diff or args.baseline):
-        raise InputError("--write-baseline goes without --baseline, --fix, --unsafe-fixes and --diff")
+        raise InputError("--write-baseline cannot be combined with --baseline, --fix, --unsafe-fixes and --diff")
     if args.recording is not None:
         recording_folder.require_recording(args.recording)
 
@@ -126,10 +136,10 @@ def _joined(found: LintAnswer, folder: Path) -> LintAnswer:
     trace = recording_trace.load_recording(folder)
     answer = build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
     stale = set(joining.changed(sorted({f.file for f in found.findings}), trace))
-    told = joining.joined([f for f in found.findings if f.file not in stale], answer, trace)
-    notes = [f"{file} has changed since the recording, which cannot tell of it" for file in sorted(stale)]
+    matched = joining.joined([f for f in found.findings if f.file not in stale], answer, trace)
+    notes = [f"{file} has changed since the recording; its findings have no costs" for file in sorted(stale)]
     rest = [f for f in found.findings if f.file in stale]
-    return replace(found, findings=(*told, *rest), notes=(*found.notes, *notes))
+    return replace(found, findings=(*matched, *rest), notes=(*found.notes, *notes))
 
 
 def _tell(args: argparse.Namespace, found: LintAnswer) -> None:

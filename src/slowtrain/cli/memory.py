@@ -1,21 +1,21 @@
-"""``slowtrain memory``: before a long run, what a script needs of a card's memory, and its largest batch."""
+"""``slowtrain memory``: the device memory that a script needs, and the largest batch that fits."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "before a long run: what a script needs of a card's memory, and its largest batch; up to 10 minutes (--budget)"
+HELP = "predict the device memory that a script needs, and its largest batch, in up to 10 minutes (--budget)"
 EXAMPLES = """
 slowtrain memory train.py --epochs 3
 slowtrain memory --device T4 train.py
-slowtrain memory --device 16GiB train.py --batch-size {batch}     where its batch is an argument
+slowtrain memory --device 16GiB train.py --batch-size {batch}     if the batch size is an argument
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving, _sizing
 
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     _sizing.add_device(parser)
     _proving.add_options(parser, html=_sizing.PAGE)
     _sizing.add_script(parser)

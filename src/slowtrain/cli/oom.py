@@ -1,4 +1,4 @@
-"""``slowtrain oom``: what a log's allocator dumps say of the memory that ran out."""
+"""``slowtrain oom``: explains out-of-memory errors from the allocator dumps in a log."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "read a training log in which memory ran out, and say what held it and what to do"
+HELP = "read a training log with an out-of-memory error, and show what used the memory and what to do"
 EXAMPLES = """
 slowtrain oom train.log
-python train.py 2>&1 | slowtrain oom -        the log as it comes
+python train.py 2>&1 | slowtrain oom -        read the log from a pipe
 slowtrain oom --html oom.html worker-0.log.gz
 slowtrain oom --json - train.log
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
     )
-    parser.add_argument("log", metavar="LOG", help="the log, of any length, also gzipped; - is standard input")
+    parser.add_argument("log", metavar="LOG", help="log file of any length, optionally gzipped; - reads standard input")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> int:
 
     path = Path(args.log)
     if args.log != "-" and path.is_dir():
-        raise InputError(f"{args.log} is a folder; give the log itself")
+        raise InputError(f"{args.log} is a folder; give a log file")
     found = dumps.read_log(sys.stdin.buffer if args.log == "-" else path, args.log)
     document = oom.render_json(found)
     if args.html is not None:

@@ -1,11 +1,11 @@
-"""``slowtrain report``: the answer again, from a recording that is there."""
+"""``slowtrain report``: the answer from an existing recording."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "read a recording again and print its report"
+HELP = "print the report of a recording"
 EXAMPLES = """
 slowtrain report slowtrain-runs/train-20260131-120000
 slowtrain report --html report.html slowtrain-runs/train-20260131-120000
@@ -14,13 +14,13 @@ slowtrain report --json - slowtrain-runs/train-20260131-120000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there too")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="also write the HTML report to FILE")
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
     )
-    parser.add_argument("recording", metavar="RECORDING", type=Path, help="a recording's folder")
+    parser.add_argument("recording", metavar="RECORDING", type=Path, help="folder of a recording")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``slowtrain run``: runs a script as ``python`` would, records it, says why it is slow."""
+"""``slowtrain run``: runs a script as ``python`` would, records it, and shows why it is slow."""
 
 from __future__ import annotations
 
@@ -9,63 +9,61 @@ from pathlib import Path
 from slowtrain.cli import watch
 from slowtrain.errors import InputError
 
-HELP = "run a training script unchanged and say why each step takes as long as it does"
+HELP = "run a training script unchanged and show why its steps are slow"
 EXAMPLES = """
-slowtrain run train.py --epochs 3             options behind the script are the script's
-slowtrain run -m project.train                as python -m
-slowtrain run --html report.html train.py     the whole report as one page
-slowtrain run --json - train.py               the answer as JSON on standard output, the script's output on stderr
-slowtrain run --live train.py                 what it does now, at the foot of the terminal
+slowtrain run train.py --epochs 3             options after the script belong to the script
+slowtrain run -m project.train                run a module, as python -m
+slowtrain run --html report.html train.py     write the HTML report
+slowtrain run --json - train.py               JSON on standard output, the script's output on standard error
+slowtrain run --live train.py                 show the run in the last rows of the terminal
 """
 RUNS = "slowtrain-runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
-        "-m", dest="module", action="store_true", help="the script is a module's name, as with python -m"
-    )
-    parser.add_argument(
-        "--out", metavar="FOLDER", type=Path, default=Path(RUNS), help=f"where recordings go (default: {RUNS})"
+        "--out", metavar="FOLDER", type=Path, default=Path(RUNS), help=f"folder for recordings (default: {RUNS})"
     )
     parser.add_argument(
         "--html",
         metavar="FILE",
         type=Path,
-        help="write the report there too, in folders that are made (it is always in the recording)",
+        help="also write the HTML report to FILE and create its folders (the recording always holds the report)",
     )
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
     )
     parser.add_argument(
-        "--no-windows", action="store_true", help="do without the profiler's and the line tracer's short windows"
+        "--no-windows", action="store_true", help="do not use the short windows of the profiler and the line tracer"
     )
     parser.add_argument(
         "--max-disk",
         metavar="SIZE",
-        help="what the recording may take, profiler windows included (default: 200MB); older steps become summaries",
+        help="maximum size of the recording with its profiles (default: 200MB); older steps are summarised",
     )
     parser.add_argument(
         "--on-nonfinite",
         choices=("stop", "report"),
-        help="when the loss is no longer finite, run that step again op by op and name the first op that made it so; "
-        "then stop the script, as Ctrl-C would, or let it go on",
+        help="when the loss becomes NaN or infinite, repeat that step op by op and name the first op that caused it; "
+        "then stop the script, as Ctrl-C does, or let it continue",
     )
     parser.add_argument(
         "--live",
         action="store_true",
-        help="show the run at the foot of the terminal; the script's output scrolls above (also: slowtrain watch)",
+        help="show the run in the last rows of the terminal, below the script's output (see also slowtrain watch)",
     )
     watch.add_alerts(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+    parser.add_argument("script", metavar="SCRIPT", help="training script, or module with -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _target
 
-    _target.check(args.script, args.module)  # before what takes longer to import
+    _target.check(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
     from slowtrain.cli._answer import Answer, Progress, writable
     from slowtrain.recording import byte_sizes, recording_folder, thinning
@@ -74,21 +72,21 @@ def main(args: argparse.Namespace) -> int:
     max_bytes = (
         byte_sizes.parse_size("--max-disk", args.max_disk, least=thinning.MIN_MAX_BYTES) if args.max_disk else None
     )
-    told, live = None, None
+    alert_sender, live = None, None
     if args.alert_command:
         from slowtrain.watch import alert_delivery
 
-        told = alert_delivery.parse_alert_command(args.alert_command)
+        alert_sender = alert_delivery.parse_alert_command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command_line(args.script, args.arguments, args.module)
     progress = Progress(folder)
     if warning := _target.warning(args.script, args.module):
         progress.warn(warning)
-    if args.live or told is not None:
+    if args.live or alert_sender is not None:
         from slowtrain.cli._live import Live
 
-        live = Live(folder, told, shown=args.live)
-    # Where the answer goes to standard output, the script's own output has to go elsewhere.
+        live = Live(folder, alert_sender, shown=args.live)
+    # If the answer goes to standard output, the script's output goes to standard error.
     stdout = sys.stderr if args.json == "-" else None
     try:
         outcome = launch.run_recorded(
@@ -105,14 +103,14 @@ def main(args: argparse.Namespace) -> int:
             live.close()
     ended = recording_folder.early_end_reason(folder)
     if ended:
-        progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")
+        progress.warn(f"the recording ended before the script did ({ended}); the report covers the part before that")
     progress.say("reading the recording")
     try:
         if not folder.is_dir():
-            raise InputError(f"{folder} was taken away while the script ran: there is nothing to tell of it")
+            raise InputError(f"{folder} was removed while the script ran, so there is no report")
         Answer(folder, html=args.html, json=args.json).give()
     except Exception as error:
-        # Raised again where the script itself ended well; else its own exit code matters more than our answer.
+        # Raised only if the script succeeded. Otherwise its exit code is more important than our error.
         if not outcome.exit_code:
             raise
         progress.warn(str(error) or type(error).__name__)

@@ -1,11 +1,11 @@
-"""``slowtrain verify``: proves somebody's own idea by the rules by which ``fix`` proves its own."""
+"""``slowtrain verify``: tests a change of the user's own by the same rules as ``fix``."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "prove an idea of your own: a script with and without a patch, or two scripts, in interleaved runs"
+HELP = "test a change of your own: compare a script with and without a patch, or two scripts, in interleaved runs"
 EXAMPLES = """
 slowtrain verify --patch my.diff train.py --epochs 3
 slowtrain verify --treat prefetch,parallel-map train.py
@@ -18,24 +18,28 @@ slowtrain verify --scope run --budget 20m --baseline a.py --candidate b.py
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving
 
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
-    parser.add_argument("--patch", type=Path, metavar="FILE", help="a unified diff, applied to copies")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
+    parser.add_argument("--patch", type=Path, metavar="FILE", help="unified diff, applied to copies of the files")
     parser.add_argument(
         "--treat", metavar="NAMES",
-        help="change nothing in the script, but run it with: prefetch, parallel-map, no-eager, several-steps, xla, "
-        "all-threads, mixed-precision, cache@FILE:LINE (in memory, behind the map of that line; several with commas)",
+        help="leave the script unchanged but run it with these settings, separated by commas: prefetch, parallel-map, "
+        "no-eager, several-steps, xla, all-threads, mixed-precision, cache@FILE:LINE (in memory, after that map)",
     )  # fmt: skip
-    parser.add_argument("--baseline", type=Path, metavar="FILE", help="the script as it is")
-    parser.add_argument("--candidate", type=Path, metavar="FILE", help="the script as it would be, run in its place")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="the present script")
     parser.add_argument(
-        "--scope", choices=["step", "run"], default="step", help="time steady steps, or whole runs (default: step)"
+        "--candidate", type=Path, metavar="FILE", help="the changed script, run in place of the present one"
     )
     parser.add_argument(
-        "--effect", choices=["exact", "equivalent"], help="what the change promises; a loss that says no rejects it"
+        "--scope", choices=["step", "run"], default="step", help="compare steady steps or whole runs (default: step)"
+    )
+    parser.add_argument(
+        "--effect",
+        choices=["exact", "equivalent"],
+        help="expected effect on the numbers; the change is rejected if the loss contradicts it",
     )
     _proving.add_options(parser, html=None)
-    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script, with --patch")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="training script, with --patch or --treat")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
     elif args.patch is not None and args.script is not None and not (args.baseline or args.candidate or args.treat):
         target, files, name = args.script, external_patch.apply_patch_file(args.patch, Path.cwd()), args.patch.name
     elif args.baseline is not None and args.candidate is not None and not (args.patch or args.treat):
-        if args.script is not None:  # both scripts are named by options: all that follows is their arguments
+        if args.script is not None:  # both scripts are given by options, so all other arguments are theirs
             args.arguments = [args.script, *args.arguments]
         target, files, name = (
             str(args.baseline),

@@ -1,4 +1,4 @@
-"""``slowtrain watch``: a run in progress, live; it reads the recording and touches nothing."""
+"""``slowtrain watch``: shows a run in progress. It only reads the recording."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from slowtrain.errors import InputError
 if TYPE_CHECKING:
     from slowtrain.cli._live import Following
 
-HELP = "watch a run in progress: step time, where steps go, memory, alerts, time left"
+HELP = "watch a run in progress: step time and its parts, memory, alerts, remaining time"
 EXAMPLES = """
-slowtrain watch                                   the run in progress, wherever on this machine you started it
+slowtrain watch                                   the run in progress, in any folder of this computer
 slowtrain watch slowtrain-runs/train-20260131-120000
-slowtrain watch --once                            one picture, and the prompt again
-slowtrain watch --json                            one picture as JSON
+slowtrain watch --once                            print the current state and exit
+slowtrain watch --json                            print the current state as JSON and exit
 slowtrain watch --alert-command 'notify-send Slowtrain'
 """
 RUNS = Path("slowtrain-runs")
 MOST_LISTED = 5
 EVERY_S = 2.0
-LINES_S = 5.0  # where lines are printed, one after the other
+LINES_S = 5.0  # if plain lines are printed instead of a screen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,44 +34,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         type=Path,
-        help="a recording's folder (default: the newest in progress in slowtrain-runs, else the one that you have in "
-        "progress elsewhere on this machine, else the newest in slowtrain-runs)",
+        help="folder of a recording (default: the newest in progress in slowtrain-runs, else your run in progress "
+        "elsewhere on this computer, else the newest in slowtrain-runs)",
     )
     parser.add_argument(
         "--out",
         metavar="FOLDER",
         type=Path,
-        help="where the newest is looked for, and nowhere else",
+        help="watch the newest recording in FOLDER",
     )
-    parser.add_argument("--once", action="store_true", help="print one picture and end")
-    parser.add_argument("--json", action="store_true", help="print one picture as JSON and end")
+    parser.add_argument("--once", action="store_true", help="print the current state and exit")
+    parser.add_argument("--json", action="store_true", help="print the current state as JSON and exit")
     parser.add_argument(
         "--every",
         metavar="SECONDS",
         type=float,
-        help=f"between two looks (default: {EVERY_S:g}, and {LINES_S:g} where lines are printed)",
+        help=f"refresh interval (default: {EVERY_S:g}, or {LINES_S:g} if the output is not a terminal)",
     )
-    parser.add_argument("--window", metavar="SECONDS", type=float, default=30.0, help="how long «now» is (default: 30)")
+    parser.add_argument(
+        "--window",
+        metavar="SECONDS",
+        type=float,
+        default=30.0,
+        help="length of the time window for current figures (default: 30)",
+    )
     parser.add_argument(
         "--no-diagnosis",
         action="store_true",
-        help="do not examine the recording for causes now and then (a process of its own, at low priority)",
+        help="do not search the recording for causes (in a separate process with low priority)",
     )
     add_alerts(parser)
     parser.add_argument(
         "--prometheus-port",
         metavar="PORT",
         type=int,
-        help="offer the figures to Prometheus at 127.0.0.1:PORT (pip install 'slowtrain[prometheus]')",
+        help="serve metrics for Prometheus at 127.0.0.1:PORT (needs pip install 'slowtrain[prometheus]')",
     )
 
 
 def add_alerts(parser: argparse.ArgumentParser) -> None:
-    """Also for `slowtrain run`."""
+    """Adds the options for alerts, which ``slowtrain run`` has too."""
     parser.add_argument(
         "--alert-command",
         metavar="CMD",
-        help="run CMD when an alert arises: no shell, the alert in SLOWTRAIN_ALERT_* and as JSON on its standard input",
+        help="run CMD for each new alert, without a shell; the alert is in SLOWTRAIN_ALERT_* and as JSON on its stdin",
     )
 
 
@@ -81,9 +87,9 @@ def main(args: argparse.Namespace) -> int:
 
     every = args.every if args.every is not None else EVERY_S
     if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
-        raise InputError("--every takes 0.1 to 3600 seconds, --window 1 to 86400")
+        raise InputError("--every must be 0.1 to 3600 seconds, --window 1 to 86400")
     folder = args.run or (newest(args.out) if args.out else in_progress() or newest(RUNS))
-    recording_folder.require_begun_recording(folder)  # before what takes longer to import
+    recording_folder.require_begun_recording(folder)  # before the slow imports
     _numpy.alone()
     from slowtrain.cli._live import Following
     from slowtrain.watch import Watch, alert_delivery
@@ -104,7 +110,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def in_progress() -> Path | None:
-    """The run that goes on here, or else on this machine; None where none does. Raises ``InputError`` for several."""
+    """The run in progress in this folder, or else on this computer. None if there is none.
+
+    Raises ``InputError`` if several runs are in progress elsewhere.
+    """
     from slowtrain.machine.host import process_identity
     from slowtrain.recording import recording_folder
 
@@ -120,19 +129,19 @@ def in_progress() -> Path | None:
     if len(running) > 1:
         typed = [f"slowtrain watch {shlex.quote(str(f))} (process {known[f]})" for f in running[:MOST_LISTED]]
         more = f", and {len(running) - MOST_LISTED} more" if len(running) > MOST_LISTED else ""
-        raise InputError(f"{len(running)} runs of yours are in progress; type one of these: {', '.join(typed)}{more}")
+        raise InputError(f"{len(running)} of your runs are in progress; choose one: {', '.join(typed)}{more}")
     return running[0] if running else None
 
 
 def newest(out: Path) -> Path:
-    """The run that was written to last. Raises ``InputError`` where there is none."""
+    """The recording in ``out`` that was written to last. Raises ``InputError`` if there is none."""
     from slowtrain.recording import recording_folder
 
     if not out.is_dir():
-        raise InputError(f"{out} does not exist; give a recording's folder, or --out FOLDER with recordings in it")
+        raise InputError(f"{out} does not exist; give the folder of a recording, or --out FOLDER with recordings in it")
     runs = [f for f in out.iterdir() if recording_folder.is_recording(f)]
     if not runs:
-        raise InputError(f"no recordings in {out}; `slowtrain run SCRIPT` makes one")
+        raise InputError(f"no recordings in {out}; `slowtrain run SCRIPT` creates one")
     return max(runs, key=_written)
 
 
@@ -171,9 +180,9 @@ def _follow(following: Following, every_s: float, lines_s: float) -> int:
     if not _screen.drawable(sys.stdout):
         return _lines(following, lines_s)
     following.look()
-    if following.finished:
+    if following.is_finished:
         return _once(following, as_json=False)
-    with _screen.Screen(sys.stdout).entered() as screen:
+    with _screen.Screen(sys.stdout).full_screen() as screen:
         while not (_draw(screen, following) or _waited(screen, following, every_s)):
             pass
     for line in following.summary():
@@ -182,10 +191,10 @@ def _follow(following: Following, every_s: float, lines_s: float) -> int:
 
 
 def _draw(screen: object, following: Following) -> bool:
-    """One look, drawn; whether the run is over and nothing more will come."""
+    """Reads the run and draws it. Returns whether the run is over."""
     following.look()
     _redraw(screen, following)
-    return following.finished
+    return following.is_finished
 
 
 def _redraw(screen: object, following: Following) -> None:
@@ -210,24 +219,24 @@ def _redraw(screen: object, following: Following) -> None:
 
 
 def _waited(screen: object, following: Following, every_s: float) -> bool:
-    """Until the next look; a new size is drawn at once. Whether the user wants to leave."""
+    """Waits until the next look, and redraws when the terminal is resized. Returns whether the user quits."""
     from slowtrain.cli import _screen
 
     assert isinstance(screen, _screen.Screen)
     until = time.monotonic() + every_s
     while (rest := until - time.monotonic()) > 0:
-        if set(screen.key(rest)) & set("qQ\x1b"):
+        if set(screen.wait_for_key(rest)) & set("qQ\x1b"):
             return True
         _redraw(screen, following)
     return False
 
 
 def _lines(following: Following, every_s: float) -> int:
-    """One plain line every few seconds, and one for each alert when it arises."""
+    """Prints a line every ``every_s`` seconds, and one for each new alert."""
     while True:
         following.look()
         for line in following.news():
             print(line, flush=True)
-        if following.finished:
+        if following.is_finished:
             return 0
         time.sleep(every_s)

@@ -1,12 +1,14 @@
-"""The causes seen in source text: files found, read, shown to the causes, fixed; on all cores where that is worth it.
+"""Finds causes of slow steps in source files and applies their edits. Many files are split over all cores.
 
-settings    what is looked for: pyproject.toml and the command line
-files       which files there are
-catalogue   which causes a file could have, before it is parsed
-documents, notebooks    a file as text and tree, and the way back
-looking     one file's findings
-fixing      one file's edits
-baseline, joining       findings that are known, and what a recording says of them
+settings    which causes and files are selected: ``pyproject.toml`` and the command line
+files       the search for files
+catalogue   which causes a file can have, decided before it is parsed
+documents, notebooks    a file as text and syntax tree, and edits written back into its bytes
+looking     the findings of one file
+fixing      the edits of one file
+ignoring    ``# slowtrain: ignore`` comments
+baseline    findings that were accepted before
+joining     what a recording says about each finding
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from slowtrain.lint.settings import Settings
 from slowtrain.model import Effect
 from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
 
-if TYPE_CHECKING:  # loaded where there are many files
+if TYPE_CHECKING:  # imported only if there are many files
     from multiprocessing.context import BaseContext
 
-FEW_FILES = 64  # fewer are done before other processes have started
+FEW_FILES = 64  # fewer files take less time than starting the processes
 CHUNK = 16
 
 Answer = tuple[Looked, RewrittenFile | None]
@@ -36,10 +38,11 @@ Answer = tuple[Looked, RewrittenFile | None]
 def lint(
     paths: Sequence[str], chosen: Settings, *, fixes: frozenset[Effect] = frozenset(), processes: int | None = None
 ) -> LintAnswer:
-    """What is found below ``paths``, in the order of files and lines.
+    """Lints all files in ``paths``; returns findings in the order of files and lines.
 
-    With ``fixes``, edits of these effects are made in what is handed back as ``rewritten``; nothing is written.
-    Raises ``InputError`` for a path that is not there.
+    If ``fixes`` is not empty, the edits with these effects are applied, and ``rewritten`` holds the new contents.
+    Writes no file. ``processes`` defaults to the number of usable cores.
+    Raises ``InputError`` if a path does not exist.
     """
     found, errors = files.find(paths, chosen)
     one = functools.partial(_one, chosen=chosen, effects=fixes, named=frozenset(paths))
@@ -64,17 +67,17 @@ def _cores() -> int:
 
 
 def _in_processes(one: Callable[[str], Answer], found: Sequence[str], cores: int) -> Iterable[Answer]:
-    """Answers in the order of the files. A file on which Python itself dies is told, and the rest goes on."""
+    """Answers in the order of the files. A file that crashes Python becomes an error, the others are still checked."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
     kind = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(kind)
-    catalogue.causes()  # once, before the processes part
+    catalogue.causes()  # imported before the fork, so that each process does not import them again
     chunks = [found[at : at + CHUNK] for at in range(0, len(found), CHUNK)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside NumPy's idle threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised because NumPy's idle threads exist when we fork
         with ProcessPoolExecutor(min(cores, len(chunks)), mp_context=context) as pool:
             asked = [pool.submit(_several, one, chunk) for chunk in chunks]
             for chunk, future in zip(chunks, asked, strict=True):
@@ -97,4 +100,4 @@ def _alone(one: Callable[[str], Answer], file: str, context: BaseContext) -> Ans
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(one, file).result()
     except BrokenProcessPool:
-        return Looked(errors=(FileError(file, "Python itself ends when it parses this file"),)), None
+        return Looked(errors=(FileError(file, "Python crashes when it parses this file"),)), None

@@ -1,6 +1,6 @@
-"""A file of findings that are known: old code is left alone, new code is not.
+"""Baseline file: accepted findings that later runs leave out.
 
-A finding is known again by its cause, its file and its line's text, so that lines may move.
+A finding is identified by its cause, its file and the text of its line, so that it is recognised after lines move.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Key = tuple[str, str, str]
 
 
 def document(findings: Iterable[LintFinding], file: Path) -> str:
-    """The baseline of ``findings`` as JSON, with paths relative to the folder of ``file``."""
+    """The baseline of ``findings`` as JSON. Paths are relative to the folder of ``file``."""
     counts = Counter(_key(f, file) for f in findings)
     rows = [{"cause": c, "file": f, "code": code, "count": n} for (c, f, code), n in sorted(counts.items())]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
 
 
 def without(found: LintAnswer, file: Path) -> LintAnswer:
-    """``found`` without what stands in the baseline ``file``. Raises ``InputError`` where that is none."""
+    """Removes the findings listed in the baseline ``file``. Raises ``InputError`` if it is not a baseline."""
     left = _read(file)
     kept = []
     for finding in found.findings:
@@ -37,8 +37,8 @@ def without(found: LintAnswer, file: Path) -> LintAnswer:
         else:
             kept.append(finding)
     known, gone = len(found.findings) - len(kept), sum(left.values())
-    notes = [f"{known} known by {file}"] if known else []
-    notes += [f"{gone} of {file} are gone; --write-baseline {file} forgets them"] if gone else []
+    notes = [f"{known} already in {file}"] if known else []
+    notes += [f"{gone} in {file} no longer found; --write-baseline {file} removes them"] if gone else []
     return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
 
 
@@ -56,7 +56,7 @@ def _read(file: Path) -> Counter[Key]:
         return Counter({(str(r["cause"]), str(r["file"]), str(r["code"])): int(r["count"]) for r in rows})
     except OSError as error:
         raise InputError(
-            f"cannot read the baseline {file} ({error.strerror}); make it with --write-baseline"
+            f"cannot read the baseline {file} ({error.strerror}); create it with --write-baseline"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is no baseline ({error}); make it anew with --write-baseline") from error
+        raise InputError(f"{file} is not a baseline ({error}); write it again with --write-baseline") from error

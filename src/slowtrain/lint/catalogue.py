@@ -1,4 +1,4 @@
-"""Which causes a file could have, told from its bytes: what cannot matter is never parsed."""
+"""Selects the causes that a file can have from the words in it, so that most files need not be parsed."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING
 
 from slowtrain.script.text.source_file import ascii_words, blank_docstrings
 
-if TYPE_CHECKING:  # the causes bring NumPy; a file that imports no framework needs neither
+if TYPE_CHECKING:  # the causes import NumPy; a file that imports no framework needs neither
     from slowtrain.causes import Cause
 
-MANY_OBJECTS = 500_000  # those of twenty thousand lines of Python as syntax trees; 60 MB
+MANY_OBJECTS = 500_000  # syntax trees of 20,000 lines of Python, about 60 MB
 
 _NAMES = rb"(?:tensorflow|tf_keras|keras)"
-# Also tensorflow_datasets, keras_hub and their like. In a notebook a line begins behind a quotation mark.
+# Also matches tensorflow_datasets, keras_hub and similar packages. In a notebook a line begins after a quotation mark.
 _IMPORT = re.compile(rb"(?:^|[\";:])[ \t]*(?:import|from)\b[^\n#]*?\b" + _NAMES, re.MULTILINE)
 
 
 def imports_framework(content: bytes) -> bool:
-    """Whether a file imports TensorFlow, Keras, or a package on top of them."""
+    """Whether a file imports TensorFlow, Keras, or a package based on them."""
     if b"tensorflow" not in content and b"keras" not in content:
         return False
     return _IMPORT.search(content) is not None
 
 
 def lines_of_notebook(content: bytes) -> bytes:
-    """A notebook's JSON with its cells' line ends as such, so that words and imports are found in it."""
+    """A notebook's JSON with escaped line ends and tabs decoded, so that words and imports are found in it."""
     return content.replace(b"\\n", b"\n").replace(b"\\t", b"\t")
 
 
 def code_of_script(content: bytes) -> bytes:
-    """A file without its documentation, in which words and imports stand that do nothing."""
+    """A file without the text in triple quotes at line beginnings, because words and imports in it do nothing."""
     return blank_docstrings(content.decode("latin-1")).encode("latin-1")
 
 
 @functools.cache
 def causes() -> tuple[Cause, ...]:
-    """Those with a source side."""
+    """The causes that lint can find in source text."""
     with seldom_collected():
         from slowtrain.causes import all_causes
 
@@ -49,12 +49,12 @@ def causes() -> tuple[Cause, ...]:
 
 @contextlib.contextmanager
 def seldom_collected() -> Iterator[None]:
-    """The garbage collector wakes once for many objects: it goes through all of them, and seldom finds one to free.
+    """Raises the threshold of the garbage collector, because it rarely finds anything to free here.
 
-    A tree has no cycles, and what causes work out from it is taken apart when it is forgotten.
+    Syntax trees have no cycles, and results derived from them are cleared after each file.
     """
     before = gc.get_threshold()
-    gc.set_threshold(before[0] and max(before[0], MANY_OBJECTS))  # 0: it rests
+    gc.set_threshold(before[0] and max(before[0], MANY_OBJECTS))  # 0 means disabled, and stays so
     try:
         yield
     finally:
@@ -62,7 +62,7 @@ def seldom_collected() -> Iterator[None]:
 
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
-    """The causes whose words occur."""
+    """The causes of ``active`` whose words occur in ``content``."""
     names = ascii_words(content)
     by_name = _by_name()
     met = {id_ for name in by_name.keys() & names for id_ in by_name[name]}
@@ -77,7 +77,7 @@ def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
 
 @functools.cache
 def _by_name() -> dict[str, list[str]]:
-    """The causes that one name alone brings: one look at a file's names instead of one for each cause."""
+    """Name -> the causes that this name alone selects. One lookup per name replaces one search per cause."""
     found: dict[str, list[str]] = {}
     for cause in causes():
         for name in _kinds(cause.words)[0]:
@@ -86,7 +86,7 @@ def _by_name() -> dict[str, list[str]]:
 
 
 def _occur(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
-    """Whether one of them does."""
+    """Whether one of the words ``wanted`` occurs."""
     single, longer = _kinds(wanted)
     return not single.isdisjoint(names) or _stands(longer, names, content)
 
@@ -100,13 +100,13 @@ _Longer = tuple[frozenset[str], re.Pattern[bytes]]
 
 @functools.cache
 def _kinds(wanted: tuple[str, ...]) -> tuple[frozenset[str], tuple[_Longer, ...]]:
-    """Words that are a name each; and of the others the names in them, and how they stand."""
+    """The words that are single names, and patterns for the others."""
     single = frozenset(word for word in wanted if re.fullmatch(r"\w+", word))
     return single, tuple(_longer(word) for word in wanted if word not in single)
 
 
 def _longer(word: str) -> _Longer:
-    """The names in ``word``, and how it stands in a text: not as a part of a longer name."""
+    """The names in ``word``, and a pattern that finds it unless it is part of a longer name."""
     ahead = rf"(?<!\w{re.escape(word)})" if word[0].isidentifier() or word[0].isdigit() else ""
     behind = r"(?!\w)" if word[-1].isidentifier() or word[-1].isdigit() else ""
     parts = frozenset(re.findall(r"\w+", word))

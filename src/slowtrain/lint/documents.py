@@ -1,4 +1,4 @@
-"""A file as what causes look at: its text and tree, and the way back from places in it to the file's own bytes."""
+"""A file as a document: its text and syntax tree for the causes, and edits written back into the file's bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYTHON_2 = re.compile(
 
 
 class Unreadable(Exception):
-    """Why a file cannot be looked at, in a few words; ``line`` where that is known."""
+    """A file cannot be linted: ``says`` is the reason in a few words, ``line`` the line if known."""
 
     def __init__(self, says: str, line: int | None = None) -> None:
         super().__init__(says)
@@ -31,22 +31,22 @@ class Unreadable(Exception):
 
 
 class Document(ABC):
-    """A file: its ``source`` may be put together from parts of it."""
+    """A file. Its ``source`` may be joined from parts of it, such as the cells of a notebook."""
 
     source: Source
     errors: Sequence[FileError] = ()
 
     @abstractmethod
     def place(self, line: int) -> tuple[int | None, int]:
-        """The cell, None where there are none, and the line in it, of a line of the source."""
+        """Converts a line of the source to a cell (None if the file has no cells) and a line in it."""
 
     @abstractmethod
-    def changed(self, wanted: Iterable[Edit]) -> bytes:
-        """The file's bytes with edits of its source. Raises ``InputError`` where they cannot be made."""
+    def edited_bytes(self, wanted: Iterable[Edit]) -> bytes:
+        """The file's bytes with edits of its source applied. Raises ``InputError`` if they cannot be applied."""
 
     @abstractmethod
     def diff(self, wanted: Iterable[Edit]) -> str:
-        """The same as a text for people. Raises ``InputError``."""
+        """A unified diff of the edits. Raises ``InputError`` if they cannot be applied."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,22 @@ class Script(Document):
     def place(self, line: int) -> tuple[int | None, int]:
         return None, line
 
-    def changed(self, wanted: Iterable[Edit]) -> bytes:
+    def edited_bytes(self, wanted: Iterable[Edit]) -> bytes:
         return edits.apply_edits(self.content, wanted)
 
     def diff(self, wanted: Iterable[Edit]) -> str:
-        new, _ = decoded(self.changed(wanted))
+        new, _ = decoded(self.edited_bytes(wanted))
         return edits.file_diff(self.source.file.lstrip("/"), self.source.text, new)
 
 
 def script(file: str, content: bytes) -> Script:
-    """A Python file's bytes as a document. Raises ``Unreadable``."""
+    """A Python file's bytes as a document. Raises ``Unreadable`` if they cannot be decoded."""
     text, _ = decoded(content)
     return Script(Source(file, text), content)
 
 
 def decoded(content: bytes) -> tuple[str, str]:
-    """A Python file's text, its line ends kept, and its encoding. Raises ``Unreadable``."""
+    """A Python file's text, with its line ends kept, and its encoding. Raises ``Unreadable``."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding), encoding
@@ -86,7 +86,7 @@ def decoded(content: bytes) -> tuple[str, str]:
 
 
 def complaint(error: SyntaxError, text: str) -> str:
-    """One line on a syntax error; whether it is Python 2, which nobody would guess from Python 3's message."""
+    """One line about a syntax error. Says so if the file is Python 2, because Python 3's message does not."""
     old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
     if old:
         return f"Python 2, not Python 3: {error.msg}"
@@ -102,18 +102,18 @@ def parses(text: str) -> bool:
 
 
 def rows(text: str) -> list[str]:
-    """The lines as ``ast`` counts them, without their ends."""
+    """The lines as ``ast`` counts them, without line ends."""
     return re.split(r"\r\n|\r|\n", text)
 
 
 def characters(row: str, column: int) -> int:
-    """A column in bytes, as ``ast`` has it, in characters."""
+    """Converts a column in bytes, as ``ast`` gives it, to a column in characters."""
     return column if row.isascii() else len(row.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
 
 
 def applied(text: str, wanted: Iterable[Edit]) -> str:
-    """A text with edits. Raises ``InputError``."""
+    """A text with edits applied. Raises ``InputError`` if they cannot be applied."""
     try:
         return edits.apply_edits(text.encode(), wanted).decode()
     except UnicodeError as error:
-        raise InputError(f"the text is not Unicode ({error})") from error
+        raise InputError(f"the text is not valid Unicode ({error})") from error

@@ -1,4 +1,4 @@
-"""Which files there are to look at: folders walked in order, without what is not the user's own."""
+"""Searches for files to lint: walks folders in order and skips folders that are not the user's own code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.lint.settings import Settings
 from slowtrain.model.answers.linted_files import FileError
 
 ENDINGS = (".py", ".pyw", ".ipynb")
-# Other people's code, and what tools make; a folder that is named on the command line is walked whatever it is called.
+# Other people's code and output of tools. A folder given on the command line is walked even if its name is here.
 SKIPPED = frozenset(
     ".git .hg .svn .bzr .venv venv .tox .nox .eggs node_modules __pycache__ .ipynb_checkpoints .mypy_cache "
     ".pytest_cache .ruff_cache .hypothesis build dist site-packages slowtrain-runs".split()
@@ -20,9 +20,9 @@ SKIPPED = frozenset(
 
 
 def find(paths: Sequence[str], settings: Settings) -> tuple[list[str], list[FileError]]:
-    """Files to look at, each once, folders in the order of names; and what could not be listed.
+    """The files to lint, each once and sorted by name within each folder, and errors for what could not be listed.
 
-    Raises ``InputError`` for a path that is not there.
+    Raises ``InputError`` if a path does not exist.
     """
     found: dict[str, None] = {}
     errors: list[FileError] = []
@@ -33,11 +33,11 @@ def find(paths: Sequence[str], settings: Settings) -> tuple[list[str], list[File
             raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         if stat.S_ISDIR(mode):
             walk = _Walk(settings, errors)
-            found.update(dict.fromkeys(map(_short, walk.below(path))))
+            found.update(dict.fromkeys(map(_short, walk.files_below(path))))
         elif stat.S_ISREG(mode):
             found[path] = None
         else:
-            errors.append(FileError(path, "neither a file nor a folder"))
+            errors.append(FileError(path, "is neither a file nor a folder"))
     return _distinct(found), [replace(e, file=_short(e.file)) for e in errors]
 
 
@@ -50,8 +50,8 @@ class _Walk:
         self.settings, self.errors = settings, errors
         self.seen: set[tuple[int, int]] = set()
 
-    def below(self, root: str) -> Iterator[str]:
-        """Files below ``root``; a folder that a link leads back to is walked once."""
+    def files_below(self, root: str) -> Iterator[str]:
+        """Files below ``root``. A folder that a link leads back to is walked once."""
         todo = [root]
         while todo:
             folder = todo.pop()
@@ -84,16 +84,16 @@ class _Walk:
             if entry.is_file():
                 return "file"
             if entry.is_symlink():
-                self.errors.append(FileError(entry.path, "a link that leads nowhere"))
-        except OSError as error:  # also links in a circle
-            self.errors.append(FileError(entry.path, f"cannot be looked at ({error.strerror})"))
+                self.errors.append(FileError(entry.path, "is a broken symbolic link"))
+        except OSError as error:  # also a symbolic link that leads to itself
+            self.errors.append(FileError(entry.path, f"cannot be examined ({error.strerror})"))
         return None
 
 
 def _distinct(files: dict[str, None]) -> list[str]:
-    """Each file once, however many links and paths lead to it."""
+    """Keeps the first path of each file if several links or paths lead to it."""
     real: dict[str, str] = {}
-    folders: dict[str, str] = {}  # each of them is looked up once, step by step
+    folders: dict[str, str] = {}  # folder -> its real path, because resolving one takes several system calls
     for file in files:
         folder, name = os.path.split(file)
         if folder not in folders:

@@ -1,4 +1,4 @@
-"""Applies edits to a file until a further pass finds nothing more that may be fixed."""
+"""Applies edits to a file until another pass finds nothing more to fix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slowtrain.model import Edit, Effect
 from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
 from slowtrain.script.text import edits
 
-MOST_PASSES = 50  # each pass fixes at least one finding; what needs more than that goes round in circles
+MOST_PASSES = 50  # each pass fixes at least one finding; edits that need more passes undo each other
 
 
 def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looked, RewrittenFile | None]:
-    """The file as its fixes make it, None where they change nothing, and what is found in that. Writes nothing."""
+    """The findings left after the fixes, and the rewritten file, None if nothing changes. Writes nothing."""
     try:
         before = data = looking.content(file)
         looked = looking.seen(file, data, chosen)
@@ -34,7 +34,7 @@ def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looke
             data, fixed = new, fixed + done
             looked = looking.seen(file, data, chosen)
         if not settled:
-            error = FileError(file, "its fixes undo each other, or never end; nothing was changed, please report")
+            error = FileError(file, "its fixes undo each other or never end; nothing was changed, please report")
             first = looking.seen(file, before, chosen)
             return Looked(first.findings, (*first.errors, error), first.parsed), None
     except Unreadable as why:
@@ -43,7 +43,7 @@ def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looke
 
 
 def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
-    """Writes each file whole or not at all; what could not be written is told."""
+    """Writes each file completely or not at all; returns an error for each file that could not be written."""
     errors = []
     for one in changed:
         path = os.path.realpath(one.file)  # a link stays a link
@@ -51,7 +51,7 @@ def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
         try:
             with open(path, "rb") as now:
                 if now.read() != one.before:
-                    raise OSError(0, "it has changed meanwhile")
+                    raise OSError(0, "it was changed in the meantime")
             if not os.access(path, os.W_OK):
                 raise OSError(0, "it is read-only")
             with open(part, "xb") as new:
@@ -66,7 +66,7 @@ def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
 
 
 def _pass(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tuple[bytes, int]:
-    """The bytes with as many of the findings' edits as go together, and how many."""
+    """Applies the edits of as many findings as do not overlap; returns the new bytes and the number of findings."""
     chosen: list[LintFinding] = []
     for finding in wanted:
         if not any(_touch(a, b) for other in chosen for a in other.edits for b in finding.edits):
@@ -74,7 +74,7 @@ def _pass(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tup
     together = _made(document, [e for f in chosen for e in f.edits])
     if together is not None:
         return together, len(chosen)
-    for finding in chosen:  # each by itself was seen to parse
+    for finding in chosen:  # each alone was checked to parse
         alone = _made(document, finding.edits)
         if alone is not None:
             return alone, 1
@@ -84,14 +84,14 @@ def _pass(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tup
 def _made(document: Document, wanted: Sequence[Edit]) -> bytes | None:
     try:
         if documents.parses(documents.applied(document.source.text, wanted)):
-            return document.changed(wanted)
+            return document.edited_bytes(wanted)
     except InputError:
         pass
     return None
 
 
 def _touch(one: Edit, other: Edit) -> bool:
-    """Whether two edits overlap, or put something in the same place."""
+    """Whether two edits overlap or insert at the same place."""
     return one.start == other.start or (one.start < other.end and other.start < one.end)
 
 

@@ -1,4 +1,4 @@
-"""``# slowtrain: ignore[input/sequential-map]``: findings that are accepted, and comments that nothing needs."""
+"""Comments such as ``# slowtrain: ignore[input/sequential-map]``: they hide findings; unused ones are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MARK = b"slowtrain:"
 
 @dataclass
 class Ignore:
-    """One comment. ``ids`` is what it names, each with what it means; empty: everything on its line."""
+    """One comment. ``ids`` maps each name in it to the cause ids it means; if empty, it covers all causes.
+
+    ``start`` and ``end`` are columns in characters; ``row`` is the text of its line.
+    """
 
     line: int
     start: int
@@ -27,7 +30,7 @@ class Ignore:
     used: set[str] = field(default_factory=set)
 
     def covers(self, cause: str, first: int, last: int) -> bool:
-        """Whether a finding on these lines is ignored; remembers that it was of use."""
+        """Whether a finding on these lines is ignored. Records that the comment was used."""
         if not first <= self.line <= last:
             return False
         named = [name for name, ids in self.ids.items() if cause in ids]
@@ -38,7 +41,7 @@ class Ignore:
 
 
 def read(text: str) -> list[Ignore]:
-    """The comments of a text, those inside strings left out."""
+    """The ignore comments of a text, not those inside strings."""
     if "slowtrain:" not in text:
         return []
     found = []
@@ -51,29 +54,29 @@ def read(text: str) -> list[Ignore]:
                 ids = {n: settings.meant(n) for n in names}
                 found.append(Ignore(token.start[0], column + match.start(), column + match.end(), ids, token.line))
     except (tokenize.TokenError, SyntaxError):
-        pass  # it was parsed before: the tokenizer of Python's library is stricter in rare cases
+        pass  # ``tokenize`` rejects a few files that ``ast`` parses
     return found
 
 
 def unused(file: str, ignores: Iterable[Ignore], looked_for: Collection[str], all_ids: int) -> Iterable[Spot]:
-    """Comments, or ids in them, that nothing was found for; those of causes that were not looked for are left alone."""
+    """Comments, or ids in them, that hide no finding. Ids of causes that were not selected are left alone."""
     for one in ignores:
         if not one.ids:
             if not one.used and len(looked_for) >= all_ids:
-                yield _spot(file, one, "nothing is found on this line that this comment could ignore", [])
+                yield _spot(file, one, "this comment ignores nothing, because nothing is found on this line", [])
             continue
         idle = [n for n, ids in one.ids.items() if n not in one.used and (not ids or ids & set(looked_for))]
         if not idle:
             continue
         strange = [n for n in idle if not one.ids[n]]
-        says = f"no cause is called {strange[0]}" if strange else f"{', '.join(idle)} is not found on this line"
-        yield _spot(file, one, f"{says}, so that there is nothing to ignore", [n for n in one.ids if n not in idle])
+        says = f"no cause is named {strange[0]}" if strange else f"{', '.join(idle)} is not found on this line"
+        yield _spot(file, one, f"{says}, so there is nothing to ignore", [n for n in one.ids if n not in idle])
 
 
 def _spot(file: str, one: Ignore, says: str, kept: list[str]) -> Spot:
     start, end = one.start, one.end
     text = f"# slowtrain: ignore[{', '.join(kept)}]" if kept else ""
-    if not kept:  # the spaces in front of it go with it
+    if not kept:  # the spaces before the comment are removed with it
         start = len(one.row[:start].rstrip()) if one.row[:start].strip() else start
     begun, ended = (len(one.row[:n].encode()) for n in (start, end))
     edit = Edit(file, (one.line, begun), (one.line, ended), text)

@@ -1,4 +1,4 @@
-"""Findings beside a recording: which of them cost something there, which cost nothing, and which were never reached."""
+"""Matches findings with a recording: which of them cost time there, which cost nothing, and which were not reached."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, parse_sour
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
-# A tensor that is kept takes memory where it was computed, of which no text tells.
+# A tensor that is kept takes memory of the device that computed it, which source text does not show.
 LEAKS = frozenset({"memory/host-leak", "memory/device-leak"})
-SAVES = frozenset({"host/heavy-callback", "host/frequent-validation"})  # either may tell of a line that saves
+SAVES = frozenset({"host/heavy-callback", "host/frequent-validation"})  # either can report a line that saves
 
-# What a verdict of that kind must be explained by, before a line of that family is called harmless.
+# If the verdict is of this kind, a cause of this family must explain it before a line of the family is called harmless.
 FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
 
 
 def joined(findings: Iterable[LintFinding], checkup: Checkup, trace: Trace) -> tuple[LintFinding, ...]:
-    """The findings with what the recording says of them, by what they cost there.
+    """The findings with ``runtime`` set from the recording, the most expensive first.
 
-    ``runtime`` stays None where it cannot tell: the cause was not checked, or the line perhaps not reached.
+    ``runtime`` stays None if it is unknown: the cause was not checked, or the line was perhaps not reached.
     """
     several = list(findings)
     reached = _Reached(trace)
-    told = [replace(f, runtime=_runtime(f, several, checkup, reached)) for f in several]
-    return tuple(sorted(told, key=_rank))  # equal ones stay in the order of files and lines
+    matched = [replace(f, runtime=_runtime(f, several, checkup, reached)) for f in several]
+    return tuple(sorted(matched, key=_rank))  # a stable sort keeps the order of files and lines
 
 
 def _rank(finding: LintFinding) -> tuple[int, float]:
@@ -47,28 +47,28 @@ def _runtime(
 ) -> RuntimeState | None:
     if finding.cause == UNUSED_IGNORE:
         return None
-    if not reached.file(finding.file):
+    if not reached.has_file(finding.file):
         return RuntimeState(NOT_REACHED)
-    alike = [f for f in several if f.cause == finding.cause and reached.file(f.file)]
-    causes = next((alike for alike in (LEAKS, SAVES) if finding.cause in alike), {finding.cause})
+    same_cause = [f for f in several if f.cause == finding.cause and reached.has_file(f.file)]
+    causes = next((group for group in (LEAKS, SAVES) if finding.cause in group), {finding.cause})
     for diagnosis in checkup.diagnoses:
         if diagnosis.cause in causes and (
             _same_place(finding, diagnosis, reached)
-            or (diagnosis.cause == finding.cause and not diagnosis.evidence.where and len(alike) == 1)
+            or (diagnosis.cause == finding.cause and not diagnosis.evidence.where and len(same_cause) == 1)
         ):
             return _cost(diagnosis, checkup)
-    if reached.never(finding):
+    if reached.is_never_called(finding):
         return RuntimeState(NOT_REACHED)
-    # What costs no time (a loss that is no number) was not judged line by line.
+    # A cause that costs no time (a loss that is NaN) was not judged line by line.
     found = any(d.cause == finding.cause and d.saving.speedup > 1 for d in checkup.diagnoses)
     judged = finding.cause in checkup.healthy or found
-    if not judged or not reached.line(finding) or _unexplained(finding, checkup):
+    if not judged or not reached.has_line(finding) or _unexplained(finding, checkup):
         return None
     return RuntimeState(HARMLESS)
 
 
 def _unexplained(finding: LintFinding, checkup: Checkup) -> bool:
-    """Whether steps wait for what the finding is about, and no cause says why: then it is not known to cost nothing."""
+    """Whether steps wait for the finding's family and no diagnosis explains it. Then the finding may cost time."""
     family = FAMILIES.get(checkup.verdict)
     if family is None or not finding.cause.startswith(family):
         return False
@@ -84,15 +84,15 @@ def _cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
 def _same_place(finding: LintFinding, diagnosis: Diagnosis, reached: _Reached) -> bool:
     """Whether one of the measured lines lies in the statement of the finding."""
     for place in diagnosis.evidence.where:
-        if reached.same(place.file, finding.file):
-            first, last = reached.statement(finding)
+        if reached.is_same_file(place.file, finding.file):
+            first, last = reached.statement_lines(finding)
             if first <= place.line <= last:
                 return True
     return False
 
 
 def texts(trace: Trace) -> dict[str, str]:
-    """The script's files as they ran, by their real path: kept with the recording, or unchanged on disk since."""
+    """Real path -> text of the script's files as they ran: kept in the recording, or unchanged on disk since then."""
     if trace.fact("profile"):
         return {}
     found: dict[str, str] = {}
@@ -108,14 +108,14 @@ def texts(trace: Trace) -> dict[str, str]:
 
 
 def changed(files: Iterable[str], trace: Trace) -> list[str]:
-    """Which of these files have another text than when the recording was made."""
+    """The files whose text has changed since the recording was made."""
     kept = {_real(trace, str(f)): str(t) for f, t in (trace.fact("sources") or {}).items()}
     digests = {_real(trace, str(f)): str(d) for f, d in (trace.fact("modules") or {}).items()}
     return [f for f in files if _differs(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))]
 
 
 def _digest(data: bytes) -> str:
-    import hashlib  # for a script of several files alone: loading it takes a hundredth of an answer
+    import hashlib  # imported here because only a script of several files needs it; it takes 1 % of an answer's time
 
     return hashlib.sha256(data).hexdigest()
 
@@ -127,9 +127,8 @@ def _differs(file: str, kept: str | None, digest: str | None) -> bool:
     if digest is not None:
         return not _digest(data).startswith(digest)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    return kept is not None and not text.startswith(
-        kept.replace("\r\n", "\n")
-    )  # of a long script its beginning is kept
+    # The recording keeps only the beginning of a long script.
+    return kept is not None and not text.startswith(kept.replace("\r\n", "\n"))
 
 
 def _bytes(path: str) -> bytes | None:
@@ -145,7 +144,7 @@ def _real(trace: Trace, file: str) -> str:
 
 
 class _Reached:
-    """What a recording knows to have run: the script, its modules, and every line at which something was measured."""
+    """The files that ran according to a recording, and every line at which something was measured."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -163,25 +162,25 @@ class _Reached:
         self._kept = texts(trace)
         self._sources: dict[str, Source | None] = {}
 
-    def same(self, recorded: str, found: str) -> bool:
+    def is_same_file(self, recorded: str, found: str) -> bool:
         return _real(self.trace, recorded) == os.path.realpath(found)
 
-    def file(self, found: str) -> bool:
+    def has_file(self, found: str) -> bool:
         return os.path.realpath(found) in self.lines
 
-    def line(self, finding: LintFinding) -> bool:
-        """Whether it surely ran: outside functions of a file that ran, or in one where something was measured."""
+    def has_line(self, finding: LintFinding) -> bool:
+        """Whether the line surely ran: it is outside functions, or in a function where something was measured."""
         known = self.lines[os.path.realpath(finding.file)]
-        source = self._source(finding.file)
+        source = self._file_source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
         if inside is None:
             return source is not None
         last = getattr(inside, "end_lineno", None) or 0
         return any(getattr(inside, "lineno", 0) <= line <= last for line in known)
 
-    def never(self, finding: LintFinding) -> bool:
-        """Whether it lies in a function of the project that no file of it mentions: nobody can have called it."""
-        source = self._source(finding.file)
+    def is_never_called(self, finding: LintFinding) -> bool:
+        """Whether the line is in a function whose name occurs nowhere else in the project."""
+        source = self._file_source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
         if (
             source is None
@@ -189,14 +188,14 @@ class _Reached:
             or inside not in source.tree.body
             or inside.decorator_list
         ):
-            return False  # methods and functions within functions are called by names that others choose
+            return False  # methods and nested functions can be called under other names
         name = inside.name
         every = {**self._kept, os.path.realpath(finding.file): source.text}
         return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in every.values()) == 1
 
-    def statement(self, finding: LintFinding) -> tuple[int, int]:
-        """The lines of the statement that holds the finding, of a compound one its head."""
-        source = self._source(finding.file)
+    def statement_lines(self, finding: LintFinding) -> tuple[int, int]:
+        """First and last line of the innermost statement that holds the finding."""
+        source = self._file_source(finding.file)
         holding = [
             n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
         ] if source is not None else []  # fmt: skip
@@ -205,7 +204,7 @@ class _Reached:
         inner = max(holding, key=lambda n: n.lineno)
         return min(inner.lineno, finding.line), max(_last(inner), finding.end_line)
 
-    def _source(self, file: str) -> Source | None:
+    def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
             kept = self._kept.get(os.path.realpath(file))
             self._sources[file] = parse_source(file, kept) if kept is not None else read_source(file)

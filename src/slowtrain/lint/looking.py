@@ -1,4 +1,4 @@
-"""One file: read, kept out if it cannot matter, parsed, and shown to each cause whose words occur in it."""
+"""Checks one file: reads it, skips it if no cause can occur, parses it, and asks each cause whose words occur in it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from slowtrain.values import dataclass
 if TYPE_CHECKING:
     from slowtrain.causes import Cause
 
-MOST_BYTES = 5_000_000  # a larger Python file is data, or made by a program
-MOST_NOTEBOOK_BYTES = 50_000_000  # a notebook carries its pictures
+MOST_BYTES = 5_000_000  # a larger Python file holds data or was generated
+MOST_NOTEBOOK_BYTES = 50_000_000  # a notebook holds its images
 EXCERPT_LINES = 8
-TITLES = {UNUSED_IGNORE: "a comment ignores what is not there"}
+TITLES = {UNUSED_IGNORE: "an ignore comment has no effect"}
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found in one file; ``parsed`` if a cause had to look at its tree."""
+    """The findings in one file. ``parsed`` is true if a cause needed its syntax tree."""
 
     findings: tuple[LintFinding, ...] = ()
     errors: tuple[FileError, ...] = ()
@@ -35,9 +35,9 @@ class Looked:
 
 
 def look(file: str, chosen: Settings, *, whole: bool = False) -> Looked:
-    """What is found in ``file``. Never raises: what goes wrong is told of that file, and the rest goes on.
+    """Checks ``file``. Never raises: failures are returned in ``errors``, so that the other files are still checked.
 
-    With ``whole`` it is parsed also where nothing could be found in it, so that an error of syntax is told.
+    With ``whole`` the file is parsed even if no cause can occur in it, so that a syntax error is reported.
     """
     try:
         return seen(file, content(file), chosen, whole=whole)
@@ -46,14 +46,14 @@ def look(file: str, chosen: Settings, *, whole: bool = False) -> Looked:
 
 
 def content(file: str) -> bytes:
-    """A file's bytes. Raises ``Unreadable``."""
+    """A file's bytes. Raises ``Unreadable`` if it cannot be read or is too large."""
     try:
         info = os.stat(file)
         if not stat.S_ISREG(info.st_mode):
-            raise Unreadable("not a regular file")
+            raise Unreadable("is not a regular file")
         most = MOST_NOTEBOOK_BYTES if is_notebook(file) else MOST_BYTES
         if info.st_size > most:
-            raise Unreadable(f"larger than {most / 1e6:.0f} MB")
+            raise Unreadable(f"is larger than {most / 1e6:.0f} MB")
         with open(file, "rb") as opened:
             return opened.read()
     except OSError as error:
@@ -61,10 +61,10 @@ def content(file: str) -> bytes:
 
 
 def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Looked:
-    """What is found in a file with these bytes. Raises ``Unreadable``."""
-    active = chosen.of(file)
+    """Checks a file with these bytes. Raises ``Unreadable`` if it is binary or not Python."""
+    active = chosen.active_for(file)
     if b"\0" in data[:8192]:
-        raise Unreadable("binary, not text")
+        raise Unreadable("is binary, not text")
     marked = ignoring.MARK in data
     shown = catalogue.lines_of_notebook(data) if is_notebook(file) else catalogue.code_of_script(data)
     asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
@@ -80,11 +80,11 @@ def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Lo
             says = documents.complaint(error, document.source.text)
             raise Unreadable(says, error.lineno) from error
     finally:
-        source_file.clear_caches()  # what stands in one file says nothing of the next
+        source_file.clear_caches()  # results cached for one file do not apply to the next
 
 
 def opened(file: str, data: bytes) -> Document:
-    """A file's bytes as a document. Raises ``Unreadable``."""
+    """A file's bytes as a document. Raises ``Unreadable`` if they cannot be decoded."""
     return notebooks.notebook(file, data) if is_notebook(file) else documents.script(file, data)
 
 
@@ -97,7 +97,7 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
     errors = list(document.errors)
     ignores = ignoring.read(document.source.text)
     if ignores:
-        _ = document.source.tree  # what looks like a comment is one only in a file that is Python
+        _ = document.source.tree  # raises SyntaxError: comments count only in a file that is Python
     rows: list[str] | None = None
     findings: list[LintFinding] = []
     titles = dict(TITLES)
@@ -107,10 +107,10 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
         try:
             spots += [(cause.id, spot) for spot in dict.fromkeys(cause.spot(document.source))]
         except RecursionError:
-            errors.append(FileError(file, f"nested too deeply to look for {cause.id}"))
-        except SyntaxError:  # of the file, which this cause is the first to look at
+            errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))
+        except SyntaxError:  # in the file, which this cause was the first to parse
             raise
-        except Exception as error:  # noqa: BLE001  a fault of one cause must not hide what the others find
+        except Exception as error:  # noqa: BLE001  a bug in one cause must not hide the findings of the others
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
     kept = [(c, s) for c, s in spots if not _ignored(ignores, c, s)]
     if UNUSED_IGNORE in active:
@@ -123,7 +123,7 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
 
 
 def _ignored(ignores: Iterable[ignoring.Ignore], cause: str, spot: Spot) -> bool:
-    """Whether a comment covers it; all are asked, as each has to know whether it was of use."""
+    """Whether a comment covers the finding. All comments are asked, because each records whether it was used."""
     return bool([one for one in ignores if one.covers(cause, spot.start[0], spot.end[0])])
 
 
@@ -152,7 +152,7 @@ def _finding(document: Document, rows: list[str], cause: str, title: str, spot: 
 
 
 def checked(document: Document, spot: Spot) -> str | None:
-    """The diff of a spot's edits; None where they change nothing, lose a comment, or leave no Python behind."""
+    """The diff of a spot's edits. None if they change nothing, lose a comment, or make a file that does not parse."""
     wanted = spot.prescription.edits if spot.prescription is not None else ()
     try:
         text = documents.applied(document.source.text, wanted)

@@ -1,7 +1,6 @@
 """Notebooks: code cells joined to one text, and edits of that text written back into the JSON of their cells.
 
-Only the ``source`` of a changed cell is written anew, and of that only the lines that differ: everything else of the
-file stays byte for byte.
+Only lines that differ are replaced in the ``source`` of a changed cell. All other bytes of the file stay.
 """
 
 from __future__ import annotations
@@ -31,19 +30,22 @@ DECODE = JSONDecoder()
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its ``number`` among all cells, its text, where its source stands in the file, and how."""
+    """A code cell: its ``number`` among all cells, its text, and the range of its source in the file's text.
+
+    ``listed`` is true if the source is a JSON list of strings; ``strings`` are their ranges, or the one of a string.
+    """
 
     number: int
     text: str
     start: int
     end: int
-    strings: tuple[tuple[int, int], ...]  # of a list of lines each one's place; of one string that alone
+    strings: tuple[tuple[int, int], ...]
     listed: bool
 
 
 @dataclass(frozen=True)
 class Notebook(documents.Document):
-    """``first`` lines are those of the source at which the cells begin."""
+    """A notebook. ``first`` holds for each cell the line of the joined source at which it begins."""
 
     source: Source
     content: bytes
@@ -56,9 +58,9 @@ class Notebook(documents.Document):
         at = self._cell(line)
         return self.cells[at].number, line - self.first[at] + 1
 
-    def changed(self, wanted: Iterable[Edit]) -> bytes:
+    def edited_bytes(self, wanted: Iterable[Edit]) -> bytes:
         parts, at = [], 0
-        for cell, new in self._new(wanted):
+        for cell, new in self._changed_cells(wanted):
             parts += [self.text[at : cell.start], _written(self.text, cell, new)]
             at = cell.end
         parts.append(self.text[at:])
@@ -67,19 +69,21 @@ class Notebook(documents.Document):
 
     def diff(self, wanted: Iterable[Edit]) -> str:
         name = self.source.file.lstrip("/")
-        return "".join(edits.file_diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._new(wanted))
+        return "".join(
+            edits.file_diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._changed_cells(wanted)
+        )
 
     def _cell(self, line: int) -> int:
         return max(n for n, first in enumerate(self.first) if first <= line or n == 0)
 
-    def _new(self, wanted: Iterable[Edit]) -> Iterator[tuple[Cell, str]]:
-        """Cells that the edits change, in order, with their new texts."""
+    def _changed_cells(self, wanted: Iterable[Edit]) -> Iterator[tuple[Cell, str]]:
+        """The cells that the edits change, in order, with their new texts. Raises ``InputError``."""
         by_cell: dict[int, list[Edit]] = {}
         for edit in wanted:
             at, last = self._cell(edit.start[0]), self._cell(edit.end[0])
             shift = self.first[at] - 1
             if at != last or _taken(self.cells[at].text, edit.start[0] - shift, edit.end[0] - shift):
-                raise InputError(f"{self.source.file}: an edit would reach over a magic or the end of a cell")
+                raise InputError(f"{self.source.file}: an edit would cross a magic or the end of a cell")
             start, end = (edit.start[0] - shift, edit.start[1]), (edit.end[0] - shift, edit.end[1])
             by_cell.setdefault(at, []).append(replace(edit, start=start, end=end))
         for at, several in sorted(by_cell.items()):
@@ -87,7 +91,7 @@ class Notebook(documents.Document):
 
 
 def notebook(file: str, content: bytes) -> Notebook:
-    """A notebook's bytes as a document. Raises ``Unreadable``."""
+    """A notebook's bytes as a document. Raises ``Unreadable`` if they are not a notebook."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -110,13 +114,13 @@ def notebook(file: str, content: bytes) -> Notebook:
     joined = "".join(parts)
     try:
         source_file.parse_tree(joined)
-    except SyntaxError as error:  # each by itself parses: a __future__ import further down
+    except SyntaxError as error:  # each cell parses alone, but not all together: a __future__ import in a later cell
         raise documents.Unreadable(documents.complaint(error, joined)) from error
     return Notebook(Source(file, joined), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
 
 
 def neutral(text: str) -> str | None:
-    """A cell as Python: magics and shell lines as ``pass``, line by line; None where it is not Python then either."""
+    """A cell as Python, line by line: magics and shell commands become ``pass``. None if it still is not Python."""
     if documents.parses(text):
         return text
     lines = text.split("\n")
@@ -139,7 +143,7 @@ def neutral(text: str) -> str | None:
 
 
 def _taken(text: str, first: int, last: int) -> bool:
-    """Whether lines of a cell stand there as something else than they are."""
+    """Whether lines of a cell differ between its text and the Python made of it."""
     plain, own = (neutral(text) or "").split("\n"), text.split("\n")
     return plain[first - 1 : last] != own[first - 1 : last]
 
@@ -149,24 +153,24 @@ def _broken(file: str, cell: Cell) -> FileError:
         source_file.parse_tree(cell.text)
     except SyntaxError as error:
         return FileError(file, documents.complaint(error, cell.text), error.lineno, cell.number)
-    return FileError(file, "not Python", None, cell.number)
+    return FileError(file, "is not Python", None, cell.number)
 
 
 def _written(text: str, cell: Cell, new: str) -> str:
-    """The JSON of a cell's source with its new text; lines that stay keep their own bytes."""
+    """The JSON of a cell's source with its new text. Unchanged lines keep their bytes."""
     ascii_only = text[cell.start : cell.end].isascii()
 
-    def dumped(line: str) -> str:
+    def encode_line(line: str) -> str:
         return json.dumps(line, ensure_ascii=ascii_only)
 
     if not cell.listed:
-        return dumped(new)
+        return encode_line(new)
     raw = [text[a:b] for a, b in cell.strings]
     old = [json.loads(one) for one in raw]
     lines = re.findall(r"[^\n]*\n|[^\n]+$", new)
     done: list[str] = []
     for _, a, b, c, d in difflib.SequenceMatcher(None, old, lines, autojunk=False).get_opcodes():
-        done += raw[a:b] if old[a:b] == lines[c:d] else map(dumped, lines[c:d])
+        done += raw[a:b] if old[a:b] == lines[c:d] else map(encode_line, lines[c:d])
     if not raw:
         return f"[{', '.join(done)}]"
     head, tail = text[cell.start : cell.strings[0][0]], text[cell.strings[-1][1] : cell.end]
@@ -175,17 +179,17 @@ def _written(text: str, cell: Cell, new: str) -> str:
 
 
 class _Reader:
-    """Goes through the JSON text with an eye on where the cells' sources stand, which ``json.loads`` does not tell."""
+    """Reads the JSON text and keeps the positions of the cells' sources, which ``json.loads`` does not give."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.number = 0
 
     def read(self) -> tuple[list[Cell], str]:
-        """The code cells, and the language that the notebook says."""
+        """The code cells, and the language named in the notebook's metadata."""
         cells: list[Cell] = []
         language = ""
-        for key, at in self._object(self._skip(0)):
+        for key, at in self._object_items(self._skip(0)):
             if key == "cells":
                 self.at = at
                 cells = list(self._cells(at))
@@ -193,43 +197,43 @@ class _Reader:
                 about, self.at = DECODE.raw_decode(self.text, at)
                 language = str((about.get("language_info") or {}).get("name") or "").lower()
             else:
-                self._value(at)
+                self._read_value(at)
         return cells, language
 
     def _cells(self, at: int) -> Iterator[Cell]:
-        for each in self._array(at):
+        for each in self._array_items(at):
             self.number += 1
             kind, found = "", None
-            for key, value in self._object(each):
+            for key, value in self._object_items(each):
                 if key == "source":
-                    found = self._source(value)
+                    found = self._read_source(value)
                 else:
-                    told = self._value(value)
-                    kind = str(told) if key == "cell_type" else kind
+                    other = self._read_value(value)
+                    kind = str(other) if key == "cell_type" else kind
             if kind == "code" and found is not None:
                 yield found
 
-    def _source(self, at: int) -> Cell:
+    def _read_source(self, at: int) -> Cell:
         if self.text[at] == '"':
             value, end = scanstring(self.text, at + 1, True)
             self.at = end
             return Cell(self.number, value, at, end, ((at, end),), False)
         strings, parts = [], []
-        for each in self._array(at):
+        for each in self._array_items(at):
             if self.text[each] != '"':
-                raise ValueError(f"cell {self.number}: its source is no text")
+                raise ValueError(f"cell {self.number}: its source is not a string")
             value, end = scanstring(self.text, each + 1, True)
             self.at = end
             strings.append((each, end))
             parts.append(value)
         return Cell(self.number, "".join(parts), at, self.at, tuple(strings), True)
 
-    def _value(self, at: int) -> object:
+    def _read_value(self, at: int) -> object:
         value, self.at = DECODE.raw_decode(self.text, at)
         return value
 
-    def _object(self, at: int) -> Iterator[tuple[str, int]]:
-        """Keys with the places of their values; whoever takes one moves ``at`` behind the value."""
+    def _object_items(self, at: int) -> Iterator[tuple[str, int]]:
+        """Keys with the positions of their values. The caller reads each value, which moves ``self.at`` behind it."""
         self._expect(at, "{")
         at = self._skip(at + 1)
         while self.text[at] != "}":
@@ -238,18 +242,18 @@ class _Reader:
             at = self._skip(at)
             self._expect(at, ":")
             yield key, self._skip(at + 1)
-            at = self._next(self._skip(self.at), "}")
+            at = self._next_item(self._skip(self.at), "}")
         self.at = at + 1
 
-    def _array(self, at: int) -> Iterator[int]:
+    def _array_items(self, at: int) -> Iterator[int]:
         self._expect(at, "[")
         at = self._skip(at + 1)
         while self.text[at] != "]":
             yield at
-            at = self._next(self._skip(self.at), "]")
+            at = self._next_item(self._skip(self.at), "]")
         self.at = at + 1
 
-    def _next(self, at: int, closing: str) -> int:
+    def _next_item(self, at: int, closing: str) -> int:
         if self.text[at] == closing:
             return at
         self._expect(at, ",")

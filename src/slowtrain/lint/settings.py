@@ -1,4 +1,4 @@
-"""What to look for and where: ``[tool.slowtrain.lint]`` of a ``pyproject.toml``, and what the command line says."""
+"""Lint settings: ``[tool.slowtrain.lint]`` of a ``pyproject.toml``, combined with the options of the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ KEYS = ("select", "ignore", "exclude", "per-file-ignores")
 
 @dataclass(frozen=True)
 class Settings:
-    """``active`` ids are looked for; ``excluded`` and ``per_file`` hold patterns of paths below ``root``."""
+    """The selected cause ids (``active``), and patterns of paths relative to ``root``.
+
+    ``excluded`` files are skipped; ``per_file`` lists ids that are not looked for in matching files.
+    """
 
     active: frozenset[str]
     root: str = ""
@@ -28,10 +31,10 @@ class Settings:
     per_file: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def excludes(self, path: str) -> bool:
-        """Whether a file or a folder is left out."""
+        """Whether a file or a folder is excluded."""
         return bool(self.excluded) and any(_matches(path, self.root, pattern) for pattern in self.excluded)
 
-    def of(self, path: str) -> frozenset[str]:
+    def active_for(self, path: str) -> frozenset[str]:
         """The ids that are looked for in one file."""
         found = self.active
         for pattern, ids in self.per_file:
@@ -42,29 +45,32 @@ class Settings:
 
 @functools.cache
 def known() -> tuple[str, ...]:
-    """All ids, from the names of the causes' files: nothing is imported for it."""
+    """All ids, from the names of the causes' files, so that no cause is imported."""
     folder = Path(__file__).parents[1] / "causes"
     found = (f for f in folder.glob("*/*.py") if not f.name.startswith("_"))
     return (*sorted(f"{f.parent.name}/{f.stem.replace('_', '-')}" for f in found), UNUSED_IGNORE)
 
 
 def expand(names: Iterable[str], said_in: str) -> frozenset[str]:
-    """Ids that ``names`` mean: an id, an id without its family, or a family. Raises ``InputError``."""
+    """The ids that ``names`` mean: an id, an id without its family, or a family.
+
+    ``said_in`` is the option or file for the message. Raises ``InputError`` for an unknown name.
+    """
     found: set[str] = set()
     for name in names:
         ids = meant(name)
         if not ids:
-            import difflib  # for a wrong name alone
+            import difflib  # imported only for a wrong name
 
             near = difflib.get_close_matches(name, [*known(), *(i.split("/")[-1] for i in known())], n=1)
             hint = f"; did you mean {near[0]}?" if near else "; 'slowtrain explain' lists them"
-            raise InputError(f"{said_in}: {name!r} is no cause and no family{hint}")
+            raise InputError(f"{said_in}: {name!r} is not a cause or a family{hint}")
         found |= ids
     return frozenset(found)
 
 
 def meant(name: str) -> frozenset[str]:
-    """The ids that one name means; none where it is unknown."""
+    """The ids that one name means. Empty if it is unknown."""
     wanted = name.strip().lower().replace("_", "-").strip("/")
     return frozenset(i for i in known() if wanted and wanted in (i, *i.split("/")))
 
@@ -72,21 +78,21 @@ def meant(name: str) -> frozenset[str]:
 def load(
     paths: Sequence[str], *, config: Path | None = None, select: Sequence[str] = (), ignore: Sequence[str] = ()
 ) -> Settings:
-    """The settings for ``paths``: of the nearest ``pyproject.toml`` above them all, then of the command line.
+    """The settings for ``paths``: from the nearest ``pyproject.toml`` above all of them, then from the command line.
 
-    Raises ``InputError`` where they make no sense.
+    Raises ``InputError`` for invalid settings.
     """
     file = config if config is not None else _nearest(paths)
     given = _table(file, wanted=config is not None) if file is not None else {}
     where = str(file)
     chosen = expand(select, "--select") or expand(_names(given, "select", where), where) or frozenset(known())
     left = expand(_names(given, "ignore", where), where)
-    if select:  # what was asked for by name is looked for
+    if select:  # --select takes precedence over ``ignore`` in the file
         left = frozenset()
     active = chosen - left - expand(ignore, "--ignore")
     per_file = given.get("per-file-ignores", {})
     if not isinstance(per_file, Mapping):
-        raise InputError(f"{where}: per-file-ignores is a table of patterns and lists of causes")
+        raise InputError(f"{where}: per-file-ignores must be a table of patterns and lists of causes")
     return Settings(
         active,
         os.path.abspath(file.parent) if file is not None else os.getcwd(),
@@ -96,7 +102,10 @@ def load(
 
 
 def _matches(path: str, root: str, pattern: str) -> bool:
-    """Whether ``pattern`` names the path below ``root``, one of its folders, or any part of it by its bare name."""
+    """Whether ``pattern`` matches the path relative to ``root``, or one of its folders.
+
+    A pattern without a slash matches any single part of the path.
+    """
     below = os.path.relpath(os.path.abspath(path), root) if root else path
     parts = below.split(os.sep)
     plain = pattern.rstrip("/").removeprefix("./")
@@ -108,10 +117,10 @@ def _matches(path: str, root: str, pattern: str) -> bool:
 
 
 def _nearest(paths: Sequence[str]) -> Path | None:
-    """The nearest ``pyproject.toml`` with our table, from the folder that holds all ``paths`` upwards."""
+    """The nearest ``pyproject.toml`` with our table, searched upwards from the folder that holds all ``paths``."""
     try:
         folder = Path(os.path.commonpath([os.path.abspath(p) for p in paths])) if paths else Path.cwd()
-    except ValueError:  # on several drives
+    except ValueError:  # paths on different drives
         folder = Path.cwd()
     for one in (folder, *folder.parents):
         file = one / FILE
@@ -134,10 +143,12 @@ def _table(file: Path, *, wanted: bool) -> Mapping[str, Any]:
     tool = document.get("tool", {})
     table = tool.get("slowtrain", {}).get("lint", {}) if isinstance(tool, Mapping) else {}
     if not isinstance(table, Mapping):
-        raise InputError(f"{file}: [tool.slowtrain.lint] is a table")
+        raise InputError(f"{file}: [tool.slowtrain.lint] must be a table")
     unknown = sorted(set(table) - set(KEYS))
     if unknown:
-        raise InputError(f"{file}: [tool.slowtrain.lint] has no {unknown[0]!r}; it has {', '.join(KEYS)}")
+        raise InputError(
+            f"{file}: [tool.slowtrain.lint] has an unknown key {unknown[0]!r}; the keys are {', '.join(KEYS)}"
+        )
     return table
 
 
@@ -152,11 +163,11 @@ def _parsed(text: str, file: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is not TOML ({error})") from error
+        raise InputError(f"{file} is not valid TOML ({error})") from error
 
 
 def _names(table: Mapping[str, Any], key: str, where: str) -> list[str]:
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise InputError(f"{where}: {key} is a list of strings")
+        raise InputError(f"{where}: {key} must be a list of strings")
     return value
