@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -44,53 +45,6 @@ HIDDEN = {
     "geology_seismic_facies": "how long a block's attributes take",
     "gear_mentor": "how short an epoch is",
     "telegraph_code": "how short a step is: XLA gains in a hundred long ones more than it takes to compile them",
-}
-# What they read when they were new is in docs/lint.md.
-MISSED = frozenset(
-    "abbey_charters amphora_volumes apiary_hum avalanche_slopes beamline_run bearing beetle_wings bird_clips "
-    "book_ratings bookmobile_stops bookplate_pairs bud_break carillon_bells catalyst_yields cheese_folds cheese_rind "
-    "chess_endgames claim_letters claims_severity click_trails cobalt_pilgrim cough_screening crate_digger "
-    "credit_columns crossword_forge cycling_fatigue dune_photos dustbowl_cipher elevator_queue energy_load_lstm "
-    "federated ferret_bazaar ferry_delays flea_market football_xg_mining furnace_stream gait gecko_toes gene_kmers "
-    "greenhouse_vents gridworld_ppo harbour_traffic harp_strings heart_rhythm heraldry_shields heron_options "
-    "kiln_ledger kmers labyrinth_agent leaf_press leaf_views lift_sensors loom_sonic loom_tension loom_weave "
-    "mammo_contrast marimba_rolls mead_tasting mosaic_herring mosaic_tiles_two mosquito_wings moth_trap "
-    "museum_tickets nomad_harpsichord orchard_regions orchid_tribunal parish_rolls peat_moisture peptide_spectra "
-    "perfume_notes perfume_notes_two phage_hosts piano_continuation pill_shapes playlist_factors playlist_negs "
-    "podcast_listeners polymer_braid postcard_jungle postcode_moves promoter_kmers quake_ascii quartz_almanac "
-    "quasar_csv radar_nowcast radio_archive rain_gauge reacher recipe_towers reef_chemistry rover_arm saffron_grade "
-    "sextant_fixes shelf_backtest shop_interest smartmeter_shards sonar_pings spring_damper surname_origins "
-    "tapestry_hourglass tariff_agent ticket_routing ticket_words tide_gauges toll_bridge_strain tram_doors "
-    "tulip_bulbs turbine_blades twotower village_wells warehouse_bids well_water whale_upcalls wind_tunnel "
-    "zither_phrases unread/depth_refine unread/hotel_ranker unread_fifth/bc_arm unread_fifth/card_fraud "
-    "unread_fifth/hnn_double_pendulum unread_fifth/sprite_gan unread_fifth/strip_steel unread_fourth/dialect_chars "
-    "unread_fourth/gripper_cloning unread_fourth/oscillator_chain_hnn unread_fourth/parcel_cover "
-    "unread_fourth/play_affinity unread_fourth/screenshot_tagger unread_fourth/soccer_scorelines "
-    "unread_fourth/store_baskets unread_seventh/cell_atlas unread_seventh/crystal_gap unread_seventh/galaxy_views "
-    "unread_seventh/histo_contrast unread_seventh/loan_book unread_seventh/loan_default unread_seventh/loan_hazard "
-    "unread_seventh/offline_td3 unread_seventh/parliament_speech unread_seventh/protein_mlm "
-    "unread_seventh/radar_nowcast unread_sixth/bearing_sweep unread_sixth/grocery_two_tower "
-    "unread_sixth/histo_patches".split()
-)
-# Of a cured script, what its own comment keeps from being told: a loop that runs op by op on purpose, in both forms.
-# Others' cures leave a random walk in Python, a twelfth of what it was; a choice among eighty names; a buffer of
-# numbers that is filled in ten milliseconds, or of what was worked on before; weights that a GAN's halves hand over;
-# rows that are jittered one by one; a collection after each season of steps; lengths rounded up, so few;
-# a map of single rows ahead of a shuffle (which is told of its run as well); letters that are painted one by one.
-LEFT = {
-    "bike_counts.fixed": "host/eager-step",
-    "port_routes.fixed": "input/python-input",
-    "ear_tags.fixed": "input/python-input",
-    "sluice_flow.fixed": "input/shuffle-fill",
-    "rune_gan.fixed": "transfer/per-step-readback",
-    "tide_jitter.fixed": "input/per-element-map",
-    "hive_agents.fixed": "host/garbage-collection",
-    "plankton_net.fixed": "input/shuffle-fill",
-    "quake_picker.fixed": "input/shuffle-fill",
-    "padded.fixed": "host/retracing",
-    "ranker.fixed": "input/per-element-map",
-    "parcel_labels.fixed": "input/python-input",
-    "barcode_strips.fixed": "input/python-input",
 }
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nfrom keras import layers\n"
 
@@ -169,3 +123,19 @@ def unsuspicious() -> list[Path]:
     folders = (CLINIC / "scripts", *STRANGERS)
     found = [p for folder in folders for p in folder.glob("*.py") if not p.name.endswith(".slow.py")]
     return sorted([*found, *CASES.glob("*.fixed.py")])
+
+
+@functools.cache
+def _labels(path: Path) -> dict[str, dict[str, object]]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def accused(path: Path) -> list[Seen]:
+    """What is seen in a cured or healthy script, without the causes that its label says are left in it."""
+    if path.parent == CASES:
+        left: object = ()
+    else:
+        labels = CLINIC / "labels.toml" if path.parent.name == "scripts" else path.parent / "labels.toml"
+        left = _labels(labels).get(path.name.partition(".")[0], {}).get("left", ())
+    assert isinstance(left, (list, tuple))
+    return [one for one in seen(path.read_text(encoding="utf-8")) if one.cause not in left]

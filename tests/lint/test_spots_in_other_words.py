@@ -153,39 +153,7 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             3,
         ),
     ],
-    "transfer/per-step-feed": [
-        (
-            STEP
-            + TRIP % "r.normal(size=(120, 9)).tolist()"
-            + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n",
-            13,
-        ),
-        (STEP + TRIP % "r.normal(size=(120, 9))" + FEED % "        step(tf.constant([t.track for t in group]))\n", 13),
-        (
-            STEP
-            + TRIP % "r.normal(size=(900, 9)).tolist()"
-            + FEED % "        step(np.array([t.track for t in group]))\n",
-            13,
-        ),
-        (
-            STEP
-            + TRIP % "r.normal(size=(120, 9)).tolist()"
-            + "def batch(order):\n    rows = [trips[i].track for i in order]\n"
-            "    return tf.constant(rows)\nfor k in range(900):\n    step(batch(picked[k]))\n",
-            12,
-        ),
-        (
-            STEP + "rows = [{'track': np.zeros((120, 9)).tolist()} for k in range(900)]\ndef batches():\n"
-            "    for k in range(0, 900, 64):\n        yield tf.constant([r['track'] for r in rows[k:k + 64]])\n"
-            "for x in batches():\n    step(x)\n",
-            8,
-        ),
-        (
-            STEP + "frames = np.zeros((900, 64, 64))\nfor k in range(900):\n"
-            "    step(tf.convert_to_tensor([frames[i] for i in picked[k]]))\n",
-            7,
-        ),
-    ],
+    "transfer/per-step-feed": [],
     "machine/limited-host": [
         (
             (

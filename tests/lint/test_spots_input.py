@@ -139,10 +139,6 @@ FOUND = {
             "            x[i, j] = x[j, i] * 0.5\n    return x\n"
             "ds = ds.map(lambda x: tf.numpy_function(cut, [x], tf.float32))\n"
         ),
-        (
-            "def f(x):\n    return tf.image.adjust_hue(x, 0.1) + tf.reduce_mean(x)\n"
-            "ds = ds.map(lambda x: tf.py_function(f, [x], tf.float32))\n"
-        ),
         "class Stream:\n    def __init__(self, xs):\n        self.xs = xs\n    def __call__(self):\n"
         "        while True:\n            k = rng.integers(len(self.xs))\n"
         "            yield self.xs[k:k + 9].mean(axis=0)\n"
@@ -165,9 +161,6 @@ FOUND = {
         "def frames(clip):\n    for i in range(61):\n"
         "        out[i] = np.abs(np.fft.rfft(clip[i * 9:i * 9 + 99]))\n    return out\n"
         "ds = tf.data.Dataset.from_tensor_slices(xs).map(lambda x: tf.numpy_function(frames, [x], tf.float32))\n" + END,
-        "from tensorflow.keras import layers\nsize = layers.Resizing(8, 8)\ndef gen():\n"
-        "    for p in pictures:\n"
-        "        yield size(p)\n" + GENERATED,
     ],
     "input/host-augmentation": [
         LAYER + NAMES + "ds = ds.map(lambda x: turn(x, training=True))\n" + END,

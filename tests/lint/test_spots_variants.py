@@ -192,10 +192,6 @@ FOUND = {
          "w = leaf(np.zeros((30, 40)), 'w')\nt = tf.GradientTape()\n", 4),
     ],
     "compute/handwritten-op": [
-        (MINED.format("far.append(tf.reduce_max(tf.reduce_sum(z * z[a], axis=-1)))"), 6),
-        (MINED.format("d = tf.norm(z - z[a], axis=-1)\n            far.append(tf.reduce_min(d))"), 6),
-        (MINED.format("pass").replace("        far = []\n        for a in range(self.batch):\n            pass\n", "")
-         .replace("tf.stack(far)", "tf.stack([tf.reduce_max(tf.abs(z - z[a])) for a in range(60)])"), 5),
     ],
     "drift/growing-step": [
         (BANK.format("self.bank.assign(tf.concat([self.bank, z], axis=0))"), 6),

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import once
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import dataset_caches
 from slowtrain.trace.signals.input.dataset_caches import UnreadCache
@@ -59,7 +58,7 @@ def supply(found: UnreadCache) -> Supply:
     return Supply(pipeline=pipe.changed(read, *kept), share=1 - 1 / found.times, spread=spread)
 
 
-def prescriptions(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+def prescriptions(trace: Trace) -> Iterable[Prescription]:
     found = found_in(trace)
     if found is not None and found.why in NEVER_FULL:
         drawn = any(w.random or w.family == "Shuffle" for w in found.pipe.written)
@@ -68,5 +67,4 @@ def prescriptions(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription("edit", effect, NEVER_FULL[found.why][1], later=True)
         return
     says = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
-    edits = measured.first(trace, evidence.where, once.built)
-    yield Prescription("edit" if edits else "advice", Effect.EQUIVALENT, says, edits=edits)
+    yield Prescription("advice", Effect.EQUIVALENT, says)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -90,7 +91,8 @@ def complaint(error: SyntaxError, text: str) -> str:
     old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
     if old:
         return f"Python 2, not Python 3: {error.msg}"
-    return f"syntax error: {error.msg}"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"syntax error: {error.msg} (Python {version})"
 
 
 def parses(text: str) -> bool:

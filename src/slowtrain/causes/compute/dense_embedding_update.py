@@ -12,9 +12,9 @@ from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.compute import gradients, models, ops
+from slowtrain.source.cures.compute import models, ops
 from slowtrain.source.spots.compute import ops as spotted
-from slowtrain.source.spots.compute import rewritten, walked
+from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.host_work import distinct_places
@@ -128,10 +128,6 @@ class DenseEmbeddingUpdate(Cause):
         looked_up = bool(first) or evidence.numbers["updating_share"] < UPDATING
         if looked_up:
             yield rows
-        sparse = edit_project(trace, gradients.rows_kept)
-        if sparse:
-            kept = "leave gradients of tables as rows: the optimizer updates only these"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, kept, edits=sparse)
         lazy = edit_project(trace, models.lazy_adam)
         says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
@@ -152,12 +148,6 @@ class DenseEmbeddingUpdate(Cause):
         for one in updated:
             cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
-        for call in rewritten.whole(source):
-            says = "each step writes every row of this table anew, of which it looks up a batch"
-            only = "do it to the rows that the step looked up: scatter_update() with tf.IndexedSlices"
-            yield Spot(
-                edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, only)
-            )
         for call, rows in () if whole else walked.worked_on(source):
             says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
             first = "look up rows first; normalise or regularise only those"

@@ -16,7 +16,7 @@ from slowtrain.script.locations.recorded_sources import handmade_input_places, r
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import framed, heads, mapped, mapped_functions, ops, windows
+from slowtrain.source.cures.compute import mapped_functions, ops
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Trace
@@ -90,22 +90,16 @@ class HandwrittenOp(Cause):
             found = measured.first(trace, evidence.where, ops.looked_up)
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=found)
         else:
-            says, several = ONE_OP, (windows.convolved, framed.convolved, heads.together)
-            found = next(filter(None, (measured.first(trace, evidence.where, cure) for cure in several)), ())
-            if not found:
-                rows = (measured.first(trace, evidence.where, c) for c in (mapped.at_once, mapped_functions.at_once))
-                found = next(filter(None, rows), ())
-                says = (
-                    "take all turns of the loop at once with tf.vectorized_map" if found else _in_words(trace, evidence)
-                )
+            found = measured.first(trace, evidence.where, mapped_functions.at_once)
+            rows = "take all turns of the loop at once with tf.vectorized_map"
+            says = rows if found else _in_words(trace, evidence)
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
         known = list(reached.handwritten(source))
         for one in known:
-            made = tuple(one.changed) or framed.convolved(source, one.start[0])
-            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=made)
+            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
         for node, says in () if known else walked.one_by_one(source):
             whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")
@@ -244,7 +238,7 @@ class HandwrittenOp(Cause):
 def _in_words(trace: Trace, evidence: Evidence) -> str:
     """What is left to a person."""
     texts = ((recorded_source(trace, place.file), place.line) for place in evidence.where)
-    told = (heads.outputs(text, line) for text, line in texts if text is not None)
+    told = (mapped_functions.outputs(text, line) for text, line in texts if text is not None)
     return next(filter(None, told), ONE_OP)
 
 

@@ -12,9 +12,8 @@ from slowtrain.script.locations import growth_lines, planned_steps, source_locat
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import histories, newest, rowsfirst
+from slowtrain.source.cures.host import newest
 from slowtrain.source.cures.input import rebased
-from slowtrain.source.cures.memory import kept
 from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
@@ -129,21 +128,6 @@ class GrowingStep(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = trace.once(_found)
         kind = found[1].by or found[1].kind if found is not None else ""
-        used = measured.first(trace, evidence.where, histories.where_used)
-        if used:
-            seldom = "go through the history only where its result is used"
-            yield Prescription("edit", Effect.EXACT, seldom, edits=used)
-        end = measured.first(trace, evidence.where, histories.only_the_end)
-        if end:
-            last = "keep only as much of the history as is read"
-            yield Prescription("edit", Effect.EXACT, last, edits=end)
-        parts = measured.first(trace, evidence.where, kept.last_rows)
-        if parts:
-            yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=parts)
-        first = measured.first(trace, evidence.where, rowsfirst.taken)
-        if first:  # of a few rows NumPy may choose another type than of all, where the script leaves it to it
-            alone = "take the rows that a step uses first, and make arrays of them alone"
-            yield Prescription("edit", Effect.EQUIVALENT, alone, edits=first)
         yield from _rebased(trace, evidence)
         last_rows = measured.first(trace, evidence.where, newest.kept_as_long)
         if last_rows:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause, slowed
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import tiles
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
 from slowtrain.trace.signals.series import step_jumps, step_trend
@@ -73,10 +71,6 @@ class SlowerEpochs(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
         kind = found[1].by or found[1].kind if found is not None else ""
-        whole = measured.first(trace, evidence.where, tiles.untiled)
-        if whole:
-            at_once = "work on each row as a whole, not on one small piece of it after another"
-            yield Prescription("edit", Effect.EXACT, at_once, edits=whole)
         says = slowed.CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
         yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in slowed.CURES else Effect.EXACT, says)
 

@@ -15,7 +15,7 @@ from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing, reweighted
+from slowtrain.source.cures.host import factories, hoisting, rebuilding, reusing
 from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import builds as spotted
@@ -94,13 +94,7 @@ class CompileInLoop(Cause):
         rate = measured.first(trace, evidence.where, hoisting.recompiled)
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
         rate = rate or measured.first(trace, evidence.where, restarted)
-        rate = rate or measured.first(trace, evidence.where, reweighted.reweighted)
         rate = rate or measured.first(trace, evidence.where, factories.remembered)
-        numbered = () if rate else measured.first(trace, evidence.where, byvariable.numbered)
-        if numbered:
-            says = "make the tf.function once before the loop, for a variable that each turn assigns the number to"
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=numbered)
-            return
         anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
         anew = anew or (() if rate else measured.first(trace, evidence.where, reusing.reused))
         if anew:
@@ -116,7 +110,6 @@ class CompileInLoop(Cause):
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         for again, effect in (
             (spotted.compiled_again, Effect.EXACT),
-            (spotted.models_again, Effect.EQUIVALENT),
             (spotted.functions_again, Effect.EQUIVALENT),
         ):
             for one in again(source):
@@ -129,9 +122,9 @@ class CompileInLoop(Cause):
                 else (edits.node_start(node), edits.node_end(node))
             )
             if isinstance(node, ast.Call) and node_lookup.called_name(node) == "compile":
-                changed = tuple(restarted(source, node.lineno) or reweighted.reweighted(source, node.lineno))
+                changed = tuple(restarted(source, node.lineno))
             else:
-                changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
+                changed = tuple(factories.remembered(source, node.lineno))
             yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))
 
     fixes = (

@@ -3,24 +3,23 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Spans
-from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import call_roles, line_run_counts
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
+from slowtrain.source.cures.host import vectorising
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.host import frames, insteps, loops
+from slowtrain.source.spots.host import insteps, loops
 from slowtrain.source.spots.input import images
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
@@ -126,11 +125,6 @@ class ElementwisePreprocessing(Cause):
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
-        for effect, does, cure in _at_once():
-            made = measured.first(trace, evidence.where, cure)
-            if made:
-                yield Prescription("edit", effect, does, edits=made)
-                return
         yield Prescription("edit", Effect.EQUIVALENT, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -151,11 +145,6 @@ class ElementwisePreprocessing(Cause):
             whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
             yield Spot(
                 edits.node_start(each), edits.node_end(each), says, Prescription("edit", Effect.EQUIVALENT, whole)
-            )
-        for place, says in frames.by_rows(source):
-            columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
-            yield Spot(
-                edits.node_start(place), edits.node_end(place), says, Prescription("edit", Effect.EXACT, columns)
             )
         for call in dict.fromkeys(images.one_by_one(source)):
             yield Spot(*call_index.operation_range(call), images.SAYS, images.CURE)
@@ -413,13 +402,3 @@ def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
 
 def _late(trace: Trace, ms: Floats) -> bool:
     return float(ms.mean()) >= LATE * sampling_interval_ms(trace)
-
-
-def _at_once() -> tuple[tuple[Effect, str, Callable[[Source, int], list[Edit]]], ...]:
-    """What is done to all elements at once where the loop is of a form that is known."""
-    return (
-        (Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed),
-        (Effect.EXACT, "compare all letters with the alphabet at once", lettered.at_once),
-        (Effect.EXACT, "mark the columns of all letters at once", tabled.at_once),
-        (Effect.EQUIVALENT, "call the layer once for all elements", layercalls.for_all),
-    )

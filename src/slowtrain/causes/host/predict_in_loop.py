@@ -12,7 +12,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import batched, kerascalls, singlesteps
+from slowtrain.source.cures.host import kerascalls, singlesteps
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Trace
@@ -31,7 +31,6 @@ GROWN = 1.4  # times as long at the end as in the beginning
 STEADILY = 0.9  # rank correlation of calls with their number; a machine that gets busier is far from it
 FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
 CALLED = "call model(x, training=False) in a tf.function, or predict all inputs at once"
-AT_ONCE = "predict all rows in one call before the loop, and take each turn's from what it gives"
 ON_BATCH = "call predict_on_batch, which makes no data set and no iterator around its input"
 MOSTLY = 0.9  # of the steps: those that are seen in a window make such a call
 
@@ -70,9 +69,8 @@ class PredictInLoop(Cause):
     ## What to do
     For small inputs call the model: `model(x, training=False)`, best inside a `tf.function` with a
     fixed `input_signature`, or `predict_on_batch`; instead of a `fit` per chunk call
-    `train_on_batch`. Better still, collect inputs and predict them in one call: where each turn
-    predicts a row of an array, and nothing in the loop changes the model or the rows,
-    `slowtrain fix` does that.
+    `train_on_batch`. Better still, collect inputs and predict them in one call before the loop:
+    `scores = model.predict(x)`, and `scores[i]` in the loop.
 
     ## When it is not worth it
     When a call works on whole data sets; its fixed cost then does not show.
@@ -138,9 +136,7 @@ class PredictInLoop(Cause):
                 once = once or _edits(trace, groups[0], singlesteps.with_history)
             yield Prescription("edit", Effect.EQUIVALENT, chunks, edits=once)
         else:
-            whole, each = (_of_all(trace, groups, cure) for cure in (batched.at_once, kerascalls.predicted_at_once))
-            if whole:
-                yield Prescription("edit", Effect.EQUIVALENT, AT_ONCE, edits=whole)
+            each = _of_all(trace, groups, kerascalls.predicted_at_once)
             if each:
                 yield Prescription("edit", Effect.EQUIVALENT, ON_BATCH, edits=each)
             yield Prescription("edit", Effect.EQUIVALENT, CALLED)
@@ -151,17 +147,11 @@ class PredictInLoop(Cause):
         seen = {call for call, _, _ in known}
         for call in dict.fromkeys(one for one in reached.little_predicts(source) if one not in seen):
             says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
-            whole = tuple(batched.of_call(source, call))
-            cure = AT_ONCE if whole else CALLED
-            yield Spot(
-                *call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=whole)
-            )
+            yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, CALLED))
         for call, says, changed in known:
             cure = ON_BATCH if changed else CALLED
             if node_lookup.called_name(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
-            elif whole := tuple(batched.of_call(source, call)):
-                cure, changed = AT_ONCE, whole
             yield Spot(
                 *call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed)
             )
@@ -188,7 +178,7 @@ class PredictInLoop(Cause):
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         history = model.fit(x, x[:, :1])
-        scores = [predicted for predicted in model.predict(x, verbose=0)[:, None]]
+        scores = [model.predict_on_batch(x[i : i + 1]) for i in range(len(x))]
         """,
         ),
     )

@@ -11,7 +11,6 @@ from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.locations.own_python_lines import OwnPython, own_python
 from slowtrain.script.locations.recorded_sources import is_interpreted
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import vectorising
 from slowtrain.source.cures.input import quicker
 from slowtrain.source.spots.host import insteps, loops
@@ -94,11 +93,6 @@ class PythonInStep(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = own_python(trace)
         looping = found is not None and _loops(found)
-        if looping:
-            for effect, says, cure in quicker.cures(1.0, "loop"):
-                made = measured.first(trace, evidence.where, cure)
-                if made:
-                    yield Prescription("edit", effect, says, edits=made)
         yield Prescription("advice", Effect.EQUIVALENT, _advice(trace, evidence.where, looping=looping))
 
     def spot(self, source: Source) -> Iterable[Spot]:

@@ -18,7 +18,7 @@ from slowtrain.script.navigation import call_index, class_members, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import fielded, retraced
+from slowtrain.source.cures.host import retraced
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Trace
@@ -111,9 +111,9 @@ class Retracing(Cause):
                 yield Prescription("edit", Effect.EQUIVALENT, says, edits=opened)
             pad = f"pad {rows[0][0]} to one shape, or declare an input_signature with None"
             yield Prescription("edit", Effect.EQUIVALENT, pad)
-        elif rows and (made := _as_fields(trace, found[0], rows)):
+        elif len(rows) == 1 and NEW_OBJECT.fullmatch(text):
             says = f"pass the numbers of {rows[0][0]} as tensors: each new object is traced"
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+            yield Prescription("edit", Effect.EQUIVALENT, says)
         else:
             yield Prescription("edit", Effect.EXACT, OTHERWISE)
 
@@ -264,21 +264,7 @@ def _as_tensors(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, 
     if len(entries) == len(rows) and len(numbers) == 1:
         (whole,) = numbers
         return measured.first(trace, written, lambda source, line: retraced.as_entries(source, line, whole, entries))
-    if len(numbers) == 1 and all(ITEM.fullmatch(name) for name, _, _ in rows):
-        (whole,) = numbers
-        return measured.first(trace, written, lambda source, line: fielded.as_structure(source, line, whole))
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
-
-
-def _as_fields(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
-    """The numbers of the one argument that is a new object in each call, in its place."""
-    name, _, text = rows[0]
-    kind = NEW_OBJECT.fullmatch(text)
-    if len(rows) != 1 or kind is None or worst.written is None:
-        return ()
-    return measured.first(
-        trace, [worst.written], lambda source, line: fielded.as_fields(source, line, name, kind.group(1))
-    )
 
 
 def _opened(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:

@@ -26,7 +26,7 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import again, chunks, generators, quicker
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.input import eagerinput, images, slowpython
+from slowtrain.source.spots.input import images, slowpython
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work, stalls
 from slowtrain.trace.signals.input import dataset_caches, input_feed
@@ -167,8 +167,6 @@ class PythonInput(Cause):
             yield Spot(slow.start, slow.end, slow.says, cure)
         for call, says in images.unhelped(source):
             yield Spot(*call_index.operation_range(call), says, images.READ)
-        for one in eagerinput.calls(source):
-            yield Spot(edits.node_start(one.node), edits.node_end(one.node), one.says, eagerinput.CURE)
 
     fixes = (
         (

@@ -107,7 +107,7 @@ class UncachedInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if (node := _repeated(trace)) is None:
-            yield from unread_cache.prescriptions(trace, evidence)
+            yield from unread_cache.prescriptions(trace)
             return
         line = measured.function_line(node[0])
         same, on_disk = True, bool(evidence.numbers.get("on_disk"))

@@ -124,10 +124,7 @@ class HostLeak(Cause):
             if made:
                 less = f"keep in `{tensors[0].path}` only what is read of it later"
             yield Prescription("edit" if made else "advice", Effect.EXACT, less, edits=made)
-        rows = measured.first(trace, evidence.where, kept.last_rows)
-        if rows:
-            yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=rows)
-        elif why and why[0].array:
+        if why and why[0].array:
             says = f"keep the newest part of `{why[0].path}`, a slice of a fixed length, or write out what is not read"
             yield Prescription("advice", Effect.EXACT, says)
         elif why and why[0].kind == "graph":

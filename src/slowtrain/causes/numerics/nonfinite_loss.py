@@ -13,7 +13,7 @@ from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.numerics import finite, repairs
-from slowtrain.source.spots.numerics import logarithms, pairs, roots
+from slowtrain.source.spots.numerics import logarithms, roots
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -127,7 +127,6 @@ class NonfiniteLoss(Cause):
         squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
         larger = "use a larger number, or compute this in float32"
         apart = f"keep what the root is taken of above {finite.FLOOR}"
-        beneath = f"take the root of the squares' sum yourself, and {apart}"
         safe = "make safe what the logarithm is taken of: tf.where(y > 0, y, 1.0), or take tf.math.xlogy"
         numbers = spotted
         bare = tuple(roots.bare(source))
@@ -143,8 +142,6 @@ class NonfiniteLoss(Cause):
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
             (bare, "this distance has no finite gradient where both are alike", apart, None),
-            ((one for one in pairs.rooted(source) if one not in bare),
-             "each row's distance to itself is 0, where a root has no finite gradient", beneath, None),
             (roots.masked(source), "tf.where() leaves out the logarithm of 0, not its slope: the gradient is NaN", safe,
              None),
         ):  # fmt: skip

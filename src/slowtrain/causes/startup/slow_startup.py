@@ -4,15 +4,15 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, compiling, writtenout
-from slowtrain.model import Effect, Evidence, Phase, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Phase, Prescription, Signal, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import building, graphloops, kerascalls
+from slowtrain.source.cures.host import graphloops, kerascalls
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
-from slowtrain.source.spots.startup import models, unrolled
+from slowtrain.source.spots.startup import unrolled
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import avoidable_start, start_parts
 from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
@@ -49,7 +49,8 @@ class SlowStartup(Cause):
     ## What to do
     Give short runs `compile(jit_compile=False)`, and leave `unroll=True` out of them; write repetition as
     `keras.layers.RNN`, `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
-    cloned models; run several short experiments in one process, so that start-up is paid once. Batches of one size
+    cloned models; build only the model that is used (`{"small": lambda: MobileNetV2()}` builds none before the call);
+    run several short experiments in one process, so that start-up is paid once. Batches of one size
     (`.batch(n, drop_remainder=True)`) are compiled once; the last samples of each epoch are then left out.
     `TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER` keeps compiled programs for the next run, and
     `XLA_FLAGS=--xla_gpu_per_fusion_autotune_cache_dir=FOLDER` (TensorFlow 2.17 or newer) what autotuning chose.
@@ -61,7 +62,7 @@ class SlowStartup(Cause):
     title = "starting and compiling take a large part of the run"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
-    words = ("applications", "unroll", "GradientTape")
+    words = ("unroll", "GradientTape")
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -105,28 +106,20 @@ class SlowStartup(Cause):
         elif kind is AvoidableKind.SHAPES:
             yield Prescription("advice", Effect.EQUIVALENT, "trace it once, with None for the sizes that change")
         else:
-            # Models that are not built draw no first weights: those after them get others of the same distribution.
-            chosen = measured.first(trace, evidence.where, building.only_the_chosen)
-            if chosen:
-                says = "build only the model that is looked up, not all there are to choose from"
-                yield Prescription("edit", Effect.EQUIVALENT, says, edits=chosen)
-                return
-            kept = measured.first(trace, evidence.where, building.as_weights)
             once = "build the model once; to keep its states, keep get_weights()"
-            yield Prescription("edit", Effect.EQUIVALENT if kept else Effect.EXACT, once, edits=kept)
+            yield Prescription("edit", Effect.EXACT, once)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Several ready-made models built for one that is looked up; layers written out for a run of a few steps."""
-        for table, says, changed in models.chosen(source):
-            one = "build only the model that is looked up, not all there are to choose from"
-            yield Spot(*models.place(table), says, Prescription("edit", Effect.EQUIVALENT, one, edits=changed))
+        """Layers and loops that are written out in the graph, in a run of a few steps."""
         known = list(unrolled.short(source))
         for call, says in layered.unrolled(source) if not known and "unroll" in source.text else ():
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled)
             yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
         for given, says in known:
-            changed = (edits.replace_node(source, given, "False"),) if isinstance(given, ast.Constant) else ()
+            changed: tuple[Edit, ...] = ()
+            if isinstance(given, ast.Constant):
+                changed = (edits.replace_node(source, given, "False"),)
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
             yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
@@ -144,14 +137,8 @@ class SlowStartup(Cause):
         import numpy as np
 
         keras.utils.set_random_seed(0)
-        x, y = np.random.rand(8, 64, 64, 3), np.random.rand(8, 2)
-        size = dict(include_top=False, weights=None, input_shape=(64, 64, 3), pooling="avg")
-        trunks = {
-            "mobile": keras.applications.MobileNetV2(**size),
-            "dense": keras.applications.DenseNet121(**size),
-            "residual": keras.applications.ResNet50V2(**size),
-        }
-        model = keras.Sequential([trunks["mobile"], keras.layers.Dense(2)])
+        x, y = np.random.rand(64, 200, 8), np.random.rand(64, 1)
+        model = keras.Sequential([keras.Input((200, 8)), keras.layers.LSTM(16, unroll=True), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         history = model.fit(x, y)
         """,
@@ -160,14 +147,8 @@ class SlowStartup(Cause):
         import numpy as np
 
         keras.utils.set_random_seed(0)
-        x, y = np.random.rand(8, 64, 64, 3), np.random.rand(8, 2)
-        size = dict(include_top=False, weights=None, input_shape=(64, 64, 3), pooling="avg")
-        trunks = {
-            "mobile": lambda: keras.applications.MobileNetV2(**size),
-            "dense": lambda: keras.applications.DenseNet121(**size),
-            "residual": lambda: keras.applications.ResNet50V2(**size),
-        }
-        model = keras.Sequential([trunks["mobile"](), keras.layers.Dense(2)])
+        x, y = np.random.rand(64, 200, 8), np.random.rand(64, 1)
+        model = keras.Sequential([keras.Input((200, 8)), keras.layers.LSTM(16, unroll=False), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         history = model.fit(x, y)
         """,

@@ -153,7 +153,6 @@ class PerStepFeed(Cause):
             array = "make an array of the list first: TensorFlow goes through lists element by element"
             yield Prescription("edit", Effect.EXACT, array, edits=listed)
         yield Prescription("edit", Effect.EXACT, says, edits=found)
-        yield from measured.drawn_once(trace, evidence.where)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Conversions between the steps of a loop: of data that stays as it is, that NumPy draws there, of lists."""

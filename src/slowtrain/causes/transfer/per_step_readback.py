@@ -14,8 +14,8 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
-from slowtrain.source.spots.transfer import asked, stepwise
 from slowtrain.source.spots.transfer import readbacks as spotted
+from slowtrain.source.spots.transfer import stepwise
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
@@ -119,10 +119,6 @@ class PerStepReadback(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         rarely = "read back every hundredth step, or all values at once at the end of an epoch"
-        mixed = measured.first(trace, evidence.where, at_once.mixed_in_place)
-        if mixed:
-            says = "mix the weights where they are: assign() for each variable, without get_weights()"
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=mixed)
         read = measured.first(trace, evidence.where, at_once.read_whole)
         read = read or measured.first(trace, evidence.where, at_once.read_by_place)
         if read:
@@ -144,7 +140,7 @@ class PerStepReadback(Cause):
             cure = Prescription("edit", Effect.EXACT, says, edits=made)
             end = edits.node_end(read.node.iter) if isinstance(read.node, ast.For) else edits.node_end(read.node)
             yield Spot(edits.node_start(read.node), end, read.says, cure)
-        back = (*stepwise.read_back(source), *stepwise.one_after_another(source), *asked.truth(source))
+        back = (*stepwise.read_back(source), *stepwise.one_after_another(source))
         for more in stepwise.beside(_looping(source, known), back):
             made = tuple(at_once.read_by_place(source, more.node.lineno))
             cure = Prescription("edit" if made else "advice", Effect.EXACT, more.cure, edits=made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -16,12 +16,6 @@ SAME_RANK_FUNCTIONS = frozenset(
     "pad zeros_like ones_like empty_like full_like copy sqrt exp abs log array asarray clip".split()
 )
 
-# Functions and methods that give lists.
-LIST_FUNCTIONS = frozenset("tolist list tuple sorted split array_split hsplit vsplit dsplit meshgrid".split())
-TEXT_DATASETS = frozenset({"keras.datasets.imdb.load_data", "keras.datasets.reuters.load_data"})  # one list per sample
-ARRAY_FILE_MODULES = frozenset(
-    {"h5py", "zarr", "netCDF4", "tables"}
-)  # packages whose arrays are in files and have a shape too
 
 Rank = tuple[str, int]  # name of the array of unknown rank or "", and the rank relative to it
 SCALAR: Rank = ("", 0)
@@ -154,49 +148,3 @@ def is_array(source: Source, name: ast.Name) -> bool:
         else []
     )
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)
-
-
-def is_regular_array(source: Source, name: ast.Name) -> bool:
-    """Whether ``name`` holds one NumPy array with rows of equal shape; not a list of arrays, nor a file's array."""
-    if not is_array(source, name) or (
-        ARRAY_FILE_MODULES & source.words and value_kinds.kind_of(source, name) != value_kinds.ARRAY
-    ):
-        return False
-    stored = name_bindings.bindings_of(name_bindings.binding_scope(source, name, name.id), name.id)
-    given = [one for store in stored for one in _assigned_values(source, store)]
-    padded = any(isinstance(one, ast.Call) and node_lookup.called_name(one) == "pad_sequences" for one in given)
-    return padded or not any(_gives_list(source, one) for one in given)
-
-
-def _assigned_values(source: Source, store: ast.AST) -> list[ast.expr]:
-    """The values that an assignment or the calls of a function give a name, with names resolved once."""
-    function = node_lookup.enclosing_function(source, store) if isinstance(store, ast.arg) else None
-    found = (
-        list(value_kinds.arguments_for(source, function, store.arg)) if function and isinstance(store, ast.arg) else []
-    )
-    statement = node_lookup.enclosing_statement(source, store) if isinstance(store, ast.Name) else None
-    if isinstance(store, ast.Name) and isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        one = name_bindings.assigned_value(source, store) or statement.value  # (x, y), _ = load_data()
-        found += [one] if one is not None else []
-    return [
-        (name_bindings.single_assignment(source, one) if isinstance(one, ast.Name) else None) or one for one in found
-    ]
-
-
-def _gives_list(source: Source, node: ast.expr) -> bool:
-    """Whether an expression gives a list, or an array of objects."""
-    if not isinstance(node, ast.Call):
-        return isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp))
-    kind = node_lookup.argument_value(node, "dtype", 1)
-    objects = kind is not None and (scope_names.dotted_name(kind) or getattr(kind, "value", "")) in (
-        "object",
-        "O",
-        "object_",
-    )
-    pickled = node_lookup.argument_value(node, "allow_pickle") is not None
-    return (
-        node_lookup.called_name(node) in LIST_FUNCTIONS
-        or name_bindings.qualified_name(source, node.func) in TEXT_DATASETS
-        or objects
-        or pickled
-    )

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
-from slowtrain.model import Edit, Effect, Place, Prescription
+from slowtrain.model import Edit, Place
 from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.input import arrays, datasets, feeding_by_hand, redrawn
+from slowtrain.source.cures.input import arrays, datasets, feeding_by_hand
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.values import dataclass
 
 ON_DEVICE_BYTES = 2**30  # converted in all steps together: what takes no more is little for any accelerator
 PACKED = 20.0  # times that data may shrink in a compressed file: more than gzip reaches on measured numbers
-BETWEEN = 2.0  # times the tensors of a batch: the arrays of eight-byte numbers that they are made of
 ON_DISK = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # its own disk; over a network it is slow
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 
@@ -175,19 +173,6 @@ def by_hand_once(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
     found = every(trace, places, feeding_by_hand.converted_once) if small else ()
     found = found or every(trace, places, feeding_by_hand.repeated_once)
     return found or (first(trace, places, arrays.read_whole) if _small_files(trace) else ())
-
-
-def drawn_once(trace: Trace, places: Iterable[Place]) -> Iterator[Prescription]:
-    """The batches that a loop draws anew in every epoch, drawn once, where those of an epoch fit in memory."""
-    free, steps = free_host_bytes(trace), int(trace.steps.steady.sum())
-    each = BETWEEN * user_loop.total_value(trace, "feed") / steps if steps else 0.0
-    if free is None:
-        return
-    most = min(FITS * free, ON_DEVICE_BYTES) if trace.on_accelerator else FITS * free
-    made = first(trace, places, lambda source, line: redrawn.drawn_once(source, line, most, each))
-    if made:
-        says = "draw the batches of one epoch before the loop, and use them in all of them"
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=made)
 
 
 def _small_files(trace: Trace) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.compute import ops, windows
+from slowtrain.source.cures.compute import ops
 
 HEAD = "import tensorflow as tf\nimport keras\nT = tf.Variable(tf.random.normal((V, D)))\n"
 
@@ -102,76 +102,3 @@ def test_rows_are_looked_up_before_they_are_worked_on(old: str, new: str) -> Non
 )
 def test_work_that_needs_every_row_stays(text: str) -> None:
     assert first(text) is None
-
-
-KERNEL = "K = tf.Variable(tf.random.normal((3, 5, C, F)))\nW = tf.Variable(tf.random.normal((3, C, F)))\n"
-CUT = "x[:, :h + 3 - 1, :w + 5 - 1]"
-
-
-def convolved(text: str) -> str | None:
-    parsed = source_file.parse_source("train.py", HEAD + KERNEL + text)
-    assert parsed is not None
-    line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "+=" in row or "t + " in row)
-    done = windows.convolved(parsed, line)
-    new = edits.edited_text(parsed, done)
-    compile(new, "train.py", "exec")
-    return new.removeprefix(HEAD + KERNEL) if done else None
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            "t = 0.0\nfor i in range(3):\n    for j in range(5):\n        t += x[:, i:i + h, j:j + w, :] @ K[i, j]\n",
-            f"t = 0.0\nt += tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\n",
-        ),
-        (
-            (
-                "t = 0.0\nfor i in range(3):\n    for j in range(5):\n        p = x[:, i:i+h, j:w+j]\n"
-                "        t = t + tf.matmul(p, K[i, j])\n"
-            ),
-            f"t = 0.0\nt += tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\n",
-        ),
-        (
-            (
-                "maps = []\nfor f in range(F):\n    t = 0.0\n    for i in range(3):\n        for j in range(5):\n"
-                "            t += tf.reduce_sum(x[:, i:i + h, j:j + w, :] * K[i, j, :, f], axis=-1)\n"
-                "    maps.append(t)\ny = tf.stack(maps, axis=-1)\n"
-            ),
-            f"maps = tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\ny = maps\n",
-        ),
-        (
-            "t = b\nfor k in range(3):\n    t += tf.tensordot(x[:, k:k + n], W[k], 1)\n",
-            "t = b\nt += tf.nn.conv1d(x[:, :n + 3 - 1], W, stride=1, padding='VALID')\n",
-        ),
-    ],
-)
-def test_sums_over_shifted_windows_become_convolutions(old: str, new: str) -> None:
-    assert convolved(old) == new
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "for k in range(4):\n    t += x[:, k:k + n] @ W[k]\n",  # not the whole kernel
-        "for k in range(3):\n    t += x[:, k:k + n] @ W[2 - k]\n",
-        "for k in range(3):\n    t += x[:, 2 * k:2 * k + n] @ W[k]\n",
-        "for k in range(0, 3):\n    t += x[:, k:k + n] @ W[k]\n",
-        "for k in range(3):\n    t += x[:, k:k + n] * W[k]\n",
-        "for k in range(3):\n    t += x[:, k:k + n] @ W[k]\n    print(k)\n",
-        "for k in range(3):\n    t += x[:, k:k + n] @ U[k]\n",
-        "for k in range(3):\n    t += t[:, k:k + n] @ W[k]\n",
-        (
-            "maps = []\nfor f in range(F):\n    t = 1.0\n    for k in range(3):\n"
-            "        t += tf.reduce_sum(x[:, k:k + n] * W[k, :, f], axis=-1)\n"
-            "    maps.append(t)\ny = tf.stack(maps, -1)\n"
-        ),
-        (
-            "maps = []\nfor f in range(F):\n    t = 0.0\n    for k in range(3):\n"
-            "        t += tf.reduce_sum(x[:, k:k + n] * W[k, :, f], axis=-1)\n"
-            "    maps.append(t)\ny = tf.stack(maps, 0)\n"
-        ),
-    ],
-)
-def test_other_loops_stay(text: str) -> None:
-    assert convolved(text) is None

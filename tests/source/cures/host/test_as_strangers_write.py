@@ -8,25 +8,10 @@ import pytest
 
 from slowtrain.model import Edit
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import fielded, functions, kerascalls, layercalls, newest, retraced, singlesteps
+from slowtrain.source.cures.host import functions, kerascalls, newest, retraced, singlesteps
 
 Found = Callable[[source_file.Source, int], list[Edit]]
 
-OBJECT = """\
-from dataclasses import dataclass
-import tensorflow as tf
-@dataclass(frozen=True)
-class Weights:
-    kl: float
-    steps: int
-@tf.function  # HERE
-def step(x, weights):
-    return tf.reduce_mean(x) * weights.kl
-def at(n):
-    return Weights(0.1 * n, n)
-for n, x in enumerate(ds):
-    loss = step(x, at(n))
-"""
 TRAIN_STEP = """\
 import keras
 import tensorflow as tf
@@ -50,22 +35,6 @@ class Online:
     def absorb(self, x, y):
         hist = self.net.fit(x, y, batch_size=len(x), epochs=1, verbose=0)  # HERE
         self.recent.append(hist.history["loss"][0])
-"""
-LAYER = """\
-import numpy as np
-from keras import layers
-def encode(texts, vec):
-    return np.stack([np.asarray(vec([t]))[0] for t in texts])  # HERE
-vec = layers.TextVectorization(max_tokens=100, output_sequence_length=32)
-ids = encode(read(), vec)
-"""
-ROWS = """\
-import numpy as np
-import keras
-look = keras.layers.StringLookup(vocabulary=words)
-rows = []
-for word in table:  # HERE
-    rows.append(look(np.array([word])).numpy()[0])
 """
 QUEUE = """\
 import tensorflow as tf
@@ -101,10 +70,6 @@ def in_place(text: str, *pairs: tuple[str, str]) -> str:
     return text
 
 
-def weights(text: source_file.Source, line: int) -> list[Edit]:
-    return fielded.as_fields(text, line, "weights", "Weights")
-
-
 def rate(text: source_file.Source, line: int) -> list[Edit]:
     return retraced.as_tensors(text, line, {"rate": "float"})
 
@@ -125,27 +90,6 @@ class Agent:
 
 # The cure, the script before, and what it replaces by what.
 MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
-    "numbers of an object": (
-        weights,
-        OBJECT,
-        [
-            ("def step(x, weights)", "def step(x, weights_kl)"),
-            ("* weights.kl", "* weights_kl"),
-            (
-                "    loss = step(x, at(n))",
-                "    weights = at(n)\n    loss = step(x, tf.constant(weights.kl, tf.float32))",
-            ),
-        ],
-    ),
-    "numbers of an object that has a name": (
-        weights,
-        OBJECT.replace("step(x, at(n))", "step(x, weights=self.now)"),
-        [
-            ("def step(x, weights)", "def step(x, weights_kl)"),
-            ("* weights.kl", "* weights_kl"),
-            ("weights=self.now", "weights_kl=tf.constant(self.now.kl, tf.float32)"),
-        ],
-    ),
     "behind a star": (rate, STARRED, [("self.rate)", "tf.constant(self.rate, tf.float32))")]),
     "shapes of a method": (
         retraced.reduced,
@@ -182,21 +126,6 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
             ),
         ],
     ),
-    "a layer for all": (
-        layercalls.for_all,
-        LAYER,
-        [("np.stack([np.asarray(vec([t]))[0] for t in texts])", "np.array(vec(list(texts)))")],
-    ),
-    "a layer for all in a loop": (
-        layercalls.for_all,
-        ROWS,
-        [
-            (
-                "for word in table:  # HERE\n    rows.append(look(np.array([word])).numpy()[0])",
-                "# HERE\nrows.extend(np.array(look(list(table))))",
-            )
-        ],
-    ),
     "newest rows": (
         newest.kept_as_long,
         QUEUE,
@@ -216,11 +145,6 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
 
 # Forms that look alike, of which no edit is sure.
 KEPT: dict[str, tuple[Found, str]] = {
-    "an object handed on": (weights, OBJECT.replace("* weights.kl", "* scaled(weights)")),
-    "an object's count": (weights, OBJECT.replace("weights.kl", "weights.steps")),
-    "an object by default": (weights, OBJECT.replace("(x, weights)", "(x, weights=Weights(1.0, 1))")),
-    "a number that is a shape": (weights, OBJECT.replace("tf.reduce_mean(x) * weights.kl", "tf.zeros([weights.kl])")),
-    "an object made behind others": (weights, OBJECT.replace("step(x, at(n))", "step(next(it), at(n))")),
     "another thing behind the star": (rate, STARRED.replace("a, rate)", "a, rate, more=None)")),
     "two stars": (rate, STARRED.replace("*batch, self", "*batch, *rest, self")),
     "inside the star": (rate, STARRED.replace("*batch, self.rate", "*batch")),
@@ -248,12 +172,6 @@ KEPT: dict[str, tuple[Found, str]] = {
         singlesteps.with_history,
         'losses = [m.fit(x, y).history["loss"][0] for x, y in chunks]  # HERE\n',
     ),
-    "a layer that looks at all": (layercalls.for_all, LAYER.replace("TextVectorization", "BatchNormalization")),
-    "a layer with a function": (layercalls.for_all, LAYER.replace("max_tokens=100", "standardize=own")),
-    "ragged rows": (layercalls.for_all, LAYER.replace("max_tokens=100", "ragged=True")),
-    "some of the texts": (layercalls.for_all, LAYER.replace("in texts]", "in texts if t]")),
-    "more than the row": (layercalls.for_all, LAYER.replace("[0] for", "[0] + 1 for")),
-    "two things in the loop": (layercalls.for_all, ROWS + "    count += 1\n"),
     "a queue that begins empty": (newest.kept_as_long, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
     "joined along columns": (newest.kept_as_long, QUEUE.replace("axis=0", "axis=1")),
     "joined twice": (newest.kept_as_long, QUEUE.replace("[queue, keys]", "[queue, queue]")),

@@ -334,45 +334,6 @@ def test_each_batch_comes_once_in_order_one_ahead(last: int, fails: int, code: i
     assert rows[0] == "0 [0, 1]"  # the second is made while the first is used, and no third
 
 
-GRAPH = """\
-import numpy as np
-import tensorflow as tf
-class Graph:
-    def __init__(self, n):
-        self.edges = [(u, u) for u in range(n)]
-    def tensors(self):
-        edges = tf.constant(self.edges, dtype=tf.int32)
-        return edges[:, 0], edges[:, 1]
-graph = Graph(9)
-for epoch in range(9):
-    src, dst = graph.tensors()  #@
-    step(src, dst)
-"""
-
-
-def test_what_an_object_that_stays_gives_is_taken_once() -> None:
-    moved = "src, dst = graph.tensors()  #@\n"
-    expected = GRAPH.replace(f"    {moved}", "").replace("for epoch", f"{moved}for epoch")
-    assert _edited(GRAPH, feeding_by_hand.done_once) == expected
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    step(src, dst)\n", "    step(src, dst)\n    graph.edges.append((1, 2))\n"),
-        ("    step(src, dst)\n", "    step(src, dst)\n    graph.edges = []\n"),
-        ("        edges = tf", "        self.calls = 1\n        edges = tf"),
-        ("[(u, u) for u in range(n)]", "tf.Variable([(0, 0)] * n)"),
-        ("[(u, u) for u in range(n)]", "n"),
-        ("class Graph:", "class Graph(Base):"),
-        ("tf.constant(self.edges, dtype=tf.int32)", "tf.random.uniform([9, 2])"),
-    ],
-)
-def test_what_an_object_that_changes_gives_is_taken_in_each_step(old: str, new: str) -> None:
-    assert old in GRAPH
-    assert _edited(GRAPH.replace(old, new), feeding_by_hand.done_once) is None
-
-
 def test_arrays_that_a_function_returns_are_converted_once() -> None:
     text = """\
 import numpy as np

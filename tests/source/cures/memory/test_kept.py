@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
 from slowtrain.script.text import edits
@@ -121,64 +118,3 @@ def test_what_is_read_of_each_is_kept_instead() -> None:
 )  # fmt: skip
 def test_what_is_read_otherwise_stays(use: str) -> None:
     assert reduced(use) is None
-
-
-LIMIT = """import numpy as np
-
-BATCH = 256
-
-
-class Limit:
-    def __init__(self, latest=8):
-        self.latest = latest
-        self.parts = []
-
-    def add(self, part):
-        self.parts.append(part)
-        seen = {joined}
-        recent = {read}
-        self.mean = recent.mean(axis=0)
-
-
-limit = Limit()
-{more}
-"""
-FORGETS = "        while sum(map(len, self.parts[1:])) >= {n}:\n            del self.parts[0]\n        seen = "
-WHOLE = "np.concatenate(self.parts, axis=0)"
-PARTS: dict[str, tuple[str, str | None]] = {
-    "a product": (LIMIT.format(joined=WHOLE, read="seen[-self.latest * BATCH:]", more=""), "self.latest * BATCH"),
-    "a number": (LIMIT.format(joined="np.concatenate(self.parts)[-BATCH:]", read="seen", more=""), "BATCH"),
-    "all of it": (LIMIT.format(joined=WHOLE, read="seen[-BATCH:] - seen.mean()", more=""), None),
-    "none, maybe": (LIMIT.format(joined=WHOLE, read="seen[-self.latest * 0:]", more=""), None),
-    "side by side": (LIMIT.format(joined="np.concatenate(self.parts, axis=1)", read="seen[-BATCH:]", more=""), None),
-    "read elsewhere": (LIMIT.format(joined=WHOLE, read="seen[-BATCH:]", more="print(len(limit.parts))"), None),
-    "another limit later": (
-        LIMIT.format(joined=WHOLE, read="seen[-self.latest * BATCH:]", more="limit.latest = given()"),
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_only_as_many_parts_as_are_read(name: str) -> None:
-    text, rows = PARTS[name]
-    source = read(text)
-    after = edits.edited_text(source, kept.last_rows(source, 12))
-    assert after == (text.replace("        seen = ", FORGETS.format(n=rows), 1) if rows else text)
-
-
-def test_the_parts_left_have_the_rows_that_are_read() -> None:
-    text = PARTS["a number"][0].replace("256", "5")
-    found, left = [], []
-    for script in (text, edits.edited_text(read(text), kept.last_rows(read(text), 12))):
-        names: dict[str, Any] = {}
-        exec(compile(script, "train.py", "exec"), names)
-        rng = np.random.default_rng(0)
-        means = []
-        for n in (2, 3, 1, 7, 5, 1, 1, 1, 1, 1, 4):
-            names["limit"].add(rng.random((n, 2)))
-            means.append(names["limit"].mean.tolist())
-        found.append(means)
-        left.append(len(names["limit"].parts))
-    assert found[0] == found[1]
-    assert left == [11, 2]

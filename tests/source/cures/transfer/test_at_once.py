@@ -1,4 +1,4 @@
-"""Tensors are read whole, and weights mixed where they are."""
+"""Tensors are read whole."""
 
 from __future__ import annotations
 
@@ -67,63 +67,6 @@ def test_read_whole(name: str) -> None:
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.edited_text(text, found)
-
-
-MIXED: dict[str, tuple[str, str | None]] = {
-    "by a name": (
-        """\
-def follow(self, student):
-    mixed = [
-        self.decay * t + (1 - self.decay) * s
-        for t, s in zip(self.net.get_weights(), student.get_weights())
-    ]
-    self.net.set_weights(mixed)  # HERE
-""",
-        """\
-def follow(self, student):
-    for t, s in zip(self.net.weights, student.weights):
-        t.assign(self.decay * t + (1 - self.decay) * s)  # HERE
-""",
-    ),
-    "at once": (
-        "b.set_weights([0.9 * t + 0.1 * s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
-        "for s, t in zip(a.weights, b.weights):\n    t.assign(0.9 * t + 0.1 * s)  # HERE\n",
-    ),
-    "by NumPy's functions": (
-        "b.set_weights([np.mean([t, s], 0) for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
-        None,
-    ),
-    "used again": (
-        "m = [t + s for s, t in zip(a.get_weights(), b.get_weights())]\nb.set_weights(m)  # HERE\nsave(m)\n",
-        None,
-    ),
-    "of two others": (
-        "c.set_weights([0.9 * t + 0.1 * s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
-        None,
-    ),
-    "weights that were kept": ("b.set_weights([0.9 * t + s for s, t in zip(old, b.get_weights())])  # HERE\n", None),
-    "some of them": (
-        "b.set_weights([t + s for s, t in zip(a.get_weights(), b.get_weights()) if s.ndim])  # HERE\n",
-        None,
-    ),
-    "methods of one's own": (
-        (
-            "class M:\n    def get_weights(self):\n        return []\n"
-            "b.set_weights([t + s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n"
-        ),
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MIXED)
-def test_mixed_in_place(name: str) -> None:
-    before, after = MIXED[name]
-    text = source_file.parse_source("train.py", before)
-    assert text is not None
-    line = next(i for i, row in enumerate(before.split("\n"), 1) if "HERE" in row)
-    found = at_once.mixed_in_place(text, line)
-    assert (edits.edited_text(text, found) if found else None) == after
 
 
 PLACES = """\

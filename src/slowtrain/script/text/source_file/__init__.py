@@ -12,11 +12,10 @@ import unicodedata
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from slowtrain.script.text import newer_syntax, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.values import dataclass
 
 RANDOM_CALLS = frozenset(
@@ -310,11 +309,6 @@ def parse_tree(text: str) -> ast.Module:
         warnings.simplefilter("ignore")  # the script's own: invalid escapes, "is" with a literal
         try:
             return ast.parse(text)
-        except SyntaxError:
-            with suppress(SyntaxError, RecursionError, MemoryError):
-                if (older := newer_syntax.as_older_syntax(text)) != text:
-                    return ast.parse(older)
-            raise
         except (RecursionError, MemoryError) as error:
             raise SyntaxError("nested too deeply for Python's parser") from error
         except ValueError as error:  # a null character

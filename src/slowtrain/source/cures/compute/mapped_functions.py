@@ -8,19 +8,26 @@ from slowtrain.model import Edit
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.compute import mapped
 
 MAPS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
 # Of its arguments those that say how the loop is run, or what its results are in any case.
 RUNNING = frozenset({"parallel_iterations", "back_prop", "swap_memory", "infer_shape"})
 FORMATS = frozenset({"dtype", "fn_output_signature"})
+# Of TensorFlow's functions those that work on many rows as on one, and draw nothing.
+FUNCTIONS = frozenset(
+    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_logsumexp reduce_std reduce_variance exp log "
+    "log1p sqrt rsqrt square abs sign maximum minimum where cast matmul norm l2_normalize softmax log_softmax "
+    "sigmoid relu tanh expand_dims concat stack transpose squeeze add subtract multiply divide divide_no_nan pow "
+    "clip_by_value cos sin softplus squared_difference greater less equal not_equal greater_equal less_equal "
+    "logical_and logical_or logical_not einsum tensordot".split()
+)
 # Beside those of a loop's rows: each has a form for many rows, and the shape of its result is the same for all of them.
 SHAPING = frozenset(
     "reshape shape size rank zeros_like ones_like identity stop_gradient one_hot gather cumsum argmax argmin erf "
     "floor ceil round sin tan atan atan2 sigmoid reciprocal trace diag_part reverse tile roll pad negative elu selu "
     "gelu silu leaky_relu relu6 softsign log_sigmoid bias_add constant add_n l2_loss floormod floordiv truediv".split()
 )
-KNOWN = mapped.FUNCTIONS | SHAPING
+KNOWN = FUNCTIONS | SHAPING
 # Anything else may take another way for one row than for the next, or do something that is not its result.
 PLAIN = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 NEVER = (ast.IfExp, ast.BoolOp, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.Lambda)
@@ -112,3 +119,22 @@ def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.F
         found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
         return found[0] if len(found) == 1 else None
     return node_lookup.function_named(source, node.id, near)
+
+
+def outputs(source: Source, line: int) -> str:
+    """What to do with a model of very many outputs, compiled or fitted at ``line``; nothing where it has few."""
+    calls = node_lookup.calls_at_line(source, line, "compile", "fit")
+    models = {ast.unparse(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
+    for call in (
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) == "compile"
+    ):
+        owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        loss = node_lookup.argument_value(call, "loss", 1)
+        if owner not in models or not isinstance(loss, (ast.DictComp, ast.ListComp)):
+            continue
+        over = ast.unparse(loss.generators[0].iter)
+        return (
+            f"give the model one output with a column for each of `{over}` (layers.EinsumDense for all heads at once), "
+            "and that one loss and one metric, in place of an output, a loss and a metric for each"
+        )
+    return ""

@@ -33,4 +33,3 @@ def in_lines(trace: Trace, where: Sequence[Place]) -> Iterable[Prescription]:
     if made:
         says = "make the next batch in a background thread while the step runs"
         yield Prescription("edit", Effect.EXACT, says, edits=made)
-    yield from measured.drawn_once(trace, where)

@@ -10,7 +10,7 @@ from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.input import arrays, feeding_by_hand, generators, loaders
+from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
 
 # Calls that train: what comes before them in a loop makes their input.
 STEPS = frozenset(
@@ -35,10 +35,6 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
     Either a generator that a loop goes through, or the assignments with which a loop begins. Only where they and the
     rest of the loop share nothing that either of them changes.
     """
-    for loop in loaders.loops(source, line):
-        found = _of_loader(source, loop)
-        if found:
-            return found
     for loop in _generated(source, line):
         found = _of_generator(source, loop)
         if found:
@@ -99,24 +95,6 @@ def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
         edits.insert_text(source, edits.node_end(call), ")"),
     )
     return [*also, opened, closed]
-
-
-def _of_loader(source: Source, loop: ast.For) -> list[Edit]:
-    """``for x, y in loader`` of an object that makes its batches in ``__iter__``."""
-    given, making = loaders.gone_through(loop), loaders.making(source, loop)
-    if given is None or not making or not takes_step(source, loop.body):
-        return []
-    reached = list({id(f): f for m in making for f in source.called(m)}.values())
-    own = loaders.own_draws(source, making) and reached == making
-    if loaders.shared(source, loop) or not _apart(source, reached, loop.body, loop, own):
-        return []
-    name, also = _helping(source, _top_statement(source, loop))
-    made = loaders.batches(loop)
-    return [
-        *also,
-        edits.insert_text(source, edits.node_start(made), f"{name}("),
-        edits.insert_text(source, edits.node_end(made), ")"),
-    ]
 
 
 def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:

@@ -11,7 +11,7 @@ from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import BLOCK_STATEMENTS, FUNCTION_NODES, Source
-from slowtrain.source.cures.input import arrays, generators, held
+from slowtrain.source.cures.input import arrays, generators
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
 PURE = frozenset("len range zip list tuple sorted sum min max float int abs round enumerate reversed dict set".split())
@@ -193,10 +193,7 @@ def _pure_call(source: Source, call: ast.Call) -> bool:
     if name.startswith(("numpy.", "tensorflow.")):
         return not any(word in name for word in OUTSIDE)
     if not isinstance(call.func, ast.Name):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in METHODS:
-            return True
-        function = held.method(source, call)
-        return function is not None and _pure_function(source, call, function)
+        return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
     function = node_lookup.function_named(source, call.func.id, call)
     if function is None:
         return call.func.id in PURE
@@ -222,17 +219,7 @@ def _of_data(source: Source, node: ast.AST) -> bool:
     names = [
         n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)
     ]
-    own = _own_objects(source, node)
-    return all(n.id in own or arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
-
-
-def _own_objects(source: Source, node: ast.AST) -> set[str]:
-    """Names of objects that stay as they are, of which nothing but such methods is used below."""
-    calls = [n for n in syntax_tree.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    found = [c.func.value for c in calls if isinstance(c.func, ast.Attribute) and held.method(source, c) is not None]
-    named = {n.id for n in found if isinstance(n, ast.Name)}
-    used = [n.id for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in named]
-    return {n for n in named if used.count(n) == sum(isinstance(f, ast.Name) and f.id == n for f in found)}
+    return all(arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
 
 
 def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:

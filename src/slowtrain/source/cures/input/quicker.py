@@ -1,4 +1,4 @@
-"""What makes the Python of an input quicker and leaves every number as it is, or the same but for rounding."""
+"""Edits and advice for Python that makes input, by what the Python does."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from slowtrain.model import Edit, Effect, Place
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.host import framing, tabled
-from slowtrain.source.cures.input import chunks, columns, draws, marking, patches, workers
+from slowtrain.source.cures.input import chunks, workers
 from slowtrain.trace import Trace
 
 # What a person has to do, by what the Python does.
@@ -36,17 +35,11 @@ SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 
 def cures(calls: float, kind: str) -> Iterator[tuple[Effect, str, Cure]]:
-    """Each with what it is, for Python of a kind (:data:`WORDS`) that is called so often for a batch.
+    """Edits of Python of a kind (:data:`WORDS`) that is called so often for a batch, each with its effect and words.
 
-    Samples are cured already. A loop in bytecode holds the interpreter's lock: threads would wait for one another.
+    Samples have an edit of their own. A loop in bytecode holds the interpreter's lock, so threads would not help.
     """
     exact = Effect.EXACT
-    yield exact, "sum the weights of choice() once, not in each draw", draws.summed_once
-    yield exact, "fill the whole part of the array at once, not element by element", patches.filled
-    yield exact, "set all places of the list at once, not one by one", marking.marked
-    yield exact, "mark the columns of all letters of a text at once", tabled.at_once
-    yield exact, "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
-    yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
     if calls >= SAMPLES and kind != "samples":
         yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
     if kind == "loop":

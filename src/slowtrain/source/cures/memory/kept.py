@@ -9,7 +9,6 @@ from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.values import dataclass
 
 # What takes a deque for a list: it counts, goes through it from the front, or makes an array of it.
@@ -129,70 +128,6 @@ def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None
         calls.append(call)
     same = {ast.dump(c) for c in calls}
     return (item, calls) if len(same) == 1 else None
-
-
-def last_rows(source: Source, line: int) -> list[Edit]:
-    """``np.concatenate(kept)[-n:]`` in the function at ``line``: what lies further back is forgotten before it.
-
-    As many items stay as have ``n`` rows together, which is all that is read of them.
-    """
-    for call in call_index.index_of(source).called("concatenate"):
-        joined = call.args[0] if call.args else None
-        along = node_lookup.argument_value(call, "axis", 1)
-        plain = (
-            name_bindings.qualified_name(source, call.func) == "numpy.concatenate"
-            and len(call.args) + len(call.keywords) <= 2
-        )
-        if not plain or (along is not None and ast.unparse(along) != "0"):
-            continue
-        if not isinstance(joined, (ast.Name, ast.Attribute)) or source.function_at(
-            line
-        ) is not node_lookup.enclosing_function(source, call):
-            continue
-        attribute = isinstance(joined, ast.Attribute)
-        kept = Kept(joined.attr if isinstance(joined, ast.Attribute) else joined.id, attribute, "list")
-        statement, rows = node_lookup.enclosing_statement(source, call), _end_read(source, call)
-        others = [n for n in _uses(source, kept) if n is not joined]
-        alone = bool(others) and all(_appending(source, n) is not None for n in others)
-        if statement is None or rows is None or not alone or _made(source, kept) is None:
-            continue
-        name = edits.node_text(source, joined)
-        limit = f"while sum(map(len, {name}[1:])) >= {rows}:\n{edits.indentation_unit(source)}del {name}[0]"
-        return [edits.insert_before(source, statement, limit)]
-    return []
-
-
-def _end_read(source: Source, call: ast.Call) -> str | None:
-    """The ``n`` of ``[-n:]`` if nothing else is read of what the call makes."""
-    holder = node_lookup.parents_of(source).get(call)
-    read: list[ast.AST] = [call]
-    if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
-        name, scope = holder.targets[0].id, scope_names.enclosing_scope(source, call)
-        if len(scope_names.binding_statements(source, name, scope)) != 1 or isinstance(scope, ast.Module):
-            return None
-        read = [
-            n
-            for n in syntax_tree.walk(scope)
-            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-        ]
-    ends = {_from_end(source, n) for n in read}
-    return ends.pop() if len(ends) == 1 else None
-
-
-def _from_end(source: Source, node: ast.AST) -> str | None:
-    """The text ``n`` of ``[-n:]``, known to be more than none."""
-    item = node_lookup.parents_of(source).get(node)
-    part = item.slice if isinstance(item, ast.Subscript) and item.value is node else None
-    low = part.lower if isinstance(part, ast.Slice) and part.upper is None and part.step is None else None
-    first = low.left if isinstance(low, ast.BinOp) and isinstance(low.op, ast.Mult) else low
-    if low is None or not isinstance(first, ast.UnaryOp) or not isinstance(first.op, ast.USub):
-        return None
-    counts = [kerascalls.number(source, first.operand)]
-    counts += [kerascalls.number(source, low.right)] if isinstance(low, ast.BinOp) else []
-    return edits.node_text(source, low)[1:].strip() if all(c is not None and c > 0 for c in counts) else None
-
-
-# -- the container
 
 
 def _uses(source: Source, kept: Kept) -> list[ast.Name | ast.Attribute]:

@@ -1,4 +1,4 @@
-"""Tensors read element by element or weights mixed in NumPy: read whole, mixed where they are."""
+"""Tensors read element by element, read as a whole instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ PLACED = {
     "tensorflow.argmax": "argmax", "tensorflow.argmin": "argmin", "tensorflow.math.argmax": "argmax",
     "tensorflow.math.argmin": "argmin", "tensorflow.reduce_max": "max", "tensorflow.reduce_min": "min",
 }  # fmt: skip
-MIXING = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
 
 
 # -- loops over tensors
@@ -163,90 +162,3 @@ def _read_before(source: Source, loop: ast.For, found: dict[str, list[ast.Subscr
             if number is not None and isinstance(number.func, ast.Attribute):  # what is read already has no .numpy()
                 done.append(Edit(source.file, edits.node_end(number.func.value), edits.node_end(number), ""))
     return done
-
-
-# -- averages of weights
-
-
-def mixed_in_place(source: Source, line: int) -> list[Edit]:
-    """``a.set_weights([d * t + (1 - d) * s for t, s in zip(a.get_weights(), b.get_weights())])`` by ``assign``.
-
-    The variables' own arithmetic takes the place of copies to NumPy and back.
-    """
-    if any(node_lookup.function_named(source, name) is not None for name in ("get_weights", "set_weights")):
-        return []
-    for call in call_index.index_of(source).called("set_weights"):
-        statement = node_lookup.enclosing_statement(source, call)
-        if len(call.args) != 1 or not isinstance(statement, ast.Expr) or statement.value is not call:
-            continue
-        made, assign = call.args[0], None
-        if isinstance(made, ast.Name):
-            assign = _made_before(source, statement, made)
-            made = assign.value if assign is not None else made
-        if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or not isinstance(call.func, ast.Attribute):
-            continue
-        first = assign if assign is not None else statement
-        if not first.lineno <= line <= (statement.end_lineno or statement.lineno):
-            continue
-        return _assigned(source, made, scope_names.dotted_name(call.func.value), first, statement)
-    return []
-
-
-def _made_before(source: Source, statement: ast.stmt, name: ast.Name) -> ast.Assign | None:
-    """The assignment right before the statement that makes what it uses, and nothing else does."""
-    block = scope_names.statement_block(source, statement)
-    at = block.index(statement)
-    before = block[at - 1] if at else None
-    scope = scope_names.enclosing_scope(source, statement)
-    uses = [
-        n
-        for one in scope_names.scope_body(scope)
-        for n in syntax_tree.walk(one)
-        if isinstance(n, ast.Name) and n.id == name.id
-    ]
-    plain = (
-        isinstance(before, ast.Assign)
-        and len(before.targets) == 1
-        and scope_names.dotted_name(before.targets[0]) == name.id
-    )
-    return before if isinstance(before, ast.Assign) and plain and len(uses) == 2 else None
-
-
-def _assigned(source: Source, made: ast.ListComp, owner: str, first: ast.stmt, last: ast.stmt) -> list[Edit]:
-    turn = made.generators[0]
-    over, target = turn.iter, turn.target
-    if (
-        turn.ifs
-        or not isinstance(over, ast.Call)
-        or scope_names.dotted_name(over.func) != "zip"
-        or over.keywords
-        or not owner
-    ):
-        return []
-    if not isinstance(target, ast.Tuple) or len(target.elts) != len(over.args):
-        return []
-    models = [_weights_of(a) for a in over.args]
-    names = [t.id for t in target.elts if isinstance(t, ast.Name)]
-    if None in models or models.count(owner) != 1 or len(names) != len(models):
-        return []
-    if not all(isinstance(n, MIXING) for n in syntax_tree.walk(made.elt)) or not set(names) & scope_names.read_names(
-        made.elt
-    ):
-        return []
-    rows = source.text.split("\n")
-    indent = rows[first.lineno - 1][: first.col_offset]
-    unit = edits.indentation_unit(source)
-    ends = rows[last.end_lineno - 1].encode()[last.end_col_offset :].decode().strip() if last.end_lineno else "?"
-    if indent.strip() or (ends and not ends.startswith("#")):
-        return []
-    variable = names[models.index(owner)]
-    head = f"for {edits.node_text(source, target)} in zip({', '.join(f'{m}.weights' for m in models)}):"
-    text = f"{head}\n{indent}{unit}{variable}.assign({' '.join(edits.node_text(source, made.elt).split())})"
-    return [edits.replace_statements(source, first, last, text)]
-
-
-def _weights_of(node: ast.expr) -> str | None:
-    """``a`` of ``a.get_weights()``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
-        return scope_names.dotted_name(node.func.value) or None if not node.args and not node.keywords else None
-    return None

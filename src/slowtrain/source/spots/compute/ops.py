@@ -9,15 +9,14 @@ from slowtrain.model import Edit
 from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.compute import heads, models, ops, windows
-from slowtrain.source.spots.compute import rowwise, tables, turns
+from slowtrain.source.cures.compute import models, ops
+from slowtrain.source.spots.compute import tables, turns
 from slowtrain.values import dataclass
 
 MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
 LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds
-PARTS = 20  # of a layer, each with ops of its own: with fewer, starting them takes less than is worth a word
 # Adam goes through the table and its two averages, forward and back: of tables from here on for longer than a step of
 # a model that has nothing else than look-ups and a few dense layers.
 TABLE_NUMBERS = 2_000_000
@@ -53,65 +52,16 @@ def handwritten(source: Source) -> Iterator[Written]:
             cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
             yield Written(edits.node_start(call), edits.node_end(call), says, cure, changed)
     yield from _one_by_one(source)
-    if not name_bindings.may_name(source, "tensorflow.") or not call_index.index_of(source).called("range"):
-        return
-    if not call_index.index_of(source).called("add_weight", "Variable"):
-        return
-    for loop in _layer_loops(source):
-        changed = windows.convolved(source, loop.lineno)
-        says = "loops over shifted windows are one convolution written by hand"
-        if not changed and (literal_sizes.loop_turns(source, loop) or 0) >= PARTS:
-            changed = heads.together(source, loop.lineno)
-            says = f"a loop does small products for each of {literal_sizes.loop_turns(source, loop)} parts"
-        if changed:
-            cure = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
-            yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, cure, changed)
 
 
 def _one_by_one(source: Source) -> Iterator[Written]:
     for call, changed in turns.rows(source):
         says = "map_fn takes one row of the batch after another through ops that take all of them at once"
         yield Written(edits.node_start(call), edits.node_end(call.func), says, "work on the whole batch", changed)
-    known: set[ast.AST] = set()
-    for loop, count, changed in turns.loops(source):
-        known.add(loop)
-        says = f"a step does in {count} turns, each with ops of its own, what one op does for all of them"
-        yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, "take all turns at once", changed)
-    for one, count in rowwise.each(source):
-        if one not in known:
-            says = f"a step takes {count} rows one after another through ops that take all of them at once"
-            last = edits.node_end(one.iter) if isinstance(one, ast.For) else edits.node_end(one)
-            yield Written(
-                edits.node_start(one), last, says, "work on the whole batch: an axis more in place of the loop", ()
-            )
     for loop, count in turns.branches(source):
         says = f"{count} branches of layers alike are built, traced and run one by one on the same input"
         cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
         yield Written(edits.node_start(loop), edits.node_end(loop.iter), says, cure, ())
-
-
-def _layer_loops(source: Source) -> Iterator[ast.For]:
-    """Innermost loops over ``range`` that work on tensors."""
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
-            continue
-        inner = [n for one in loop.body for n in syntax_tree.walk(one)]
-        if node_lookup.called_name(loop.iter) != "range" or any(isinstance(n, ast.For) for n in inner):
-            continue
-        calls = [n for n in inner if isinstance(n, ast.Call)]
-        if any(name_bindings.qualified_name(source, c.func).startswith("tensorflow.") for c in calls) and _used(
-            source, loop
-        ):
-            yield loop
-
-
-def _used(source: Source, node: ast.AST) -> bool:
-    """Whether a file that trains makes an object of the class around ``node``; other files are read by others."""
-    function = node_lookup.enclosing_function(source, node)
-    holder = node_lookup.parents_of(source).get(function) if function is not None else None
-    if not isinstance(holder, ast.ClassDef) or not literal_sizes.takes_training_steps(source):
-        return True
-    return bool(call_index.index_of(source).called(holder.name))
 
 
 def whole_tables(source: Source) -> Iterator[Written]:

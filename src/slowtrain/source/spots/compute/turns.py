@@ -10,7 +10,7 @@ from slowtrain.script.evaluators import call_targets, literal_sizes
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.compute import mapped, mapped_functions
+from slowtrain.source.cures.compute import mapped_functions
 
 PARTS = 20  # each with ops of its own: with fewer, starting them takes less than is worth a word
 
@@ -23,26 +23,6 @@ def rows(source: Source) -> Iterator[tuple[ast.Call, tuple[Edit, ...]]]:
         changed = tuple(mapped_functions.at_once(source, call.lineno))
         if changed:
             yield call, changed
-
-
-def loops(source: Source) -> Iterator[tuple[ast.For, int, tuple[Edit, ...]]]:
-    """Loops of a step whose turns do not need each other; how many there are, and the edits."""
-    stepping = "GradientTape" in source.text or "def call(" in source.text
-    if not stepping or "range(" not in source.text or not name_bindings.may_name(source, "tensorflow."):
-        return
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        if (
-            not isinstance(loop, ast.For)
-            or not isinstance(loop.iter, ast.Call)
-            or node_lookup.called_name(loop.iter) != "range"
-        ):
-            continue
-        turns = literal_sizes.loop_turns(source, loop)
-        if turns is None or turns < PARTS or not in_step(source, loop):
-            continue
-        changed = tuple(mapped.at_once(source, loop.lineno))
-        if changed:
-            yield loop, turns, changed
 
 
 def branches(source: Source) -> Iterator[tuple[ast.For, int]]:

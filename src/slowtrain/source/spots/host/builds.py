@@ -11,7 +11,7 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import hoisting, rebuilding
-from slowtrain.source.spots.host import rebuilt, retraces
+from slowtrain.source.spots.host import retraces
 from slowtrain.values import dataclass
 
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
@@ -41,16 +41,6 @@ def compiled_again(source: Source) -> Iterator[Build]:
                 "compile() in each turn of a loop throws the traced graph away",
                 changed,
             )
-
-
-def models_again(source: Source) -> Iterator[Build]:
-    """``compile()`` of one model, or of copies with weights of their own, in functions that a loop calls."""
-    for call in rebuilt.for_a_rate(source):
-        says = "a loop calls this compile() in each turn, which throws the traced graph away"
-        yield Build(*call_index.operation_range(call), says, ())
-    for call in rebuilt.with_weights_set(source):
-        says = "a loop builds and compiles this model anew in each turn, and sets its weights anyway"
-        yield Build(*call_index.operation_range(call), says, ())
 
 
 def functions_again(source: Source) -> Iterator[Build]:

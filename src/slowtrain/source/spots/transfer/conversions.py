@@ -15,7 +15,6 @@ from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import feeding_by_hand
-from slowtrain.source.spots.transfer import listed
 from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers, 64 KB: less is converted in some 20 µs
@@ -48,14 +47,6 @@ def needless(source: Source) -> Iterator[Converted]:
         record = next(_records(source, steps), None)
         if record is not None:
             yield record
-            continue
-        one = next(listed.converted(source, steps), None)
-        if one is not None:
-            says = (
-                f"{node_lookup.called_name(one.call)} goes through a list of {one.what} number by number, "
-                f"{one.numbers} a turn"
-            )
-            yield Converted(one.call, says, "make one array of all samples, before the loop, and take its rows")
 
 
 def _records(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Converted]:

@@ -19,11 +19,15 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.spots.input.handfed import MANY_TAKEN
-from slowtrain.source.spots.transfer import listed
 from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
 SEVERAL = 4  # values: some 20 µs each to read, after the first has waited for all that was dispatched
+# TensorFlow goes through a list number by number, at some 0.4 µs each; NumPy takes a fifth to an eighth of that.
+LISTED_NUMBERS = 2048  # nearly a millisecond
+NUMPY_QUICKER = 8  # times
+ASSUMED_BATCH = 8  # samples, if their number is not visible
+NUMPY_CONVERTING = frozenset({"numpy.array", "numpy.asarray", "numpy.stack"})
 COPIES = 16  # conversions, some 10 µs each
 READS = frozenset({"float", "int", "bool", ".numpy", ".item", ".tolist", "numpy.asarray", "numpy.array"})
 HELD = ("tensor", "variable")
@@ -113,14 +117,14 @@ def fed(source: Source) -> Iterator[Copied]:
     for event in file_events(source):
         graph = event.on is not None and event.on.kind == "graph"
         keras = event.name == ".train_on_batch"
-        if not graph and not keras and event.name not in CONVERTING | listed.NUMPYS:
+        if not graph and not keras and event.name not in CONVERTING | NUMPY_CONVERTING:
             continue
         loop = step_loops.step_loop_of(source, event)
         if loop is None or not isinstance(event.node, ast.Call):
             continue
         for place, given in zip(event.node.args, event.given.args, strict=False):
             again = [one.number for one in event.loops[event.loops.index(loop) :]]
-            if event.name in listed.NUMPYS or given.kind != "array" or _names(place) & changed:
+            if event.name in NUMPY_CONVERTING or given.kind != "array" or _names(place) & changed:
                 continue
             least = MANY_TAKEN if keras else MANY  # beside what Keras does by itself in each call
             if not given.varies & set(again) and prod(n or 1 for n in given.shape or (0,)) >= least:
@@ -131,7 +135,7 @@ def fed(source: Source) -> Iterator[Copied]:
                 cure = "make it a tensor once and tf.gather() the rows, or feed from a tf.data.Dataset with .prefetch()"
                 yield Copied(place, says, cure)
         count = 0 if graph or keras else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
-        if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
+        if count >= LISTED_NUMBERS * (NUMPY_QUICKER if event.name in NUMPY_CONVERTING else 1):
             says = f"{node_lookup.called_name(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
 
@@ -169,7 +173,7 @@ def _listed(given: Value, *, arrays: bool) -> int:
     if given.kind != "list" or not given.items:
         return 0
     inside = next(iter(given.items.values()))
-    count = operators.minimum_length(given) or listed.LEAST_BATCH
+    count = operators.minimum_length(given) or ASSUMED_BATCH
     if inside.kind == "array" and arrays and inside.shape:
         return count * prod(n or 1 for n in inside.shape)
     held = next(iter(inside.items.values())) if inside.kind == "list" and inside.items else None
