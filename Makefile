@@ -16,7 +16,7 @@ TENSORFLOW_OLDEST ?= $(TENSORFLOW)==2.15.*
 VENV := .venv
 OLDEST := .venv-tf215
 BIN := $(VENV)/bin
-SOURCES := $(shell find src/slowtrain -type f -not -name '*.pyc' -not -name '*.so') compiled.py pyproject.toml README.md LICENSE
+SOURCES := $(shell find src/slowtrain -type f -not -path '*/__pycache__/*' -not -name '*.so') compiled.py pyproject.toml README.md LICENSE
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 DEMO ?= flowers_decode

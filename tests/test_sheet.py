@@ -23,7 +23,7 @@ from slowtrain.machine.checks.visibility_checks import count_visible
 from slowtrain.machine.tables.rule_table import SOURCES
 from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
-from slowtrain.report import doctor, doctor_html
+from slowtrain.report import doctor, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 
@@ -103,38 +103,40 @@ def test_causes_and_checks_agree(file: Path) -> None:
 @each_file
 def test_the_text_fits_a_screen(file: Path) -> None:
     for unicode in (True, False):
-        lines = doctor.render(build_sheet(facts_document.read_facts_file(file)), width=80, unicode=unicode).splitlines()
+        lines = doctor.doctor_text(
+            build_sheet(facts_document.read_facts_file(file)), width=80, unicode=unicode
+        ).splitlines()
         assert len(lines) <= 40
         assert max(map(len, lines)) <= 80
         assert unicode or all(line.isascii() for line in lines)
 
 
 def test_nothing_is_cut_off_where_the_screen_has_the_room() -> None:
-    said = doctor.render(build_sheet(facts("h100_vm")), width=80)
+    said = doctor.doctor_text(build_sheet(facts("h100_vm")), width=80)
     assert len(said.splitlines()) <= 40
     unchecked = " ".join(said.partition("UNCHECKED")[2].split())
     assert "which cards its compiler knows it does not tell" in unchecked
     assert "…" not in unchecked
     found = facts("h100_vm")
     found["environment"] = {"CUDA_LAUNCH_BLOCKING": "1", "JAX_DEBUG_NANS": "1"}  # what is wrong takes that room
-    assert len(doctor.render(build_sheet(found), width=80).splitlines()) <= 40
+    assert len(doctor.doctor_text(build_sheet(found), width=80).splitlines()) <= 40
 
 
 @each_file
 def test_its_json_is_read_again_with_the_same_answer(file: Path, tmp_path: Path) -> None:
     first = build_sheet(facts_document.read_facts_file(file))
-    (tmp_path / "again.json").write_text(doctor.dump(first))
-    assert doctor.document(build_sheet(facts_document.read_facts_file(tmp_path / "again.json"))) == doctor.document(
-        first
-    )
+    (tmp_path / "again.json").write_text(doctor.doctor_json(first))
+    assert doctor.doctor_document(
+        build_sheet(facts_document.read_facts_file(tmp_path / "again.json"))
+    ) == doctor.doctor_document(first)
 
 
 def test_names_from_somewhere_cannot_break_out_of_the_page() -> None:
     bad = changed("healthy_t4", "gpu", "devices", "0", "name", to="<script>alert(1)</script>\x1b[31m")
-    page = doctor_html.render(build_sheet(bad))
+    page = pages.doctor_page(build_sheet(bad))
     assert "<script>alert" not in page
     assert "alert(1)" in page
-    assert "\x1b" not in doctor.render(build_sheet(bad))
+    assert "\x1b" not in doctor.doctor_text(build_sheet(bad))
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))
@@ -698,8 +700,8 @@ def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> 
     found = damaged(data)
     try:
         answer = build_sheet(found)
-        doctor.render(answer)
-        doctor_html.render(answer)
+        doctor.doctor_text(answer)
+        pages.doctor_page(answer)
     except DAMAGED:
         return
 

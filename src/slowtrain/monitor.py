@@ -52,7 +52,7 @@ class Shown(Checkup):
     def __str__(self) -> str:
         from slowtrain.report import text
 
-        return text.render(self)
+        return text.checkup_text(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else str(self))
@@ -60,9 +60,9 @@ class Shown(Checkup):
 
 def _report_page(found: Checkup) -> str:
     from slowtrain.causes import all_causes
-    from slowtrain.report import html
+    from slowtrain.report import pages
 
-    return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+    return pages.checkup_page(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
 
 
 class Run:
@@ -85,7 +85,7 @@ class Run:
         """The report as text."""
         from slowtrain.report import text
 
-        return text.render(self.checkup(), width=width)
+        return text.checkup_text(self.checkup(), width=width)
 
     def frame(self) -> Frame:
         """The present state, as ``slowtrain watch`` shows it."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import html
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from slowtrain.cli import main
 from slowtrain.doctor.machine_sheet import CAUSES_WORST_FIRST
@@ -44,7 +44,7 @@ def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Answer:
         found |= {"text": " ".join(said.out.split()), "page": page.read_text()}
         # By what the computer was judged is in each form.
         assert found["subject"]["computer"][:30] in found["text"]
-        assert html.escape(found["subject"]["computer"]) in found["page"]
+        assert escape(found["subject"]["computer"]) in found["page"]
         return found
 
     return ask

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import html
 import json
 import re
 import shlex
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from slowtrain.cli import _proving
 from slowtrain.cli._proving import Progress
@@ -88,7 +88,7 @@ def test_the_commands_stand_in_text_json_and_page_and_work_in_any_folder(
     shown = "undo" if written else "apply"
     assert re.findall(r"^(?:undo|apply): +(git .*)$", capsys.readouterr().out, re.MULTILINE) == [fix[shown]]
     page = (folder / "runs/fix.html").read_text()
-    assert f"<code>{html.escape(fix['undo'])}</code>" in page
+    assert f"<code>{escape(fix['undo'])}</code>" in page
     turns = [("undo", before), ("apply", after)]
     for command, text in turns if written else reversed(turns):
         subprocess.run(shlex.split(fix[command]), cwd="/", check=True)

@@ -15,7 +15,7 @@ from slowtrain import oom as dumps
 from slowtrain.cli import main
 from slowtrain.errors import InputError
 from slowtrain.oom.judgement.recorded_summary import recorded_summary
-from slowtrain.report import oom, oom_html
+from slowtrain.report import oom, pages
 
 LOGS = Path(__file__).parent / "logs"
 GIB, MIB = 1 << 30, 1 << 20
@@ -292,12 +292,12 @@ def test_where_nothing_failed(name: str, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("name", [*RIGHT, *NOTHING_FAILED])
 def test_the_text_and_the_page_say_the_same(name: str) -> None:
     found = dumps.read_log(LOGS / f"{name}.log", name)
-    text = " ".join(oom.render(found).split())
-    assert text.startswith(" ".join(oom.headline(found).split()))
-    assert all(len(row) <= 80 for row in oom.render(found).splitlines())
-    page = oom_html.render(found)
+    text = " ".join(oom.oom_text(found).split())
+    assert text.startswith(" ".join(oom.oom_headline(found).split()))
+    assert all(len(row) <= 80 for row in oom.oom_text(found).splitlines())
+    page = pages.oom_page(found)
     for one in found.findings:
-        for _, said in oom.answers(one):
+        for _, said in oom.question_facts(one):
             assert said in page
 
 
@@ -313,8 +313,8 @@ def _read(data: bytes) -> None:
         found = dumps.read_log(io.BytesIO(data), "cut.log")
     except InputError:
         return
-    json.loads(oom.render_json(found))
-    assert oom.render(found)
+    json.loads(oom.oom_json(found))
+    assert oom.oom_text(found)
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *NOTHING_FAILED])

@@ -20,7 +20,7 @@ from slowtrain.cli import main
 from slowtrain.errors import InputError
 from slowtrain.model.answers.exhaustion import Exhaustion, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
-from slowtrain.report import oom, oom_html
+from slowtrain.report import oom, pages
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
 
@@ -103,8 +103,10 @@ def test_of_jax_no_setting_of_tensorflow(kind: str) -> None:
 def test_a_real_compilation_that_found_little_room() -> None:
     found = dumps.read_log(DATA / "jax-h100-keras.log.gz", "log")
     assert (found.findings, found.jax, dict(found.retries)) == ((), True, {"GPU_0_bfc": 3})
-    assert oom.headline(found) == ("nothing failed for lack of memory, but 3 requests of up to 16.4 GiB found no room")
-    assert "while it compiles" in oom.render(found)
+    assert oom.oom_headline(found) == (
+        "nothing failed for lack of memory, but 3 requests of up to 16.4 GiB found no room"
+    )
+    assert "while it compiles" in oom.oom_text(found)
 
 
 # -- every version
@@ -187,10 +189,10 @@ def test_requests_that_were_met_otherwise_are_no_failure() -> None:
     )
     found = read([prefix("2.8", "W") + said] * 7)
     assert (found.findings, dict(found.retries)) == ((), {"GPU_0_bfc": 7})
-    assert "nearly full" in oom.headline(found)
+    assert "nearly full" in oom.oom_headline(found)
     once = read([prefix("2.8", "W") + said])
-    assert "but 1 request found none at first" in oom.headline(once)
-    assert "what was asked once and" in " ".join(oom.render(once).split())
+    assert "but 1 request found none at first" in oom.oom_headline(once)
+    assert "what was asked once and" in " ".join(oom.oom_text(once).split())
 
 
 # -- what it was for
@@ -249,7 +251,7 @@ def test_of_an_update_halving_the_batch_is_not_enough(op: str) -> None:
     assert [a.says.split(" (")[0] for a in one.advice][:2] == ["a smaller model", one.advice[1].says]
     assert "less state" in one.advice[1].says
     assert not any("halve the batch" in a.says or a.enough for a in one.advice)
-    assert json.loads(oom.render_json(found))["findings"][0]["request"]["purpose"] == "a variable's update"
+    assert json.loads(oom.oom_json(found))["findings"][0]["request"]["purpose"] == "a variable's update"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +416,7 @@ def test_a_card_that_another_process_holds_when_jax_starts() -> None:
     said = "failed to allocate 59.38GiB (63763906560 bytes) from device: RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY"
     found = read([f"E0101 10:00:00.000001 7 cuda_executor.cc:1059] {said}: out of memory"])
     assert (found.findings, found.refusals) == ((), 1)
-    assert "others hold the card's memory" in oom.render(found)
+    assert "others hold the card's memory" in oom.oom_text(found)
 
 
 @pytest.mark.parametrize("kind", ["full", "fragmented"])
@@ -641,9 +643,9 @@ def test_damaged_dumps_never_raise_nor_take_long() -> None:
         for one in found.findings:
             numbers = [one.dump.in_use_bytes, one.dump.free_bytes, one.dump.request.bytes]
             assert all(n is None or 0 <= n < 1 << 80 for n in numbers)
-        json.loads(oom.render_json(found))
-        oom_html.render(found)
-        assert all(len(row) <= 80 for row in oom.render(found).splitlines())
+        json.loads(oom.oom_json(found))
+        pages.oom_page(found)
+        assert all(len(row) <= 80 for row in oom.oom_text(found).splitlines())
     assert time.monotonic() - begun < 60
 
 
@@ -705,6 +707,6 @@ def test_json_alone_on_standard_output(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_names_in_the_page_are_harmless(tmp_path: Path) -> None:
     bad = "<script>alert(1)</script>"
-    page = oom_html.render(read([*dump("2.3", [(9 * MIB, bad), (MIB, None)], 8 * MIB, allocator=bad), bad]))
+    page = pages.oom_page(read([*dump("2.3", [(9 * MIB, bad), (MIB, None)], 8 * MIB, allocator=bad), bad]))
     assert bad not in page
     assert "&lt;script&gt;" in page

@@ -18,6 +18,7 @@ from slowtrain.model.answers.live_frame import Frame, RunState
 from slowtrain.recording import live_follower
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.reader import Recording
+from slowtrain.report import frames
 from slowtrain.report import live as live_view
 from slowtrain.trace.loading import recording_trace
 from slowtrain.watch import Watch
@@ -30,7 +31,7 @@ def watch(folder: Path) -> Watch:
 
 
 def shown(frame: Frame) -> str:
-    return "\n".join(live_view.screen(frame, width=80, height=24, colour=False, unicode=True))
+    return "\n".join(live_view.screen_lines(frame, width=80, height=24, colour=False, unicode=True))
 
 
 def test_a_run_in_progress(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_time_left_of_a_loop_written_by_hand(tmp_path: Path) -> None:
     assert (done.steps, done.planned, done.loop, done.at_most) == (2000, 10_000, "train.py:1", False)
     assert done.left_ms == pytest.approx(8000 * 20, rel=0.06)
     assert "step 2,000 of 10,000 · about 3 min left (train.py:1)" in shown(frame)
-    assert ", 3 min left" in live_view.line(frame)
+    assert ", 3 min left" in frames.status_line(frame)
 
 
 def test_time_left_is_an_upper_bound_where_a_loop_may_end_early(tmp_path: Path) -> None:

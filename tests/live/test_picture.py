@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from rich.cells import cell_len
 
 from slowtrain.model import Part, Place
 from slowtrain.model.answers.live_frame import (
@@ -19,8 +20,8 @@ from slowtrain.model.answers.live_frame import (
     RunState,
     StepTime,
 )
-from slowtrain.report import live
-from slowtrain.report.terminal import Paper, cells
+from slowtrain.report import frames, live
+from slowtrain.report.terminal import Terminal
 
 BUSY = Frame(
     folder="runs/a", command="train.py --data /a/very/long/path/to/somewhere/else --name 水水水水水水水水水水水水",
@@ -59,10 +60,10 @@ def bare(line: str) -> str:
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10), (24, 3), (80, 1)])
 def test_the_screen_fits(name: str, colour: bool, unicode: bool, width: int, height: int) -> None:
-    lines = live.screen(FRAMES[name], width=width, height=height, colour=colour, unicode=unicode, hint="q leaves")
+    lines = live.screen_lines(FRAMES[name], width=width, height=height, colour=colour, unicode=unicode, hint="q leaves")
     assert 1 <= len(lines) <= height
     for line in lines:
-        assert cells(bare(line)) <= width, line
+        assert cell_len(bare(line)) <= width, line
         assert "\x1b" not in bare(line)
         assert colour or "\x1b" not in line
         assert unicode or line.isascii()
@@ -71,13 +72,13 @@ def test_the_screen_fits(name: str, colour: bool, unicode: bool, width: int, hei
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("height", [8, 5])
 def test_the_foot_has_as_many_lines_as_it_was_given(name: str, height: int) -> None:
-    lines = live.area(FRAMES[name], width=80, height=height, colour=False, unicode=True)
+    lines = live.foot_lines(FRAMES[name], width=80, height=height, colour=False, unicode=True)
     assert len(lines) == height
-    assert max(cells(line) for line in lines) <= 80
+    assert max(cell_len(line) for line in lines) <= 80
 
 
 def test_what_matters_is_there_at_80_columns() -> None:
-    text = "\n".join(live.screen(BUSY, width=80, height=24, colour=False, unicode=True))
+    text = "\n".join(live.screen_lines(BUSY, width=80, height=24, colour=False, unicode=True))
     expected = (
         "running · 2 h 3 min", "epoch 3 of 10", "about 1 h 30 min left", "42.1 ms now", "40.2 ms over the run", "input",
         "71%", "2.79 GiB", "GPU 0", "train.py:31", "stall", "no step has ended for 42 s",
@@ -87,37 +88,37 @@ def test_what_matters_is_there_at_80_columns() -> None:
 
 
 def test_what_was_not_measured_is_said() -> None:
-    text = "\n".join(live.screen(EMPTY, width=80, height=24, colour=False, unicode=True))
+    text = "\n".join(live.screen_lines(EMPTY, width=80, height=24, colour=False, unicode=True))
     assert "no step yet" in text
     assert "not measured" in text
     assert "not examined for causes yet" in text
 
 
 def test_a_spike_is_never_smoothed_away() -> None:
-    paper = Paper(80, False, True)
-    drawn = live.spark(paper, [1.0] * 59 + [50.0], 20)
+    paper = Terminal(80, False, True)
+    drawn = live.curve_blocks(paper, [1.0] * 59 + [50.0], 20)
     assert drawn[-1] == "█"
     assert set(drawn[:-1]) == {"▁"}
-    assert live.spark(paper, [None, 1.0], 20)[0] == " "
-    assert live.spark(paper, [], 20) == ""
+    assert live.curve_blocks(paper, [None, 1.0], 20)[0] == " "
+    assert live.curve_blocks(paper, [], 20) == ""
 
 
 def test_one_line() -> None:
-    line = live.line(BUSY)
+    line = frames.status_line(BUSY)
     assert "\n" not in line
     assert "\x1b" not in line
     assert line.startswith("2 h 3 min, 123456 steps, epoch 3/10, 42.1 ms a step, input 71%")
     assert line.endswith("alerts: stall input-bound")
-    assert live.line(EMPTY) == "0 s, starting, no steps yet"
+    assert frames.status_line(EMPTY) == "0 s, starting, no steps yet"
 
 
 def test_the_document() -> None:
     for frame in FRAMES.values():
-        found = json.loads(live.document(frame))
+        found = json.loads(frames.frame_json(frame))
         assert found["schema"] == "slowtrain.frame/1"
         assert found["state"] == str(frame.state)
-    assert json.loads(live.document(BUSY))["progress"]["logs"]["val_loss"] == "nan"
-    assert json.loads(live.document(EMPTY))["step"]["now_ms"] is None
+    assert json.loads(frames.frame_json(BUSY))["progress"]["logs"]["val_loss"] == "nan"
+    assert json.loads(frames.frame_json(EMPTY))["step"]["now_ms"] is None
 
 
 @pytest.mark.parametrize(
@@ -125,4 +126,4 @@ def test_the_document() -> None:
     [(1.0, "5 s"), (61_000.0, "60 s"), (600_000.0, "10 min"), (9_000_000.0, "2 h 30 min"), (3e8, "3.5 days")],
 )
 def test_time_left_is_no_more_exact_than_it_can_be(ms: float, said: str) -> None:
-    assert live.left(ms) == said
+    assert frames.time_left(ms) == said

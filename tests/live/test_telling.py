@@ -13,7 +13,7 @@ from slowtrain.cli import _live
 from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.model.answers.live_frame import Alert, Frame, RunState
-from slowtrain.report import live
+from slowtrain.report import frames
 from slowtrain.watch import alert_delivery, frame_stream
 
 from .making import Making
@@ -117,7 +117,7 @@ def test_what_looks_for_alerts_and_fails_is_told_at_once(
 
 def test_numbers_that_are_not_finite_come_back_as_numbers() -> None:
     told = frame(Alert("drift/growing-step", "x", 1.0, numbers={"left_ms": float("inf"), "first_ms": 2.0}))
-    again = frame_stream.parse_frame(json.loads(live.document(told, indent=None)))
+    again = frame_stream.parse_frame(json.loads(frames.frame_json(told, indent=None)))
     assert again.alerts[0].numbers == {"left_ms": float("inf"), "first_ms": 2.0}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.report import html
+from slowtrain.report import pages
 
 from . import checkups
 
@@ -65,14 +65,14 @@ def browse(folder: Path, source: str, *flags: str) -> subprocess.CompletedProces
 def probed(source: str) -> str:
     """The page with the probe in it, allowed by its hash like our own script."""
     digest = base64.b64encode(hashlib.sha256(PROBE.encode()).digest()).decode()
-    allowed = source.replace("script-src &#x27;", f"script-src &#x27;sha256-{digest}&#x27; &#x27;")
+    allowed = source.replace("script-src '", f"script-src 'sha256-{digest}' '")
     return allowed.replace("</body>", f"<script>{PROBE}</script></body>")
 
 
 @pytest.mark.parametrize("width", [500, 1280])
 @pytest.mark.parametrize("name", ["input_bound", "hostile", "long_names"])
 def test_charts_are_drawn_and_nothing_overflows(name: str, width: int, tmp_path: Path) -> None:
-    source = probed(html.render(checkups.ALL[name](), checkups.PAGES))
+    source = probed(pages.checkup_page(checkups.ALL[name](), checkups.PAGES))
     dom = browse(tmp_path, source, f"--window-size={width},2000", "--dump-dom").stdout
     for kind, least in (("stacked", 2), ("plot", 2), ("graph", 1), ("interval", 2)):
         found = re.findall(rf'<svg class="{kind}"[^>]* data-size="(\d+)x(\d+)"', dom)
@@ -88,7 +88,7 @@ def test_screenshot_is_no_blank_page(tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
     browse(
         tmp_path,
-        html.render(checkups.input_bound(), checkups.PAGES),
+        pages.checkup_page(checkups.input_bound(), checkups.PAGES),
         "--window-size=1280,3600",
         f"--screenshot={picture}",
     )
@@ -97,7 +97,7 @@ def test_screenshot_is_no_blank_page(tmp_path: Path) -> None:
 
 def test_reads_without_script(tmp_path: Path) -> None:
     """Everything is in the file itself: the browser adds only the tip that script makes."""
-    source = html.render(checkups.input_bound(), checkups.PAGES)
+    source = pages.checkup_page(checkups.input_bound(), checkups.PAGES)
     dom = browse(tmp_path, source, "--dump-dom").stdout
     assert dom.count("<svg") == source.count("<svg")
     assert "Each step waits" in source
@@ -105,6 +105,6 @@ def test_reads_without_script(tmp_path: Path) -> None:
 
 def test_a_broken_policy_would_be_noticed(tmp_path: Path) -> None:
     """The tests above see the console: a page that breaks its own policy fails them."""
-    source = html.render(checkups.input_bound(), {}).replace("</body>", "<script>void 0</script></body>")
+    source = pages.checkup_page(checkups.input_bound(), {}).replace("</body>", "<script>void 0</script></body>")
     with pytest.raises(AssertionError, match="Executing inline script violates"):
         browse(tmp_path, source, "--dump-dom")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 
+import jinja2
 import pytest
 
-from slowtrain.report import html
-from slowtrain.report.markup import el, markdown
+from slowtrain.report import pages
+from slowtrain.report.pages import markdown_html
 
 from . import checkups
 
@@ -45,7 +50,7 @@ class Page(HTMLParser):
 
 
 def page(name: str) -> Page:
-    return Page(html.render(checkups.ALL[name](), checkups.PAGES))
+    return Page(pages.checkup_page(checkups.ALL[name](), checkups.PAGES))
 
 
 @pytest.mark.parametrize("name", checkups.ALL)
@@ -59,7 +64,7 @@ def test_is_well_formed_and_fetches_nothing(name: str) -> None:
             assert value.startswith("#")
         assert "url(" not in value or value == "url(#hatch)"
     for asset in ("page.css", "page.js"):
-        source = files("slowtrain.report").joinpath(asset).read_text(encoding="utf-8")
+        source = files("slowtrain.report").joinpath("templates", asset).read_text(encoding="utf-8")
         assert not re.search(r"https?:|@import|url\(|fetch\(|XMLHttp|innerHTML", source)
 
 
@@ -84,10 +89,10 @@ def test_hostile_names_make_no_elements() -> None:
 def test_carries_the_json_of_the_contract(name: str) -> None:
     from slowtrain.report import json as contract
 
-    source = html.render(checkups.ALL[name](), {})
+    source = pages.checkup_page(checkups.ALL[name](), {})
     data = re.search(r'<script type="application/json" id="checkup">(.*?)</script>', source, re.DOTALL)
     assert data
-    assert json.loads(data[1]) == contract.document(checkups.ALL[name]())
+    assert json.loads(data[1]) == contract.checkup_document(checkups.ALL[name]())
 
 
 def test_says_everything_that_was_found() -> None:
@@ -135,24 +140,24 @@ def test_every_chart_has_a_name_for_those_who_do_not_see_it() -> None:
 
 
 def test_markdown_escapes_first() -> None:
-    done = markdown(
+    done = markdown_html(
         "## a <b>\nsee `x < y` and **z & `w`**\n- one\n  more\n- two\n\n```python\n<i>\n\n```\n[t](https://x)\n"
     )
     assert done == (
-        "<h4>a &lt;b&gt;</h4><p>see <code>x &lt; y</code> and <strong>z &amp; <code>w</code></strong></p>"
-        '<ul><li>one more</li><li>two</li></ul><pre tabindex="0"><code>&lt;i&gt;\n</code></pre><p>[t](https://x)</p>'
+        "<h4>a &lt;b&gt;</h4>\n<p>see <code>x &lt; y</code> and <strong>z &amp; <code>w</code></strong></p>\n"
+        '<ul>\n<li>one\nmore</li>\n<li>two</li>\n</ul>\n<pre tabindex="0"><code class="language-python">&lt;i&gt;\n\n'
+        "</code></pre>\n<p>[t](https://x)</p>\n"
     )
 
 
-@pytest.mark.parametrize(
-    "source", ["", "-", "- ", "#", "## ", "```", "`", "**", "1.", "- a\n```\nb", "\n\n", "* **\n1. `"]
-)
-def test_markdown_always_comes_to_an_end(source: str) -> None:
-    Page(markdown(source))
+@pytest.mark.parametrize("source", ["", "- ", "## ", "```", "`", "- a\n```\nb", "* **\n1. `", "<b>\n\n[x]: data:1"])
+def test_markdown_is_well_formed_whatever_the_page(source: str) -> None:
+    assert not {"b", "a"} & set(Page(markdown_html(source)).tags)
 
 
-def test_elements_escape_what_they_are_given() -> None:
-    assert el("p", "<b>", el("b", "&"), None, title='"') == '<p title="&quot;">&lt;b&gt;<b>&amp;</b></p>'
+def test_a_template_that_names_what_is_not_there_fails() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="verdict"):
+        pages._template_environment().get_template("checkup.html").render(checkup=object())
 
 
 def luminance(colour: str) -> float:
@@ -167,7 +172,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_colours_stand_out_in_light_and_dark() -> None:
-    css = files("slowtrain.report").joinpath("page.css").read_text(encoding="utf-8")
+    css = files("slowtrain.report").joinpath("templates/page.css").read_text(encoding="utf-8")
     themes = css.split("@media print")[0].split("@media (prefers-color-scheme: dark)")
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w+);", theme)) for theme in themes)
     dark = {k: dark.get(k, v) for k, v in light.items()}
@@ -180,3 +185,19 @@ def test_colours_stand_out_in_light_and_dark() -> None:
         for part in re.findall(r"\.c-[^{]*\{ fill: (#\w{6}); \}", css):
             assert contrast(part, "#0d0f12") >= 4.5, part
             assert contrast(part, card) >= 3, part
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_compiled_templates_are_kept_where_python_keeps_modules(writable: bool, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    if not writable:
+        kept.write_text("no folder")
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(kept)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    code = "from slowtrain.report import pages; pages._template_environment().get_template('doctor.html')"
+    for _ in range(2):  # the second process reads what the first one wrote
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert any(kept.rglob("*.cache")) is writable

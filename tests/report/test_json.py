@@ -29,14 +29,14 @@ def strict(text: str) -> Any:
 
 @pytest.mark.parametrize("name", [n for n in checkups.ALL if n not in ("hostile", "long_names")])
 def test_follows_the_schema(name: str) -> None:
-    document = strict(json.render(checkups.ALL[name]()))
+    document = strict(json.checkup_json(checkups.ALL[name]()))
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
 
 
 @pytest.mark.parametrize("name", checkups.ALL)
 def test_is_strict_ascii_and_keeps_names(name: str) -> None:
-    text = json.render(checkups.ALL[name]())
+    text = json.checkup_json(checkups.ALL[name]())
     assert text.isascii()
     assert text.endswith("}\n")
     assert strict(text)["subject"]["command"] == list(checkups.ALL[name]().subject.command)
@@ -45,14 +45,14 @@ def test_is_strict_ascii_and_keeps_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["input_bound", "healthy", "insufficient", "unattributed", "startup"])
 @pytest.mark.parametrize("whole", ["attribution", "run"])
 def test_parts_add_up(name: str, whole: str) -> None:
-    document = strict(json.render(checkups.ALL[name]()))[whole]
+    document = strict(json.checkup_json(checkups.ALL[name]()))[whole]
     assert math.isclose(sum(p["ms"] for p in document["parts"]), document["total_ms"], rel_tol=1e-3, abs_tol=1e-9)
     if document["parts"]:
         assert math.isclose(sum(p["share"] for p in document["parts"]), 1.0, rel_tol=1e-3)
 
 
 def test_numbers_that_are_none_are_null() -> None:
-    document = strict(json.render(checkups.hostile()))
+    document = strict(json.checkup_json(checkups.hostile()))
     assert document["steps"] == {
         "counted": 1,
         "warmup": 0,
@@ -66,7 +66,7 @@ def test_numbers_that_are_none_are_null() -> None:
 
 def test_numpy_scalars_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
-    assert json.plain({"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.float64("nan")}) == {
+    assert json.json_values({"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.float64("nan")}) == {
         "a": 0.5,
         "b": 3,
         "c": None,
@@ -87,5 +87,5 @@ def test_has_the_keys_of_the_contract() -> None:
     assert fenced
     # The contract names the step's verdict in its list of keys, not in its example.
     assert "`step_verdict`:" in CONTRACT.read_text(encoding="utf-8")
-    written = keys(strict(json.render(checkups.input_bound())))
+    written = keys(strict(json.checkup_json(checkups.input_bound())))
     assert written == keys(stdlib.loads(fenced[1])) | {"step_verdict": None}

@@ -13,8 +13,8 @@ import pytest
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.answers.cure_proof import Attempt, ChangedFile, ManualCure, Proof
 from slowtrain.report import json as documents
+from slowtrain.report import pages
 from slowtrain.report import proof as report
-from slowtrain.report import proof_html
 
 from . import checkups
 from .test_browser import BROWSER, browse
@@ -63,7 +63,7 @@ def hostile() -> Proof:
 
 
 def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
-    lines = report.render(proven(), width=80).splitlines()
+    lines = report.proof_text(proven(), width=80).splitlines()
     assert lines[0] == "1 cure kept: 1.61x (1.24x to 2.10x) as fast, measured in 8 runs"
     assert all(len(line) <= 80 for line in lines)
     text = "\n".join(lines)
@@ -79,18 +79,18 @@ def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
 @pytest.mark.parametrize("width", [40, 72, 80, 200])
 @pytest.mark.parametrize("unicode", [True, False])
 def test_hostile_names_steer_no_terminal(width: int, unicode: bool) -> None:
-    text = report.render(hostile(), width=width, unicode=unicode)
+    text = report.proof_text(hostile(), width=width, unicode=unicode)
     assert all(c.isprintable() or c == "\n" for c in text)
     assert all(len(line) <= max(width, 40) for line in text.splitlines())
 
 
 def test_nothing_kept_says_why() -> None:
     found = replace(proven(), attempts=(DROPPED,), together=None, diff="")
-    assert report.headline(found) == "nothing kept: it does not help"
-    assert report.headline(replace(found, attempts=())) == (
+    assert report.proof_headline(found) == "nothing kept: it does not help"
+    assert report.proof_headline(replace(found, attempts=())) == (
         "nothing that a machine can cure safely; what a person can do is below"
     )
-    assert report.headline(replace(found, attempts=(), by_hand=(), before=checkups.healthy())).startswith(
+    assert report.proof_headline(replace(found, attempts=(), by_hand=(), before=checkups.healthy())).startswith(
         "nothing to cure: "
     )
 
@@ -98,17 +98,17 @@ def test_nothing_kept_says_why() -> None:
 def test_what_was_kept_is_kept_where_no_time_was_left_for_all_together() -> None:
     first = next(a for a in proven().attempts if a.kept)
     found = replace(proven(), attempts=(first, first), together=None)
-    assert report.headline(found).startswith("2 cures kept, each measured beside those before it")
-    assert json.loads(report.render_json(found, written=False))["fix"]["outcome"] == "cannot tell"
+    assert report.proof_headline(found).startswith("2 cures kept, each measured beside those before it")
+    assert json.loads(report.proof_json(found, written=False))["fix"]["outcome"] == "cannot tell"
 
 
 def test_a_script_that_does_not_train_is_not_called_cured() -> None:
     found = Proof(("x.py",), (), None, "", (), checkups.insufficient())
-    assert report.headline(found).startswith("cannot tell: ")
+    assert report.proof_headline(found).startswith("cannot tell: ")
 
 
 def test_the_json_contract() -> None:
-    found = json.loads(report.render_json(proven(), written=True))
+    found = json.loads(report.proof_json(proven(), written=True))
     assert found["schema"] == "slowtrain.checkup/1"
     fix = found["fix"]
     assert (fix["outcome"], fix["speedup"], fix["runs"], fix["loss"]) == ("better", 1.61, 8, "within 4e-06")
@@ -120,43 +120,43 @@ def test_the_json_contract() -> None:
     assert fix["by_hand"][0]["where"] == ["train.py:3", "train.py:8"]
     needs = [(one["effect"], one["needs"]) for one in fix["by_hand"]]
     assert needs == [("exact", None), ("changes training", "--allow changes-training")]
-    after = json.loads(documents.render(checkups.healthy()))
+    after = json.loads(documents.checkup_json(checkups.healthy()))
     assert fix["after"] == {"attribution": after["attribution"]}
     whole = replace(proven(), together=replace(BETTER, scope="run"), after=None)
-    fix = json.loads(report.render_json(whole, written=False))["fix"]
+    fix = json.loads(report.proof_json(whole, written=False))["fix"]
     assert (fix["scope"], fix["after"]) == ("run", None)
     assert (fix["apply"], fix["undo"]) == (proven().apply, proven().undo)
-    fix = json.loads(report.render_json(replace(proven(), apply="", undo=""), written=False))["fix"]
+    fix = json.loads(report.proof_json(replace(proven(), apply="", undo=""), written=False))["fix"]
     assert (fix["apply"], fix["undo"]) == (None, None)
     verdicts = {d["cause"]: d["verdict"] for d in found["diagnoses"]}
     assert verdicts["input/sequential-map"]["speedup"] == 1.61
-    json.loads(report.render_json(hostile(), written=False))
+    json.loads(report.proof_json(hostile(), written=False))
 
 
 def test_the_page_escapes_and_shows_both_sides() -> None:
-    page = proof_html.render(proven(), written=False)
+    page = pages.proof_page(proven(), written=False)
     assert "Before: where a step goes" in page
     assert "After: where a step goes" in page
     assert "First step done after 4.0 s, with it after 24.3 s." in page
     assert "needs --allow changes-training" in page
-    assert "<script>alert(1)" not in proof_html.render(hostile(), written=False)
+    assert "<script>alert(1)" not in pages.proof_page(hostile(), written=False)
 
 
 @pytest.mark.parametrize("written", [True, False])
 def test_the_page_says_how_to_apply_the_patch_and_take_it_back(written: bool) -> None:
-    page = proof_html.render(proven(), written=written)
-    command = "<code>git -C &#x27;/home/a &amp; b&#x27; apply {}/home/fix.patch</code>"
+    page = pages.proof_page(proven(), written=written)
+    command = "<code>git -C &#39;/home/a &amp; b&#39; apply {}/home/fix.patch</code>"
     assert page.count(command.format("-R ")) == 1
     assert page.count(command.format("")) == (0 if written else 1)
     assert ("It is written." in page) is written
-    assert "ake it back" not in proof_html.render(replace(proven(), apply="", undo=""), written=False)
-    assert "<script>alert(1)" not in proof_html.render(hostile(), written=written)
+    assert "ake it back" not in pages.proof_page(replace(proven(), apply="", undo=""), written=False)
+    assert "<script>alert(1)" not in pages.proof_page(hostile(), written=written)
 
 
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None or shutil.which(BROWSER) is None, reason="no chromium on this machine")
 @pytest.mark.parametrize("found", [proven(), hostile()], ids=["proven", "hostile"])
 def test_the_page_in_a_browser(found: Proof, tmp_path: Path) -> None:
-    dom = browse(tmp_path, proof_html.render(found, written=False), "--dump-dom").stdout
+    dom = browse(tmp_path, pages.proof_page(found, written=False), "--dump-dom").stdout
     assert "What was tried" in dom
     assert "The patch" in dom

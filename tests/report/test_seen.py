@@ -6,7 +6,7 @@ import json as stdlib
 from dataclasses import replace
 
 from slowtrain.model import Place, SeenInSource
-from slowtrain.report import html, json, text
+from slowtrain.report import json, pages, text
 
 from . import checkups
 
@@ -21,7 +21,7 @@ FOUND = replace(checkups.input_bound(), seen=SEEN)
 
 
 def test_text_has_a_line_for_each_within_the_screen() -> None:
-    shown = text.render(FOUND, height=None)
+    shown = text.checkup_text(FOUND, height=None)
     assert "Seen in the source: 1 confirmed, 1 not reached, 1 not measured" in shown
     line = next(row for row in shown.splitlines() if row.strip().startswith("train.py:41 input/sequential-map"))
     assert line.endswith("confirmed: 7.90 ms a step")
@@ -29,11 +29,11 @@ def test_text_has_a_line_for_each_within_the_screen() -> None:
 
 
 def test_the_page_escapes_what_it_quotes() -> None:
-    page = html.render(FOUND, {})
+    page = pages.checkup_page(FOUND, {})
     assert "<code>ds.map(a &lt; b)</code>" in page
 
 
 def test_json_says_null_where_the_run_cannot_tell() -> None:
-    found = stdlib.loads(json.render(FOUND))["findings"]
+    found = stdlib.loads(json.checkup_json(FOUND))["findings"]
     assert [f["runtime"] and f["runtime"]["state"] for f in found] == ["confirmed", "not reached", None]
-    assert "findings" not in stdlib.loads(json.render(checkups.input_bound()))
+    assert "findings" not in stdlib.loads(json.checkup_json(checkups.input_bound()))

@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.model.answers.batch_sizing import BatchCurve, Device, MemoryAnswer, Need, Point
 from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
-from slowtrain.report import crossover_html, memory_html, sizing, sizing_html
+from slowtrain.report import pages, sizing
 
 from .test_browser import BROWSER, browse
 
@@ -46,17 +46,17 @@ CURVE = BatchCurve(
 
 
 def test_the_answer_comes_first() -> None:
-    first = sizing.render_memory(ANSWER).splitlines()[0]
+    first = sizing.memory_text(ANSWER).splitlines()[0]
     assert first == "fits: 3.03 GiB of 13.3 GiB at batch 64; largest batch on a T4: 402"
     tight = replace(ANSWER, fits=False, largest_batch=0)
-    assert sizing.headline(tight).startswith("does not fit: ")
-    assert "not even one sample" in sizing.headline(tight)
-    assert "--device" in sizing.headline(replace(ANSWER, device=None, fits=None, largest_batch=None))
+    assert sizing.memory_headline(tight).startswith("does not fit: ")
+    assert "not even one sample" in sizing.memory_headline(tight)
+    assert "--device" in sizing.memory_headline(replace(ANSWER, device=None, fits=None, largest_batch=None))
 
 
 def test_it_fits_a_screen() -> None:
     long = replace(ANSWER, notes=("a note " * 20, "another " * 20), measured=ANSWER.measured * 3)
-    for text in (sizing.render_memory(long), sizing.render_batch(CURVE)):
+    for text in (sizing.memory_text(long), sizing.batch_text(CURVE)):
         lines = text.splitlines()
         assert len(lines) <= 40
         assert max(map(len, lines)) <= 80
@@ -64,15 +64,15 @@ def test_it_fits_a_screen() -> None:
 
 def test_what_was_tried_is_told() -> None:
     tried = replace(ANSWER, tried=((380, True), (380, True), (396, False), (396, True), (402, True), (420, False)))
-    text = " ".join(sizing.render_memory(tried).split())
+    text = " ".join(sizing.memory_text(tried).split())
     assert "Tried: runs of a few steps under a limit of 13.3 GiB: batches of 380 (2 times), 402 fitted; 396" in text
     assert "396 (2 times) did not each time; 420 did not" in text
-    assert "Tried" not in sizing.render_memory(ANSWER)
+    assert "Tried" not in sizing.memory_text(ANSWER)
 
 
 def test_documents_are_json_of_their_schema() -> None:
-    assert json.loads(sizing.memory_document(ANSWER))["schema"] == "slowtrain.memory/1"
-    found = json.loads(sizing.batch_document(CURVE))
+    assert json.loads(sizing.memory_json(ANSWER))["schema"] == "slowtrain.memory/1"
+    found = json.loads(sizing.batch_json(CURVE))
     assert (found["schema"], found["knee"], len(found["points"])) == ("slowtrain.batch/1", 128, 4)
 
 
@@ -95,35 +95,35 @@ def test_of_doublings_that_were_not_seen_nothing_is_said() -> None:
 
 def test_how_sure_the_knee_is() -> None:
     said = "with each gain as small as its range allows batch 64, as large beyond what was measured"
-    assert f"Knee: {said}" in " ".join(sizing.render_batch(CURVE).split())
-    assert f"knee: {said}" in sizing_html.render(CURVE)
+    assert f"Knee: {said}" in " ".join(sizing.batch_text(CURVE).split())
+    assert f"knee: {said}" in pages.batch_page(CURVE)
     sure = replace(CURVE, knee_low=128, knee_high=128)
-    assert "Knee:" not in sizing.render_batch(sure)
+    assert "Knee:" not in sizing.batch_text(sure)
 
 
 def test_the_page_escapes_names_and_draws() -> None:
-    page = sizing_html.render(CURVE)
+    page = pages.batch_page(CURVE)
     assert "<script>alert" not in page
     assert page.count("<svg") > 4
 
 
 def test_the_page_of_memory_says_what_the_text_says() -> None:
     told = replace(ANSWER, script="<script>alert(1)</script>.py", tried=((402, True),), notes=("a note",))
-    page = memory_html.render(told)
+    page = pages.memory_page(told)
     assert "<script>alert" not in page
     assert "conv2d_<b>" not in page
     assert "conv2d_&lt;b&gt;" in page
     for said in ("largest batch on a T4: 402", "3.03 GiB", "activations: 2.93 GiB", "402 fitted", "a note"):
         assert said in page, said
-    assert "does not fit" in memory_html.render(replace(ANSWER, fits=False))
-    assert "name a card with --device" in memory_html.render(replace(ANSWER, fits=None, device=None))
+    assert "does not fit" in pages.memory_page(replace(ANSWER, fits=False))
+    assert "name a card with --device" in pages.memory_page(replace(ANSWER, fits=None, device=None))
 
 
 def test_a_knee_is_that_of_the_device_that_was_timed() -> None:
     told = replace(CURVE, measured_on={"kind": "CPU", "name": "EPYC"}, notes=("a note",))
     assert "the knee is at batch 128 on CPU: EPYC: " in sizing.batch_headline(told)
     assert "on CPU: EPYC: the knee lies beyond" in sizing.batch_headline(replace(told, knee=None))
-    page = sizing_html.render(told)
+    page = pages.batch_page(told)
     for said in ("4 batch sizes on CPU: EPYC", "limit: batch 402 on a T4 (13.3 GiB), by forecast", "a note"):
         assert said in page, said
 
@@ -141,7 +141,7 @@ def side(name: str, fixed: float, each: float) -> Side:
 def crossed() -> str:
     sides = (side("gpu", 5.0, 0.01), side("cpu:threads=<b>", 1.0, 0.05))
     found = Crossover("train.py", ("train.py",), None, 64, sides, "gpu", Range(100.0, 80.0, 130.0), ())
-    return crossover_html.render(found)
+    return pages.crossover_page(found)
 
 
 def test_where_lines_cross_is_one_picture() -> None:
@@ -155,7 +155,7 @@ def test_where_lines_cross_is_one_picture() -> None:
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None or shutil.which(BROWSER) is None, reason="no chromium on this machine")
 @pytest.mark.parametrize(
-    "page", [memory_html.render(ANSWER), sizing_html.render(CURVE), crossed()], ids=["memory", "batch", "crossover"]
+    "page", [pages.memory_page(ANSWER), pages.batch_page(CURVE), crossed()], ids=["memory", "batch", "crossover"]
 )
 def test_the_pages_in_a_browser(page: str, tmp_path: Path) -> None:
     dom = browse(tmp_path, page, "--dump-dom").stdout

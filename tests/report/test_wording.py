@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.model import Verdict
-from slowtrain.report import html, json, text, wording
+from slowtrain.report import json, pages, text, wording
 
 from . import checkups
 
@@ -34,13 +34,13 @@ from . import checkups
     ],
 )
 def test_duration(ms: float | None, said: str) -> None:
-    assert wording.duration(ms) == said
+    assert wording.duration_text(ms) == said
 
 
 def test_a_column_has_one_unit_and_its_decimals() -> None:
-    assert [wording.duration_in(ms, 12.3) for ms in (8.12, 0.02)] == ["8.1 ms", "0.0 ms"]
-    assert [wording.duration_in(ms, 61_234) for ms in (3100, 61_234)] == ["3.1 s", "61.2 s"]
-    assert wording.duration_in(0.0123, 0.5) == "0.012 ms"
+    assert [wording.duration_like(ms, 12.3) for ms in (8.12, 0.02)] == ["8.1 ms", "0.0 ms"]
+    assert [wording.duration_like(ms, 61_234) for ms in (3100, 61_234)] == ["3.1 s", "61.2 s"]
+    assert wording.duration_like(0.0123, 0.5) == "0.012 ms"
 
 
 @pytest.mark.parametrize(
@@ -48,39 +48,39 @@ def test_a_column_has_one_unit_and_its_decimals() -> None:
     [(0, "0%"), (0.0001, "<0.1%"), (0.024, "2.4%"), (0.0999, "10%"), (0.66, "66%"), (None, "not measured")],
 )
 def test_share(value: float | None, said: str) -> None:
-    assert wording.share(value) == said
+    assert wording.share_text(value) == said
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [(512, "512 B"), (1023.9, "1.00 KiB"), (38.5e6, "36.7 MiB"), (3e15, "2,728 TiB")]
 )
 def test_size(value: float, said: str) -> None:
-    assert wording.size(value) == said
+    assert wording.bytes_text(value) == said
 
 
 def test_named_numbers_say_their_unit() -> None:
-    assert wording.named("map_ms_per_step", 7.93) == "7.93 ms"
-    assert wording.named("free_bytes", 9.9e9) == "9.22 GiB"
-    assert wording.named("idle_share", 0.5) == "50%"
-    assert wording.named("cores", 3.0) == "3"
+    assert wording.evidence_text("map_ms_per_step", 7.93) == "7.93 ms"
+    assert wording.evidence_text("free_bytes", 9.9e9) == "9.22 GiB"
+    assert wording.evidence_text("idle_share", 0.5) == "50%"
+    assert wording.evidence_text("cores", 3.0) == "3"
 
 
 def test_speedups_share_their_decimals() -> None:
-    assert wording.times(1.92, 1.72, 2.06) == "1.9x (1.7x to 2.1x)"
-    assert wording.times(1.014, 0.996, 1.02) == "1.01x (1.00x to 1.02x)"
-    assert wording.times(14.2, 12.0, 17.9) == "14x (12x to 18x)"
-    assert wording.times(2.0, 1.5, math.inf) == "2.0x (range unknown)"
+    assert wording.speedup_text(1.92, 1.72, 2.06) == "1.9x (1.7x to 2.1x)"
+    assert wording.speedup_text(1.014, 0.996, 1.02) == "1.01x (1.00x to 1.02x)"
+    assert wording.speedup_text(14.2, 12.0, 17.9) == "14x (12x to 18x)"
+    assert wording.speedup_text(2.0, 1.5, math.inf) == "2.0x (range unknown)"
 
 
 def test_a_measured_cure() -> None:
-    assert wording.measured(Verdict("no better", 1.0, 0.97, 1.03, 1, "within 1e-5")) == (
+    assert wording.verdict_text(Verdict("no better", 1.0, 0.97, 1.03, 1, "within 1e-5")) == (
         "no better, 1.00x (0.97x to 1.03x), 1 run, loss within 1e-5"
     )
 
 
 def test_device() -> None:
-    assert wording.device({"kind": "GPU", "name": "NVIDIA T4", "count": 4}) == "4 x GPU: NVIDIA T4"
-    assert wording.device({}) == "not measured"
+    assert wording.device_text({"kind": "GPU", "name": "NVIDIA T4", "count": 4}) == "4 x GPU: NVIDIA T4"
+    assert wording.device_text({}) == "not measured"
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_device() -> None:
     ],
 )
 def test_clean(hostile: str, left: str) -> None:
-    assert wording.clean(hostile) == left
+    assert wording.printable_text(hostile) == left
 
 
 @pytest.mark.alone  # it has seconds
 def test_clean_is_quick_on_the_worst() -> None:
     start = time.perf_counter()
     for attack in ("\x1b]" * 50_000, "\x9d" * 100_000, "\x1b[" * 50_000, "\x1b[" + "0" * 100_000, "\u202e" * 100_000):
-        wording.clean(attack)
+        wording.printable_text(attack)
     assert time.perf_counter() - start < 5
 
 
@@ -114,6 +114,6 @@ def test_clean_is_quick_on_the_worst() -> None:
 )
 def test_making_tensors_copies_and_ops_of_the_host_are_told_apart(category: str, said: str) -> None:
     checkup = replace(checkups.input_bound(), attribution=checkups.parts(**{category: 2.0, "device": 8.0}))
-    for report in (text.render(checkup), html.render(checkup, {})):
+    for report in (text.checkup_text(checkup), pages.checkup_page(checkup, {})):
         assert said in report
-    assert category in str(json.document(checkup)["attribution"])
+    assert category in str(json.checkup_document(checkup)["attribution"])

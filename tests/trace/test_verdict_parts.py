@@ -81,7 +81,7 @@ def test_no_text_speaks_of_kernels_on_a_cpu(path: Path) -> None:
     answered = read(path)
     assert answered is not None
     assert answered[1].subject.device["kind"] == "CPU"
-    said = text.render(answered[1], width=100, colour=False, unicode=True)
+    said = text.checkup_text(answered[1], width=100, colour=False, unicode=True)
     assert "kernel" not in said.lower().replace(str(path).lower(), "")
 
 

@@ -18,7 +18,7 @@ from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.host.nvml import Gpus
 from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
-from slowtrain.report import crossover, crossover_html
+from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, sidecar_files
 from slowtrain.trace.loading.drawn_trace import parse_drawing as drawn_trace
@@ -122,7 +122,7 @@ def test_steps_that_make_up_for_a_slow_start() -> None:
     ],
 )
 def test_what_is_not_certain_is_not_said_to_be(batch: Range, said: str) -> None:
-    assert crossover.by_batch(dataclasses.replace(drawn(), winner="gpu", batch=batch)) == said
+    assert crossover.winner_by_batch(dataclasses.replace(drawn(), winner="gpu", batch=batch)) == said
 
 
 def test_one_process_tells_no_interval() -> None:
@@ -236,27 +236,27 @@ def drawn(noise: float = 0.02) -> Crossover:
 
 
 def test_the_text_says_both_and_fits_a_screen() -> None:
-    rows = crossover.render(drawn()).splitlines()
+    rows = crossover.crossover_text(drawn()).splitlines()
     assert len(rows) <= 40
     assert all(len(row) <= 80 for row in rows)
-    head = " ".join(crossover.headline(drawn()).split())
+    head = " ".join(crossover.crossover_headline(drawn()).split())
     assert head.startswith("at the script's batch of 8 cpu takes its steps")
     assert "gpu wins from batch 1" in head or "gpu wins from batch 9" in head
 
 
 def test_what_a_sample_costs_is_told_however_little() -> None:
     (gpu, cpu), fit = drawn().sides, Fit(Range(0.7, 0.46, 0.93), Range(0.0026, 0.0019, 0.0033), 0.0, 6)
-    assert crossover.fitted(dataclasses.replace(gpu, fit=fit)) == (
+    assert crossover.fitted_line(dataclasses.replace(gpu, fit=fit)) == (
         "a = 0.70 (0.46 to 0.93) ms, b = 2.60 (1.90 to 3.30) µs, 6 processes"
     )
     fit = dataclasses.replace(fit, per_sample_ms=Range(0.21, 0.11, 0.3))
-    assert "b = 0.21 (0.11 to 0.30) ms" in crossover.fitted(dataclasses.replace(cpu, fit=fit))
+    assert "b = 0.21 (0.11 to 0.30) ms" in crossover.fitted_line(dataclasses.replace(cpu, fit=fit))
 
 
 def test_the_document_has_no_infinite_number_and_the_page_no_tag_of_others() -> None:
     found = drawn()
-    json.loads(crossover.render_json(found), parse_constant=lambda _: pytest.fail("not a number"))
-    page = crossover_html.render(found)
+    json.loads(crossover.crossover_json(found), parse_constant=lambda _: pytest.fail("not a number"))
+    page = pages.crossover_page(found)
     assert "<b>.py" not in page
     assert page.count('class="line side') == 2  # on one scale, each with its interval
     assert page.count('class="envelope side') == 2
@@ -267,13 +267,13 @@ def test_the_document_has_no_infinite_number_and_the_page_no_tag_of_others() -> 
 def test_a_picture_without_lines_has_the_measured_batches() -> None:
     found = drawn()
     sides = tuple(dataclasses.replace(side, fit=None) for side in found.sides)
-    page = crossover_html.render(dataclasses.replace(found, sides=sides, winner=None, batch=None))
+    page = pages.crossover_page(dataclasses.replace(found, sides=sides, winner=None, batch=None))
     assert 'class="line side' not in page
     assert page.count('class="side0"') >= 4
 
 
 def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
-    (tmp_path / "crossover.json").write_text(crossover.render_json(drawn()))
+    (tmp_path / "crossover.json").write_text(crossover.crossover_json(drawn()))
     assert sidecar_files.read_sidecar_facts(tmp_path, {})["crossover"]["own_batch"] == 8
     for bad in ("", "[1]", '{"schema": "other/1"}', "[" * 100_000):
         (tmp_path / "crossover.json").write_text(bad)

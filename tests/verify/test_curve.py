@@ -130,10 +130,10 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
     assert any("a T4 is counted as 13,627 MiB" in note for note in found.notes)
     assert memory_need.CPU_NOTE in found.notes
     assert any("TF_GPU_ALLOCATOR" in note for note in found.notes)
-    said = " ".join(report.render_batch(found).split())
+    said = " ".join(report.batch_text(found).split())
     assert " on CPU: Drawn: " in said
     assert "Limit: batch 402 on a T4 (13.3 GiB), by forecast" in said
-    about = json.loads(report.batch_document(found))
+    about = json.loads(report.batch_json(found))
     assert (about["measured_on"]["name"], len(about["source_sha256"])) == ("Drawn", 64)
 
 
@@ -257,7 +257,7 @@ def test_two_batches_are_no_knee(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert timed == [128, 256]
     assert (found.knee, found.knee_low, found.knee_high) == (None, None, None)
     assert found.ended.startswith("12 s were left, too little for another batch, which takes about 16; --budget")
-    said = " ".join(report.render_batch(found).split())
+    said = " ".join(report.batch_text(found).split())
     assert "the knee was not found: measured only batches 128 and 256, of which no doubling gained 10%" in said
     assert "memory was not measured: the time was over" in said
     assert {p.peak_bytes for p in found.points} == {None}

@@ -76,7 +76,7 @@ def test_the_last_cure_goes_where_they_do_not_help_together(
     assert proof.together.speedup == pytest.approx(2.0, rel=0.01)
     assert proof.after is not None
     assert [d.cause for d in proof.after.diagnoses] == ["second"]  # of the script as it is handed out
-    assert report.headline(replace(proof, before=None)).startswith("1 cure kept: 2.0x")
+    assert report.proof_headline(replace(proof, before=None)).startswith("1 cure kept: 2.0x")
 
 
 def test_the_rest_is_measured_together_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_where_the_time_is_over_it_is_said(within_s: float, monkeypatch: pytest.
     assert [kept for _, kept, _ in outcome(proof)] == [True, True]
     assert proof.together is None
     assert joint_trial.NO_TIME_TOGETHER in proof.notes
-    assert report.headline(replace(proof, before=None)).endswith("not measured together")
+    assert report.proof_headline(replace(proof, before=None)).endswith("not measured together")
     assert ("together" in world.order) == (within_s > 0)
 
 

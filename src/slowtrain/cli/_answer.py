@@ -125,12 +125,12 @@ def _say(found: Checkup, json: str | None) -> None:
     if json == STDOUT:
         from slowtrain.report import json as document
 
-        sys.stdout.write(document.render(found))
+        sys.stdout.write(document.checkup_json(found))
     else:
         from slowtrain.report import text
 
         sys.stdout.write("\n")
-        show(text.render, found)
+        show(text.checkup_text, found)
     sys.stdout.flush()
 
 
@@ -142,11 +142,11 @@ def _keep(found: Checkup, html: Path | None, json: str | None, into: Path | None
     if into is not None:
         with contextlib.suppress(InputError):  # the recording may be on a read-only disk
             write(into / REPORT, whole)
-            write(into / ANSWER, document.render(found))
+            write(into / ANSWER, document.checkup_json(found))
             shown = into / REPORT
     try:
         if json is not None and json != STDOUT:
-            write(Path(json), document.render(found), folders=True)
+            write(Path(json), document.checkup_json(found), folders=True)
         if html is not None:
             write(html, whole, folders=True)
             shown = html
@@ -174,12 +174,12 @@ def page(found: Checkup) -> str:
     """The HTML page, which includes the page of each diagnosed cause."""
     from slowtrain.causes import all_causes
     from slowtrain.cli import explain
-    from slowtrain.report import html
+    from slowtrain.report.pages import checkup_page
 
     diagnosed = {d.cause for d in found.diagnoses}
     causes = [c for c in all_causes() if c.id in diagnosed]
     pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in causes}
-    return html.render(found, pages)
+    return checkup_page(found, pages)
 
 
 def writable(html: Path | None, json: str | None) -> None:

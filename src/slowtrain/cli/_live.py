@@ -47,7 +47,7 @@ class Following:
 
     def news(self) -> Iterator[str]:
         """The run in one line, after the alerts that were not printed yet."""
-        from slowtrain.report import live
+        from slowtrain.report import frames
 
         if self.frame is None:
             return
@@ -56,19 +56,19 @@ class Following:
             if (alert.id, over) not in self._said and (not over or (alert.id, False) in self._said):
                 self._said.add((alert.id, over))
                 self._said.discard((alert.id, not over))
-                yield live.alert_line(alert)
-        yield live.line(self.frame)
+                yield frames.alert_line(alert)
+        yield frames.status_line(self.frame)
 
     def summary(self) -> Iterator[str]:
         """The lines that stay on the terminal after the view is closed."""
-        from slowtrain.report import live
+        from slowtrain.report import frames
 
         if self.frame is None:
             return
-        yield live.line(self.frame)
+        yield frames.status_line(self.frame)
         alerts: tuple[Alert, ...] = self.frame.alerts
         for alert in alerts:
-            yield live.alert_line(alert)
+            yield frames.alert_line(alert)
         if self.frame.state in ENDED_STATES:
             yield f"full report: slowtrain report {self.watch.folder}"
 
@@ -125,7 +125,7 @@ class Live:
         width, _ = _screen.size(sys.stderr)
         try:
             self.foot.draw(
-                live.area(
+                live.foot_lines(
                     frame,
                     width=width,
                     height=self.foot.rows,
@@ -138,7 +138,7 @@ class Live:
 
     def close(self) -> None:
         """Restores the terminal and prints the alerts."""
-        from slowtrain.report import live
+        from slowtrain.report import frames
 
         if self.foot is not None:
             self.foot.close()
@@ -147,5 +147,5 @@ class Live:
         frame = self.following.frame
         if self.foot is not None and frame is not None:
             for alert in frame.alerts:
-                print(f"slowtrain: {live.alert_line(alert)}", file=sys.stderr, flush=True)
+                print(f"slowtrain: {frames.alert_line(alert)}", file=sys.stderr, flush=True)
         self.following.close()

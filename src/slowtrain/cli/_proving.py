@@ -118,8 +118,8 @@ def _clock(seconds: float) -> str:
 def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
     """Prints the text, or only the JSON if ``--json -`` was given; writes the patch and the requested files."""
     from slowtrain.cli import _answer
+    from slowtrain.report import pages
     from slowtrain.report import proof as report
-    from slowtrain.report import proof_html
 
     patch = folder / "fix.patch"
     if proof.diff:
@@ -128,14 +128,14 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
         proof = replace(proof, apply=_git_apply(proof, patch, back=False), undo=_git_apply(proof, patch, back=True))
     shown = None
     if proof.before is not None:
-        page = proof_html.render(proof, written=written)
+        page = pages.proof_page(proof, written=written)
         shown = args.html or folder / "fix.html"
         _answer.write(shown, page, folders=True)
-    document = report.render_json(proof, written=written)
+    document = report.proof_json(proof, written=written)
     _answer.write(folder / "fix.json", document)
     if args.json is not None and _answer.written(document, args.json):
         return
-    _answer.show(report.render, proof)
+    _answer.show(report.proof_text, proof)
     if proof.diff:
         print(f"\npatch:  {patch}")
         if proof.files:

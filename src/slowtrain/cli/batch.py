@@ -25,16 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer, _proving, _sizing
+    from slowtrain.report import pages
     from slowtrain.report import sizing as report
-    from slowtrain.report import sizing_html
     from slowtrain.verify.batch_sizes import throughput_curve
 
     _sizing.check_recording(args)
     device = _sizing.device(args.device)
     bench = _proving.bench(args, args.script, f"batch-{_sizing.stem(args)}")
     answer = throughput_curve.measure_curve(bench, device, growth=args.growth)
-    document = report.batch_document(answer)
+    document = report.batch_json(answer)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)
-    _sizing.tell(args, bench.folder / KEPT, document, sizing_html.render(answer), report.render_batch, answer)
+    _sizing.tell(args, bench.folder / KEPT, document, pages.batch_page(answer), report.batch_text, answer)
     return 0

@@ -28,5 +28,5 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.trace.loading import recording_trace
 
     traces = recording_trace.load_recording(args.before), recording_trace.load_recording(args.after)
-    sys.stdout.write(comparison.render(compare_runs(*traces, (str(args.before), str(args.after)))))
+    sys.stdout.write(comparison.comparison_text(compare_runs(*traces, (str(args.before), str(args.after)))))
     return 0

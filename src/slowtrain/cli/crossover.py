@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer, _proving, _sizing
     from slowtrain.errors import InputError
     from slowtrain.report import crossover as report
-    from slowtrain.report import crossover_html
+    from slowtrain.report import pages
     from slowtrain.verify.batch_sizes import device_crossover
 
     _sizing.check_recording(args)
@@ -44,10 +44,10 @@ def main(args: argparse.Namespace) -> int:
     device_crossover.parse_settings(args.devices)  # reports a wrong value before anything runs
     bench = _proving.bench(args, args.script, f"crossover-{_sizing.stem(args)}")
     found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
-    document = report.render_json(found)
+    document = report.crossover_json(found)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)
-    _sizing.tell(args, bench.folder / KEPT, document, crossover_html.render(found), report.render, found)
+    _sizing.tell(args, bench.folder / KEPT, document, pages.crossover_page(found), report.crossover_text, found)
     return 0
 
 

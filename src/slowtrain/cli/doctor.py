@@ -40,13 +40,15 @@ def main(args: argparse.Namespace) -> int:
     """Returns 0 if no problem was found, else 1."""
     from slowtrain.cli._answer import show, write, written
     from slowtrain.model.answers.doctor_sheet import CheckState
-    from slowtrain.report import doctor, doctor_html
+    from slowtrain.report import doctor
 
     found = _sheet(args)
     if args.html is not None:
-        write(args.html, doctor_html.render(found))
-    if args.json is None or not written(doctor.dump(found), args.json):
-        show(doctor.render, found)
+        from slowtrain.report import pages
+
+        write(args.html, pages.doctor_page(found))
+    if args.json is None or not written(doctor.doctor_json(found), args.json):
+        show(doctor.doctor_text, found)
         if args.html is not None:
             print(f"\nreport: {args.html}")
     return WRONG if found.of(CheckState.WRONG) else 0

@@ -160,13 +160,13 @@ def _text(args: argparse.Namespace, found: LintAnswer) -> str:
     if args.diff:
         return "".join(one.diff for one in found.rewritten)
     if args.format == "json":
-        return lint.document(found, __version__)
+        return lint.lint_json(found, __version__)
     if args.format == "github":
-        return github.render(found)
+        return github.github_commands(found)
     if args.format == "sarif":
-        return sarif.render(found, __version__, _pages(found))
+        return sarif.sarif_log(found, __version__, _pages(found))
     screen = args.output is None
-    return lint.render(
+    return lint.lint_text(
         found,
         width=max(shutil.get_terminal_size((100, 24)).columns, 80) if screen and sys.stdout.isatty() else 120,
         colour=screen and coloured(sys.stdout),

@@ -23,13 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _proving, _sizing
-    from slowtrain.report import memory_html
+    from slowtrain.report import pages
     from slowtrain.report import sizing as report
     from slowtrain.verify.batch_sizes import memory_need
 
     device = _sizing.device(args.device)
     bench = _proving.bench(args, args.script, f"memory-{_sizing.stem(args)}")
     answer = memory_need.measure_memory_need(bench, device, growth=args.growth)
-    document, page = report.memory_document(answer), memory_html.render(answer)
-    _sizing.tell(args, bench.folder / "memory.json", document, page, report.render_memory, answer)
+    document, page = report.memory_json(answer), pages.memory_page(answer)
+    _sizing.tell(args, bench.folder / "memory.json", document, page, report.memory_text, answer)
     return 1 if answer.fits is False else 0

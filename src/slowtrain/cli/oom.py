@@ -29,15 +29,17 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain import oom as dumps
     from slowtrain.cli import _answer
     from slowtrain.errors import InputError
-    from slowtrain.report import oom, oom_html
+    from slowtrain.report import oom
 
     path = Path(args.log)
     if args.log != "-" and path.is_dir():
         raise InputError(f"{args.log} is a folder; give a log file")
     found = dumps.read_log(sys.stdin.buffer if args.log == "-" else path, args.log)
-    document = oom.render_json(found)
+    document = oom.oom_json(found)
     if args.html is not None:
-        _answer.write(args.html, oom_html.render(found))
+        from slowtrain.report import pages
+
+        _answer.write(args.html, pages.oom_page(found))
     if args.json is None or not _answer.written(document, args.json):
-        _answer.show(oom.render, found)
+        _answer.show(oom.oom_text, found)
     return 0

@@ -160,14 +160,14 @@ def _written(folder: Path) -> float:
 def _once(following: Following, *, as_json: bool) -> int:
     from slowtrain.cli import _screen
     from slowtrain.cli._answer import coloured, speaks_unicode
-    from slowtrain.report import live
+    from slowtrain.report import frames, live
 
     frame = following.look()
     if as_json:
-        print(live.document(frame))
+        print(frames.frame_json(frame))
         return 0
     width, height = _screen.size(sys.stdout) if sys.stdout.isatty() else (80, 40)
-    lines = live.screen(
+    lines = live.screen_lines(
         frame, width=width, height=height - 1, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)
     )
     print("\n".join(lines).rstrip("\n"))
@@ -207,7 +207,7 @@ def _redraw(screen: object, following: Following) -> None:
         return
     width, height = _screen.size(screen.stream)
     screen.draw(
-        live.screen(
+        live.screen_lines(
             following.frame,
             width=width,
             height=height,

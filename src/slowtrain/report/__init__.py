@@ -1,12 +1,11 @@
-"""A checkup, rendered: one file per form, one function each.
+"""Answers as text, HTML and JSON: one module per answer, one function per form.
 
-    text.render(checkup, width=80, colour=True)    what the terminal shows, one screen
-    html.render(checkup, pages)                    one self-contained file
-    json.render(checkup)                           the contract ``slowtrain.checkup/1``
+    text.checkup_text(checkup, width=80, colour=True)    one screen of a terminal
+    pages.checkup_page(checkup, pages)                   one self-contained HTML file
+    json.checkup_json(checkup)                           the contract ``slowtrain.checkup/1``
 
-Reports lay out and format; they compute no figure that a reader could act on. Whatever is
-shown stands in the :class:`~slowtrain.model.Checkup`, and what it lacks reads as "not
-measured", never as fine. Every name may come from somebody's program, and is cleaned of
-terminal controls (:func:`slowtrain.report.wording.clean`) and escaped
-(:func:`slowtrain.report.markup.el`) in one place each.
+Reports lay out and format. They compute no figure that a reader could act on: each stands in the
+:class:`~slowtrain.model.Checkup`, and a missing one reads as "not measured", never as fine. A name may come from
+anybody's program. :func:`slowtrain.report.wording.printable_text` removes terminal controls from it, and the templates
+escape it.
 """

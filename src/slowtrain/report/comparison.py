@@ -9,32 +9,32 @@ from slowtrain.model.answers.cure_proof import Change, Comparison
 from slowtrain.number_text import format_number
 from slowtrain.report import wording
 
-SEEN = 1e-3  # of the longer step: smaller parts are none
-NOTHING = 1e-4  # of what it is the noise of: three digits of that do not show it
-LITTLE = 0.01  # of the longer run: smaller phases are one row
+MIN_PART_SHARE = 1e-3  # of the longer step: smaller parts are not shown
+MIN_NOISE_SHARE = 1e-4  # of the figure: three digits of it do not show less
+MIN_PHASE_SHARE = 0.01  # of the longer run: smaller phases are one row
 
 
-def render(comparison: Comparison) -> str:
-    """The step first, then each category, a change within the noise said to be none; then where the runs went."""
+def comparison_text(comparison: Comparison) -> str:
+    """The step, each category, and the phases of the runs. A change within the noise is shown as noise."""
     first, second = comparison.names
     unit = "ms per 1,000 samples" if comparison.samples else "ms a step"
     lines = [
-        _verdict(comparison),
+        _verdict_line(comparison),
         "",
         f"A {first}",
         f"B {second}",
-        *_scripts(comparison),
+        *_script_names(comparison),
         "",
         f"{unit:<20}{'A':>18}{'B':>18}{'B - A':>10}",
     ]
-    least = SEEN * max(comparison.step.before_ms, comparison.step.after_ms)
+    least = MIN_PART_SHARE * max(comparison.step.before_ms, comparison.step.after_ms)
     shown = [c for c in comparison.rows if max(c.before_ms, c.after_ms) >= least]
-    lines += [_row(change) for change in (comparison.step, *shown)]
-    lines += _run(comparison)
+    lines += [_change_row(change) for change in (comparison.step, *shown)]
+    lines += _run_table(comparison)
     return "\n".join(lines) + "\n"
 
 
-def _scripts(comparison: Comparison) -> list[str]:
+def _script_names(comparison: Comparison) -> list[str]:
     if comparison.scripts is None:
         return []
     return [
@@ -43,7 +43,7 @@ def _scripts(comparison: Comparison) -> list[str]:
     ]
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict_line(comparison: Comparison) -> str:
     step = comparison.step
     if not step.before_ms or not step.after_ms:
         return "cannot tell: one of the runs has no steady steps"
@@ -58,36 +58,37 @@ def _verdict(comparison: Comparison) -> str:
     if not step.real:
         return f"a step of B differs from one of A by no more than the noise of the two runs{each}"
     ratio = step.before_ms / step.after_ms
-    said = f"{ratio:.2f}x as fast as" if ratio > 1 else f"slower: it takes {1 / ratio:.2f}x as long as"
-    return f"a step of B is {said} one of A{each}"
+    words = f"{ratio:.2f}x as fast as" if ratio > 1 else f"slower: it takes {1 / ratio:.2f}x as long as"
+    return f"a step of B is {words} one of A{each}"
 
 
-def _row(change: Change) -> str:
+def _change_row(change: Change) -> str:
     sign = "+" if change.difference_ms > 0 else ""
-    said = f"{sign}{format_number(change.difference_ms)}" if change.real else "noise"
-    before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
-    return f"{wording.category(change.name)[0]:<20}{before:>18}{after:>18}{said:>10}"
+    words = f"{sign}{format_number(change.difference_ms)}" if change.real else "noise"
+    before = _figure_with_noise(change.before_ms, change.before_noise_ms)
+    after = _figure_with_noise(change.after_ms, change.after_noise_ms)
+    return f"{wording.category_words(change.name)[0]:<20}{before:>18}{after:>18}{words:>10}"
 
 
-def _figure(ms: float, noise: float) -> str:
-    noise = 0.0 if noise < NOTHING * ms else noise
+def _figure_with_noise(ms: float, noise: float) -> str:
+    noise = 0.0 if noise < MIN_NOISE_SHARE * ms else noise
     return f"{format_number(ms)} ± {format_number(noise, 2)}" if math.isfinite(noise) else f"{format_number(ms)}"
 
 
-def _run(comparison: Comparison) -> list[str]:
-    """The whole runs, in seconds; nothing where neither was timed."""
-    whole = _sum("whole run", comparison.run)
+def _run_table(comparison: Comparison) -> list[str]:
+    """The whole runs in seconds. Empty if neither was timed."""
+    whole = _sum_row("whole run", comparison.run)
     if not max(whole[1:]):
         return []
-    told = [r for r in comparison.run if max(r[1], r[2]) >= LITTLE * max(whole[1:])]
-    rest = [r for r in comparison.run if r not in told]
-    rows = [whole, *((wording.phase(name)[0], a, b) for name, a, b in told)]
+    large = [r for r in comparison.run if max(r[1], r[2]) >= MIN_PHASE_SHARE * max(whole[1:])]
+    rest = [r for r in comparison.run if r not in large]
+    rows = [whole, *((wording.phase_words(name)[0], a, b) for name, a, b in large)]
     if rest:
-        rows.append(_sum("all others", rest))
+        rows.append(_sum_row("all others", rest))
     lines = ["", f"{'s of the run':<20}{'A':>18}{'B':>18}{'B - A':>10}"]
     lines += [f"{n:<20}{a / 1e3:>18.2f}{b / 1e3:>18.2f}{(b - a) / 1e3:>+10.2f}" for n, a, b in rows]
     return [*lines, "", "Each run was timed once: how much of its phases is noise cannot be told."]
 
 
-def _sum(name: str, rows: Sequence[tuple[str, float, float]]) -> tuple[str, float, float]:
+def _sum_row(name: str, rows: Sequence[tuple[str, float, float]]) -> tuple[str, float, float]:
     return name, sum(r[1] for r in rows), sum(r[2] for r in rows)

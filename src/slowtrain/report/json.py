@@ -15,18 +15,18 @@ SCHEMA = "slowtrain.checkup/1"
 _DIGITS = 9
 
 
-def render(checkup: Checkup) -> str:
+def checkup_json(checkup: Checkup) -> str:
     """The checkup as one JSON document, in ASCII so that any stream carries it."""
-    return json.dumps(document(checkup), indent=2, allow_nan=False) + "\n"
+    return json.dumps(checkup_document(checkup), indent=2, allow_nan=False) + "\n"
 
 
-def document(checkup: Checkup) -> dict[str, Any]:
+def checkup_document(checkup: Checkup) -> dict[str, Any]:
     """The checkup in the shape of the contract; ``slowtrain fix`` adds its own key."""
-    written: dict[str, Any] = plain(
+    written: dict[str, Any] = json_values(
         {
             "schema": SCHEMA,
             "tool": {"version": checkup.version},
-            "subject": _subject(checkup),
+            "subject": _subject_document(checkup),
             "verdict": checkup.verdict,
             "step_verdict": checkup.step_verdict,
             "steps": {
@@ -36,24 +36,24 @@ def document(checkup: Checkup) -> dict[str, Any]:
                 "p95_ms": checkup.steps.p95_ms,
                 "samples_per_second": checkup.steps.samples_per_second,
             },
-            "attribution": attribution(checkup.attribution),
-            "run": _attribution(checkup.run, "phase"),
+            "attribution": attribution_document(checkup.attribution),
+            "run": _parts_document(checkup.run, "phase"),
             "overhead": {
                 "share": checkup.overhead.share,
                 "windows": [{"steps": w.steps, "inflation": w.inflation} for w in checkup.overhead.windows],
             },
-            "diagnoses": [_diagnosis(d) for d in checkup.diagnoses],
+            "diagnoses": [_diagnosis_document(d) for d in checkup.diagnoses],
             "healthy": checkup.healthy,
             "unchecked": [{"cause": u.cause, "missing": u.missing} for u in checkup.unchecked],
             "notes": checkup.notes,
-            **({"findings": [_finding(f) for f in checkup.seen]} if checkup.seen else {}),
-            **({"device": _device(checkup.device)} if checkup.device is not None else {}),
+            **({"findings": [_finding_document(f) for f in checkup.seen]} if checkup.seen else {}),
+            **({"device": _device_document(checkup.device)} if checkup.device is not None else {}),
         }
     )
     return written
 
 
-def _finding(seen: SeenInSource) -> dict[str, Any]:
+def _finding_document(seen: SeenInSource) -> dict[str, Any]:
     told = {"state": seen.state, "ms_per_step": seen.ms_per_step, "run_ms": seen.run_ms}
     return {
         "cause": seen.cause,
@@ -64,7 +64,7 @@ def _finding(seen: SeenInSource) -> dict[str, Any]:
     }
 
 
-def _device(device: DeviceUse) -> dict[str, Any]:
+def _device_document(device: DeviceUse) -> dict[str, Any]:
     return {
         "name": device.name,
         "kind": device.kind,
@@ -74,7 +74,7 @@ def _device(device: DeviceUse) -> dict[str, Any]:
         "launch_delay_us": device.launch_delay_us,
         "queued_share": device.queued_share,
         "reached": [{"what": r.what, "ms": r.ms, "per_second": r.per_second, "peak": r.peak} for r in device.reached],
-        "idle": _attribution(device.idle, "reason"),
+        "idle": _parts_document(device.idle, "reason"),
         "gaps": [
             {"start_ms": g.start_ms, "ms": g.ms, "reason": g.reason, "share": g.share, "detail": g.detail}
             for g in device.gaps
@@ -87,7 +87,7 @@ def _device(device: DeviceUse) -> dict[str, Any]:
     }
 
 
-def _subject(checkup: Checkup) -> dict[str, Any]:
+def _subject_document(checkup: Checkup) -> dict[str, Any]:
     subject = checkup.subject
     return {
         "kind": subject.kind,
@@ -100,12 +100,12 @@ def _subject(checkup: Checkup) -> dict[str, Any]:
     }
 
 
-def _attribution(attribution: Attribution, called: str) -> dict[str, Any]:
+def _parts_document(attribution: Attribution, called: str) -> dict[str, Any]:
     parts = [{called: p.name, "ms": p.ms, "share": p.share} for p in attribution.parts]
     return {"total_ms": attribution.total_ms, "parts": parts}
 
 
-def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+def _diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     evidence = diagnosis.evidence
     return {
         "cause": diagnosis.cause,
@@ -115,13 +115,13 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
             "numbers": evidence.numbers,
             "where": [{"file": p.file, "line": p.line, "code": p.code} for p in evidence.where],
         },
-        "saving": _saving(diagnosis.saving),
-        "prescriptions": [_prescription(p) for p in diagnosis.prescriptions],
-        "verdict": verdict(diagnosis.verdict),
+        "saving": _saving_document(diagnosis.saving),
+        "prescriptions": [_prescription_document(p) for p in diagnosis.prescriptions],
+        "verdict": verdict_document(diagnosis.verdict),
     }
 
 
-def _saving(saving: Saving) -> dict[str, Any]:
+def _saving_document(saving: Saving) -> dict[str, Any]:
     return {
         "scope": saving.scope,
         "ms": saving.ms,
@@ -131,7 +131,7 @@ def _saving(saving: Saving) -> dict[str, Any]:
     }
 
 
-def _prescription(prescription: Prescription) -> dict[str, Any]:
+def _prescription_document(prescription: Prescription) -> dict[str, Any]:
     return {
         "kind": prescription.kind,
         "effect": prescription.effect,
@@ -140,8 +140,8 @@ def _prescription(prescription: Prescription) -> dict[str, Any]:
     }
 
 
-def verdict(found: Verdict | None) -> dict[str, Any] | None:
-    """What measuring a cure showed, in the contract's words."""
+def verdict_document(found: Verdict | None) -> dict[str, Any] | None:
+    """The result of measuring a cure."""
     if found is None:
         return None
     return {
@@ -152,26 +152,26 @@ def verdict(found: Verdict | None) -> dict[str, Any] | None:
         "runs": found.runs,
         "loss": found.loss,
         "scope": found.scope,
-        "first_step_s": first_step_s(found),
+        "first_step_s": first_step_seconds(found),
     }
 
 
-def first_step_s(found: Verdict) -> dict[str, float] | None:
-    """Seconds until the first step was done, without the cure and with it."""
+def first_step_seconds(found: Verdict) -> dict[str, float] | None:
+    """Seconds until the end of the first step, without the cure and with it."""
     return dict(zip(("before", "after"), found.first_step_s, strict=True)) if found.first_step_s else None
 
 
-def attribution(found: Attribution) -> dict[str, Any]:
-    """Where a steady step goes."""
-    return _attribution(found, "category")
+def attribution_document(found: Attribution) -> dict[str, Any]:
+    """The parts of a steady step."""
+    return _parts_document(found, "category")
 
 
-def plain(value: Any) -> Any:
-    """Plain JSON values: numbers finite or null, enumerations and NumPy scalars as what they stand for."""
+def json_values(value: Any) -> Any:
+    """Plain JSON values: finite numbers or null, and the values of enumerations and NumPy scalars."""
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): json_values(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [json_values(v) for v in value]
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What ``slowtrain lint`` found, for people: each with its lines and what to do; for machines: ``slowtrain.lint/1``."""
+"""Findings of ``slowtrain lint`` as text and as JSON (``slowtrain.lint/1``)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from slowtrain.model.answers.linted_files import SAFE_EFFECTS, LintAnswer, LintFinding, RuntimeState
-from slowtrain.report.json import plain
-from slowtrain.report.terminal import Paper, cells
-from slowtrain.report.wording import clean, runtime
+from rich.cells import cell_len
+
+from slowtrain.model.answers.linted_files import SAFE_EFFECTS, LintAnswer, LintFinding
+from slowtrain.report.json import json_values
+from slowtrain.report.terminal import Terminal, joined_lines
+from slowtrain.report.wording import printable_text, runtime_text
 
 SCHEMA = "slowtrain.lint/1"
 
 
-def render(
+def lint_text(
     found: LintAnswer, *, width: int = 80, colour: bool = False, unicode: bool = True, statistics: bool = False
 ) -> str:
-    """The findings with their excerpts, then how many there are; with ``statistics`` only how many of each cause."""
-    paper = Paper(max(width, 40), colour, unicode)
-    lines = list(_statistics(found, paper)) if statistics else [x for f in found.findings for x in _finding(f, paper)]
-    return "\n".join([*lines, *_summary(found, paper)]) + "\n"
+    """The findings with their excerpts, then their number. With ``statistics``, only the number for each cause."""
+    out = Terminal(max(width, 40), colour, unicode)
+    findings = (line for finding in found.findings for line in _finding_lines(finding, out))
+    return joined_lines([*(_statistics_lines(found, out) if statistics else findings), *_summary_lines(found, out)])
 
 
-def document(found: LintAnswer, version: str) -> str:
+def lint_json(found: LintAnswer, version: str) -> str:
     """The contract ``slowtrain.lint/1``."""
     written = {
         "schema": SCHEMA,
@@ -34,14 +36,14 @@ def document(found: LintAnswer, version: str) -> str:
             {"file": e.file, "line": e.line, "says": e.says, **({"cell": e.cell} if e.cell is not None else {})}
             for e in found.errors
         ],
-        "findings": [_plain(f) for f in found.findings],
+        "findings": [_finding_document(f) for f in found.findings],
         "fixed": found.fixed,
         "notes": found.notes,
     }
-    return json.dumps(plain(written), indent=2, allow_nan=False) + "\n"
+    return json.dumps(json_values(written), indent=2, allow_nan=False) + "\n"
 
 
-def _plain(finding: LintFinding) -> dict[str, Any]:
+def _finding_document(finding: LintFinding) -> dict[str, Any]:
     runtime = finding.runtime
     told: dict[str, Any] = {
         "cause": finding.cause,
@@ -61,78 +63,74 @@ def _plain(finding: LintFinding) -> dict[str, Any]:
     return {**told, "cell": finding.cell} if finding.cell is not None else told
 
 
-def _finding(finding: LintFinding, paper: Paper) -> Iterator[str]:
-    head = f"{paper.style(paper.plain(finding.place), 'bold')}: {paper.style(finding.cause, 'red')}"
-    yield f"{head}: {paper.plain(finding.says)}"
+def _finding_lines(finding: LintFinding, out: Terminal) -> Iterator[str]:
+    head = f"{out.style(out.plain(finding.place), 'bold')}: {out.style(finding.cause, 'red')}"
+    yield f"{head}: {out.plain(finding.says)}"
     gutter = max((len(str(finding.line + n)) for n in range(len(finding.code))), default=1)
-    edge = paper.style(f"{' ' * gutter} |", "blue")
+    edge = out.style(f"{' ' * gutter} |", "blue")
     for n, row in enumerate(finding.code):
         number = finding.line + n
-        shown = paper.code(row.expandtabs(4).rstrip(), paper.width - gutter - 3)
-        yield f"{paper.style(f'{number:>{gutter}} |', 'blue')} {shown}".rstrip()
-        marked = _underline(finding, number, row, paper.width - gutter - 3)
+        shown = out.code(row.expandtabs(4).rstrip(), out.width - gutter - 3)
+        yield f"{out.style(f'{number:>{gutter}} |', 'blue')} {shown}".rstrip()
+        marked = _caret_line(finding, number, row, out.width - gutter - 3)
         if marked:
-            yield f"{edge} {paper.style(marked, 'yellow')}"
+            yield f"{edge} {out.style(marked, 'yellow')}"
     if finding.cure is not None:
-        yield f"{edge.replace('|', '=')} {_cure(finding, paper)}"
-    if finding.runtime is not None:
-        yield f"{edge.replace('|', '=')} {_ran(finding.runtime)}"
+        yield f"{edge.replace('|', '=')} {_cure_line(finding, out)}"
+    if (seen := finding.runtime) is not None:
+        yield f"{edge.replace('|', '=')} {runtime_text(seen.state, seen.ms_per_step, seen.run_ms)}"
     yield ""
 
 
-def _underline(finding: LintFinding, number: int, row: str, width: int) -> str:
-    """Carets under that part of a row which the finding is about."""
+def _caret_line(finding: LintFinding, number: int, row: str, width: int) -> str:
+    """Carets under the part of a row that the finding is about."""
     start = finding.column - 1 if number == finding.line else len(row) - len(row.lstrip())
     end = finding.end_column - 1 if number == finding.end_line else len(row.rstrip())
-    before = cells(clean(row[:start].expandtabs(4)))
-    through = cells(clean(row[:end].expandtabs(4)))
+    before = cell_len(printable_text(row[:start].expandtabs(4)))
+    through = cell_len(printable_text(row[:end].expandtabs(4)))
     if before >= width:
         return ""
     return " " * before + "^" * max(min(through, width) - before, 1)
 
 
-def _cure(finding: LintFinding, paper: Paper) -> str:
+def _cure_line(finding: LintFinding, out: Terminal) -> str:
     how = ""
     if finding.diff is not None and finding.effect is not None:
         option = "--fix" if finding.effect in SAFE_EFFECTS else "--unsafe-fixes"
         how = f" ({finding.effect}; {option} does it)"
-    return f"{paper.plain(finding.cure or '')}{how}"
+    return f"{out.plain(finding.cure or '')}{how}"
 
 
-def _ran(told: RuntimeState) -> str:
-    return runtime(told.state, told.ms_per_step, told.run_ms)
-
-
-def _counts(found: LintAnswer) -> list[tuple[str, int]]:
+def _count_by_cause(found: LintAnswer) -> list[tuple[str, int]]:
     return sorted(Counter(f.cause for f in found.findings).items(), key=lambda row: (-row[1], row[0]))
 
 
-def _statistics(found: LintAnswer, paper: Paper) -> Iterator[str]:
-    rows = _counts(found)
+def _statistics_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
+    rows = _count_by_cause(found)
     fixable = Counter(f.cause for f in found.findings if f.edits)
     width = max((len(str(count)) for _, count in rows), default=1)
     for cause, count in rows:
         safe = f"  ({fixable[cause]} can be fixed)" if fixable[cause] else ""
-        yield f"{count:>{width}}  {paper.style(cause, 'red')}{safe}"
+        yield f"{count:>{width}}  {out.style(cause, 'red')}{safe}"
     if rows:
         yield ""
 
 
-def _summary(found: LintAnswer, paper: Paper) -> Iterator[str]:
+def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     safe = sum(f.effect in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
     other = sum(f.effect not in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
-    files = _many(found.files, "file")
-    parts = [f"{_many(found.fixed, 'finding')} fixed"] if found.fixed else []
+    files = _count_text(found.files, "file")
+    parts = [f"{_count_text(found.fixed, 'finding')} fixed"] if found.fixed else []
     parts.append(
-        f"{_many(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
+        f"{_count_text(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
     )
-    parts += [_many(len(found.errors), "error")] if found.errors else []
-    yield paper.plain("; ".join([*parts, *found.notes])) + "."
+    parts += [_count_text(len(found.errors), "error")] if found.errors else []
+    yield out.plain("; ".join([*parts, *found.notes])) + "."
     if safe:
         yield f"--fix repairs {safe} of them, --diff shows how."
     if other:
         yield f"--unsafe-fixes repairs {other} {'more' if safe else 'of them'}, and may change the numbers of training."
 
 
-def _many(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"

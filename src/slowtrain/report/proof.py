@@ -1,4 +1,4 @@
-"""What was tried and what it gave, as text and as the JSON contract's ``fix``."""
+"""The cures that were tried and what they gained, as text and as ``fix`` of the JSON contract."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
 from slowtrain.model.answers.cure_proof import Attempt, ManualCure, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import wording
-from slowtrain.report.terminal import Paper
+from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
-WIDEST, NARROWEST = 110, 40
-ROW = 54  # columns of a row behind the cause's name
-NARROW = ROW + 20
-DIFF_LINES = 40
-
-
-def render(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
-    """The answer first, then each attempt, what is left to a person, and the patch."""
-    paper = Paper(max(min(width, WIDEST), NARROWEST), colour, unicode)
-    return "\n".join(line.rstrip() for line in _lines(proof, paper)) + "\n"
+FIGURES_COLUMNS = 54  # of a row, behind the cause's name
+MIN_NAME_COLUMNS = 20
+MAX_DIFF_LINES = 40
+MAX_KNOWN_SPEEDUP = 1e6  # an interval that reaches further says nothing
 
 
-def headline(proof: Proof) -> str:
+def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
+    """The answer first, then each attempt, the cures left to a person, and the patch."""
+    return joined_lines(_text_lines(proof, Terminal(readable_width(width), colour, unicode)))
+
+
+def proof_headline(proof: Proof) -> str:
     kept = [a for a in proof.attempts if a.kept]
     if kept and proof.together is not None:
         gain = proof.together
-        said = wording.times(gain.speedup, gain.low, gain.high)
+        said = wording.speedup_text(gain.speedup, gain.low, gain.high)
         return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
     if kept:
         return f"{len(kept)} cures kept, each measured beside those before it; not measured together"
@@ -42,83 +41,84 @@ def headline(proof: Proof) -> str:
     return f"nothing to cure: {proof.before.headline}" if proof.before is not None else "nothing to cure"
 
 
-def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
-    for line in paper.wrap(headline(proof), paper.width):
-        yield paper.style(line, "bold", "green" if any(a.kept for a in proof.attempts) else "yellow")
+def _text_lines(proof: Proof, out: Terminal) -> Iterator[str]:
+    tone = "green" if any(a.kept for a in proof.attempts) else "yellow"
+    yield from out.hanging("", proof_headline(proof), style=f"bold {tone}")
     if proof.attempts:
         yield ""
-        yield _row(paper, "cause", "predicted", "measured (95 %)", "loss", "")
-        for attempt in proof.attempts:
-            yield from _attempt(attempt, paper)
+        yield _attempt_row(out, "cause", "predicted", "measured (95 %)", "loss", "")
+    for attempt in proof.attempts:
+        yield from _attempt_lines(attempt, out)
     if proof.by_hand:
-        yield ""
-        yield paper.style("For a person", "bold")
-        for one in proof.by_hand:
-            yield from (("  " if i == 0 else "    ") + row for i, row in _wrapped(paper, by_hand(one)))
-    for note in (*[f"a probe cannot keep this to itself: {one}" for one in proof.limits], *proof.notes):
-        yield from (("Note: " if i == 0 else "      ") + row for i, row in _wrapped(paper, note, 6))
+        yield from out.section("For a person")
+    for one in proof.by_hand:
+        yield from out.hanging("  ", manual_remedy(one), indent=4)
+    for note in proof_notes(proof):
+        yield from out.hanging("Note: ", note)
     if proof.diff:
         yield ""
         rows = proof.diff.rstrip("\n").split("\n")
-        for row in rows[:DIFF_LINES]:
+        for row in rows[:MAX_DIFF_LINES]:
             tone = "green" if row.startswith("+") else "red" if row.startswith("-") else "dim"
-            yield paper.style(paper.code(row, paper.width), tone)
-        if len(rows) > DIFF_LINES:
-            yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
+            yield out.style(out.code(row, out.width), tone)
+        if len(rows) > MAX_DIFF_LINES:
+            yield f"(+{len(rows) - MAX_DIFF_LINES} more lines, in the patch)"
 
 
-def by_hand(one: ManualCure) -> str:
-    """What is left to a person, in one line: the cause, the words, what they do to training, and where."""
+def manual_remedy(one: ManualCure) -> str:
+    """A cure left to a person in one line: cause, words, effect on training, place."""
     needs = f"; needs {one.needs}" if one.needs else ""
     place = f" ({', '.join(one.where)})" if one.where else ""
-    return f"{one.cause}: {one.says} [{wording.effect(one.effect)}{needs}]{place}"
+    return f"{one.cause}: {one.says} [{wording.effect_words(one.effect)}{needs}]{place}"
 
 
-def beside(attempt: Attempt) -> list[str]:
-    """What the table's figures leave out: the time before the steady steps, and what the loss was held against."""
-    first = wording.first_step(attempt.verdict) if attempt.verdict is not None else ""
+def proof_notes(proof: Proof) -> list[str]:
+    return [*(f"a probe cannot keep this to itself: {one}" for one in proof.limits), *proof.notes]
+
+
+def is_interval_known(verdict: Verdict) -> bool:
+    return verdict.low > 0 and verdict.high < MAX_KNOWN_SPEEDUP
+
+
+def attempt_remarks(attempt: Attempt) -> list[str]:
+    """What the table leaves out: the time before the steady steps, and what the loss was compared with."""
+    first = wording.first_step_text(attempt.verdict) if attempt.verdict is not None else ""
     return [line for line in (first, attempt.remark) if line]
 
 
-def _wrapped(paper: Paper, text: str, indent: int = 4) -> Iterator[tuple[int, str]]:
-    return enumerate(paper.wrap(text, paper.width - indent))
+def _attempt_row(out: Terminal, cause: str, predicted: str, measured: str, loss: str, kept: str) -> str:
+    end = f" {predicted:>9} {measured:>22}  {out.column(loss, 13)} {kept}"
+    if out.width < FIGURES_COLUMNS + MIN_NAME_COLUMNS:  # the figures on a line of their own
+        return out.fit(cause) + "\n" + out.fit(end)
+    return out.column(cause, out.width - FIGURES_COLUMNS) + end
 
 
-def _row(paper: Paper, cause: str, predicted: str, measured: str, loss: str, kept: str) -> str:
-    end = f" {predicted:>9} {measured:>22}  {paper.pad(paper.fit(loss, 13), 13)} {kept}"
-    if paper.width < NARROW:  # the figures on a line of their own
-        return paper.fit(cause, paper.width) + "\n" + paper.fit(end, paper.width)
-    room = paper.width - ROW
-    return paper.pad(paper.fit(cause, room), room) + end
-
-
-def _attempt(attempt: Attempt, paper: Paper) -> Iterator[str]:
+def _attempt_lines(attempt: Attempt, out: Terminal) -> Iterator[str]:
     predicted = f"{attempt.predicted.speedup:.2f}x" if attempt.predicted is not None else "-"
     verdict = attempt.verdict
-    measured = _measured(verdict) if verdict is not None else "not measured"
+    measured = _measured_speedup(verdict) if verdict is not None else wording.UNKNOWN
     loss = verdict.loss if verdict is not None else "-"
-    yield _row(paper, attempt.name, predicted, measured, loss, "kept" if attempt.kept else "no")
-    effect = f" [{wording.effect(attempt.effect)}]" if attempt.effect is not None else ""
-    yield from ("  " + row for _, row in _wrapped(paper, f"{attempt.says}{effect}"))
-    for line in beside(attempt):
-        yield from ("  " + row for _, row in _wrapped(paper, line))
+    yield _attempt_row(out, attempt.name, predicted, measured, loss, "kept" if attempt.kept else "no")
+    effect = f" [{wording.effect_words(attempt.effect)}]" if attempt.effect is not None else ""
+    for line in (f"{attempt.says}{effect}", *attempt_remarks(attempt)):
+        yield from out.hanging("  ", line)
     if attempt.why:
-        yield from (paper.style("  " + row, "yellow") for _, row in _wrapped(paper, f"dropped: {attempt.why}"))
+        yield from out.hanging("  ", f"dropped: {attempt.why}", style="yellow")
 
 
-def _measured(verdict: Verdict) -> str:
+def _measured_speedup(verdict: Verdict) -> str:
     low, high = (f"{v:.2f}" if 0 < v < 1e6 else "?" for v in (verdict.low, verdict.high))
     return f"{verdict.speedup:.2f}x ({low} to {high})"
 
 
-def document(proof: Proof, *, written: bool) -> dict[str, Any]:
-    """The checkup of the script as it was, with what measuring its cures showed, and the key ``fix``."""
+def proof_document(proof: Proof, *, written: bool) -> dict[str, Any]:
+    """The checkup of the original script with the verdicts of its cures, and the key ``fix``."""
     verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
-    found = documents.document(_with(proof.before, verdicts)) if proof.before is not None else {}
+    found = documents.checkup_document(_with_verdicts(proof.before, verdicts)) if proof.before is not None else {}
     together = proof.together
     unknown = "cannot tell" if any(a.kept for a in proof.attempts) else "nothing kept"
     outcome = together.outcome if together is not None else unknown
-    found["fix"] = documents.plain(
+    found["fix"] = documents.json_values(
         {
             "outcome": outcome,
             "speedup": together.speedup if together is not None else None,
@@ -127,12 +127,12 @@ def document(proof: Proof, *, written: bool) -> dict[str, Any]:
             "runs": together.runs if together is not None else 0,
             "loss": together.loss if together is not None else None,
             "scope": together.scope if together is not None else None,
-            "first_step_s": documents.first_step_s(together) if together is not None else None,
+            "first_step_s": documents.first_step_seconds(together) if together is not None else None,
             "kept": [a.name for a in proof.attempts if a.kept],
             "dropped": [{"cause": a.name, "why": a.why} for a in proof.attempts if not a.kept],
-            "attempts": [_entry(a) for a in proof.attempts],
-            "by_hand": [_left(one) for one in proof.by_hand],
-            "after": {"attribution": documents.attribution(proof.after.attribution)} if proof.after else None,
+            "attempts": [_attempt_document(a) for a in proof.attempts],
+            "by_hand": [_by_hand_document(one) for one in proof.by_hand],
+            "after": {"attribution": documents.attribution_document(proof.after.attribution)} if proof.after else None,
             "limits": proof.limits,
             "notes": proof.notes,
             "seconds": proof.seconds,
@@ -145,15 +145,15 @@ def document(proof: Proof, *, written: bool) -> dict[str, Any]:
     return found
 
 
-def render_json(proof: Proof, *, written: bool) -> str:
-    return json.dumps(document(proof, written=written), indent=2, allow_nan=False) + "\n"
+def proof_json(proof: Proof, *, written: bool) -> str:
+    return json.dumps(proof_document(proof, written=written), indent=2, allow_nan=False) + "\n"
 
 
-def _left(one: ManualCure) -> dict[str, Any]:
+def _by_hand_document(one: ManualCure) -> dict[str, Any]:
     return {"cause": one.cause, "says": one.says, "effect": one.effect, "needs": one.needs, "where": one.where}
 
 
-def _entry(attempt: Attempt) -> dict[str, Any]:
+def _attempt_document(attempt: Attempt) -> dict[str, Any]:
     predicted, verdict = attempt.predicted, attempt.verdict
     return {
         "cause": attempt.name,
@@ -161,7 +161,7 @@ def _entry(attempt: Attempt) -> dict[str, Any]:
         "effect": attempt.effect,
         "scope": predicted.scope if predicted is not None else None,
         "predicted": predicted.speedup if predicted is not None else None,
-        "verdict": documents.verdict(verdict),
+        "verdict": documents.verdict_document(verdict),
         "kept": attempt.kept,
         "why": attempt.why,
         "remark": attempt.remark,
@@ -169,7 +169,7 @@ def _entry(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _with(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
+def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
     def measured(diagnosis: Diagnosis) -> Diagnosis:
         return replace(diagnosis, verdict=verdicts.get(diagnosis.cause))
 

@@ -1,4 +1,4 @@
-"""What ``slowtrain lint`` found as SARIF 2.1.0, which code hosts and editors read."""
+"""Findings of ``slowtrain lint`` as SARIF 2.1.0, which code hosts and editors read."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from slowtrain.model.answers.linted_files import FileError, LintAnswer, LintFind
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
-    """``pages`` are title and page of each cause, as ``slowtrain explain`` prints them."""
+def sarif_log(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
+    """``pages`` holds the title and the page of each cause, as ``slowtrain explain`` prints them."""
     ids = sorted({f.cause for f in found.findings})
     driver: dict[str, Any] = {
         "name": "slowtrain",
         "semanticVersion": version,
-        "rules": [_rule(cause, *pages.get(cause, (cause, ""))) for cause in ids],
+        "rules": [_rule_object(cause, *pages.get(cause, (cause, ""))) for cause in ids],
     }
     if home:
         driver["informationUri"] = home
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(f, ids.index(f.cause)) for f in found.findings],
+        "results": [_result_object(f, ids.index(f.cause)) for f in found.findings],
         "invocations": [
-            {"executionSuccessful": not found.errors, "toolExecutionNotifications": [_error(e) for e in found.errors]}
+            {
+                "executionSuccessful": not found.errors,
+                "toolExecutionNotifications": [_error_object(e) for e in found.errors],
+            }
         ],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rule(cause: str, title: str, page: str) -> dict[str, Any]:
+def _rule_object(cause: str, title: str, page: str) -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": cause,
         "name": "".join(word.capitalize() for word in cause.rpartition("/")[2].split("-")),
@@ -49,7 +52,7 @@ def _rule(cause: str, title: str, page: str) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: LintFinding, rule: int) -> dict[str, Any]:
+def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
     cell = f"cell {finding.cell}: " if finding.cell is not None else ""
     cure = f" To cure it, {finding.cure}." if finding.cure else ""
     region: dict[str, Any] = {
@@ -65,7 +68,7 @@ def _result(finding: LintFinding, rule: int) -> dict[str, Any]:
         "ruleIndex": rule,
         "level": "warning",
         "message": {"text": f"{cell}{finding.says}.{cure}"},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": region}}],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _file_uri(finding.file)}, "region": region}}],
     }
     properties: dict[str, Any] = {}
     if finding.effect is not None:
@@ -74,12 +77,12 @@ def _result(finding: LintFinding, rule: int) -> dict[str, Any]:
         properties["cell"] = finding.cell
     if finding.runtime is not None:
         properties["runtime"] = {"state": finding.runtime.state, "ms_per_step": finding.runtime.ms_per_step}
-    fix = _fix(finding)
+    fix = _fix_object(finding)
     return {**result, **({"properties": properties} if properties else {}), **({"fixes": [fix]} if fix else {})}
 
 
-def _fix(finding: LintFinding) -> dict[str, Any] | None:
-    """The edits; of a notebook none, as its places are those of cells and not of the file."""
+def _fix_object(finding: LintFinding) -> dict[str, Any] | None:
+    """The edits. A notebook has none, because its places are those of cells, not of the file."""
     if not finding.edits or finding.cell is not None or not all(_plain(finding)):
         return None
     replacements = [
@@ -94,12 +97,12 @@ def _fix(finding: LintFinding) -> dict[str, Any] | None:
         }
         for e in finding.edits
     ]
-    change = {"artifactLocation": {"uri": _uri(finding.file)}, "replacements": replacements}
+    change = {"artifactLocation": {"uri": _file_uri(finding.file)}, "replacements": replacements}
     return {"description": {"text": finding.cure or finding.says}, "artifactChanges": [change]}
 
 
 def _plain(finding: LintFinding) -> list[bool]:
-    """Edits count columns in bytes: of ASCII lines the same as characters, which is known of the lines shown."""
+    """Edits count columns in bytes, SARIF in characters. In ASCII lines both are the same."""
     shown = range(finding.line, finding.line + len(finding.code))
     return [
         row == 0 or column == 0 or (row in shown and finding.code[row - finding.line].isascii())
@@ -108,15 +111,15 @@ def _plain(finding: LintFinding) -> list[bool]:
     ]
 
 
-def _error(error: FileError) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(error.file)}}
+def _error_object(error: FileError) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _file_uri(error.file)}}
     if error.line:
         place["region"] = {"startLine": error.line}
     return {"level": "error", "message": {"text": error.says}, "locations": [{"physicalLocation": place}]}
 
 
-def _uri(file: str) -> str:
-    """Relative as the user gave it, or of an absolute path a file URI."""
+def _file_uri(file: str) -> str:
+    """A relative path as the user gave it, or the file URI of an absolute one."""
     if os.path.isabs(file):
         return PurePath(file).as_uri()
     return quote(file.replace(os.sep, "/").removeprefix("./"))

@@ -1,19 +1,29 @@
-"""A terminal as paper: its width, colours and characters, and text made to fit them.
+"""A terminal: its width, colours and characters, and text made to fit them.
 
-The standard library is enough here; it keeps ``slowtrain`` quick to start.
+Rich knows how many columns a character takes, and writes the styles. Lines are broken here: a report is laid out again
+and again until it fits the screen, and Rich takes seven times as long (``docs/dependencies.md``).
 """
 
 from __future__ import annotations
 
-import unicodedata
+import functools
+from collections.abc import Iterable, Iterator
 
-from slowtrain.report.wording import clean, finite
+from rich.cells import cell_len, chop_cells
+from rich.color import ColorSystem
+from rich.style import Style
+
+from slowtrain.report.wording import finite_or_none, printable_text
 from slowtrain.values import dataclass
 
-# The 16 colours that follow the user's own theme.
-_STYLES = {
-    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33",
-    "blue": "34", "magenta": "35", "cyan": "36", "grey": "90",
+MAX_COLUMNS, MIN_COLUMNS = 110, 40  # longer lines are hard to read, however wide the terminal is
+# The 16 colours follow the user's own theme.
+_COLOUR_SYSTEM = ColorSystem.STANDARD
+GREY = "bright_black"
+PART_COLOURS = {
+    "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue",
+    "host-op": "blue", "python": "cyan", "callback": "cyan", "gc": "red", "device": "green", "steps": "green",
+    "unattributed": GREY,
 }  # fmt: skip
 
 # What stands for our own punctuation on a stream that is not Unicode.
@@ -35,36 +45,22 @@ _ASCII = str.maketrans(
         "\N{NO-BREAK SPACE}": " ",
     }
 )
+MAX_COLUMN_CHARACTERS = 8  # a letter and its combining marks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_style = functools.cache(Style.parse)
 
 
-def cells(text: str) -> int:
-    """How many columns ``text`` takes: ideographs two, combining marks none."""
-    if text.isascii():
-        return len(text)
-    return sum(_cells(c) for c in text)
+def joined_lines(lines: Iterable[str]) -> str:
+    """Lines as one text, without blanks at their ends."""
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _cells(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _head(text: str, width: int) -> int:
-    """How many characters of ``text`` fit ``width`` columns."""
-    if text[: width + 1].isascii():
-        return min(len(text), width)
-    taken = 0
-    for index, character in enumerate(text):
-        taken += _cells(character)
-        if taken > width:
-            return index
-    return len(text)
+def readable_width(width: int) -> int:
+    return max(min(width, MAX_COLUMNS), MIN_COLUMNS)
 
 
 @dataclass(frozen=True)
-class Paper:
+class Terminal:
     """What can be written on: ``width`` columns, with or without colour and Unicode."""
 
     width: int
@@ -73,7 +69,7 @@ class Paper:
 
     def plain(self, text: str) -> str:
         """Somebody's text, harmless and in the stream's characters, on one line."""
-        text = " ".join(clean(text).split())
+        text = " ".join(printable_text(text).split())
         if self.unicode or text.isascii():
             return text
         # Names that differ stay different: an é is shown as \xe9.
@@ -87,38 +83,63 @@ class Paper:
         lead = (mark + " " * indent)[:width]
         return lead + self.fit(rest[indent:], max(width - len(lead), 0))
 
-    def fit(self, text: str, width: int) -> str:
+    def fits(self, text: str, width: int) -> bool:
+        return cell_len(self.plain(text)) <= width
+
+    def fit(self, text: str, width: int | None = None) -> str:
         """``text`` cut to ``width`` columns, with a sign that it was."""
-        text = self.plain(text)
-        if cells(text) <= width:
+        text, width = self.plain(text), self.width if width is None else width
+        if cell_len(text) <= width:
             return text
         more = "…" if self.unicode else "..."
-        if width <= cells(more):
-            return text[: _head(text, max(width, 0))]
-        return text[: _head(text, width - cells(more))].rstrip() + more
+        if width <= cell_len(more):
+            return _leading_part(text, width)
+        return _leading_part(text, width - cell_len(more)).rstrip() + more
 
-    def wrap(self, text: str, width: int, lines: int = 99) -> list[str]:
+    def wrap(self, text: str, width: int | None = None, lines: int = 99) -> list[str]:
         """``text`` in at most ``lines`` lines; words longer than a line are broken."""
-        text, width = self.plain(text), max(width, 1)
+        text, width = self.plain(text), max(self.width if width is None else width, 1)
         wrapped: list[str] = []
         while text:
             if len(wrapped) == lines - 1:
                 return [*wrapped, self.fit(text, width)]
-            end = _head(text, width)
-            if end < len(text) and text[end] != " ":
-                end = text.rfind(" ", 1, end) if " " in text[1:end] else max(end, 1)
+            end = max(len(_leading_part(text, width)), 1)
+            if end < len(text) and text[end] != " " and " " in text[1:end]:
+                end = text.rindex(" ", 1, end)
             wrapped.append(text[:end].rstrip())
             text = text[end:].lstrip()
         return wrapped
 
-    def style(self, text: str, *styles: str) -> str:
-        if not (self.colour and text and styles):
-            return text
-        return f"\x1b[{';'.join(_STYLES[s] for s in styles)}m{text}\x1b[0m"
+    def fit_end(self, start: str, text: str) -> str:
+        """One line: ``start`` as it is, and as much of ``text`` as fits behind it."""
+        return start + self.fit(text, self.width - cell_len(start))
+
+    def labelled(self, label: str, text: str) -> str:
+        """The same with a dim label."""
+        return self.style(label, "dim") + self.fit(text, self.width - cell_len(label))
+
+    def hanging(
+        self, lead: str, text: str, *, indent: int | None = None, lines: int = 99, style: str = ""
+    ) -> Iterator[str]:
+        """``text`` behind ``lead``; further lines are indented by ``indent``, or as far as the first."""
+        indent = len(lead) if indent is None else indent
+        for number, row in enumerate(self.wrap(text, self.width - max(len(lead), indent), lines)):
+            yield self.style((lead if number == 0 else " " * indent) + row, style)
+
+    def heading(self, text: str) -> str:
+        return self.style(self.fit(text), "bold")
+
+    def section(self, title: str, style: str = "bold") -> Iterator[str]:
+        """The title of a part of the report, behind an empty line."""
+        yield ""
+        yield self.style(self.fit(title), style)
+
+    def style(self, text: str, style: str) -> str:
+        return _style(style).render(text, color_system=_COLOUR_SYSTEM) if self.colour and style else text
 
     def bar(self, share: float, width: int) -> str:
         """A bar of ``share`` of ``width`` columns, in eighths of a column where the stream has them."""
-        share = finite(share) or 0.0
+        share = finite_or_none(share) or 0.0
         eighths = round(min(max(share, 0.0), 1.0) * width * 8)
         if not self.unicode:
             return "#" * max(round(eighths / 8), 1 if share > 0 else 0)
@@ -126,5 +147,21 @@ class Paper:
         return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
     def pad(self, text: str, width: int, *, right: bool = False) -> str:
-        gap = " " * max(width - cells(text), 0)
+        gap = " " * max(width - cell_len(text), 0)
         return gap + text if right else text + gap
+
+    def column(self, text: str, width: int) -> str:
+        """``text`` as a cell of a table: cut, or filled with blanks."""
+        return self.pad(self.fit(text, width), width)
+
+    def ends(self, left: str, right: str, style: str = "bold") -> str:
+        """One line with ``left`` at its start and ``right`` at its end."""
+        right = self.plain(right)
+        return self.style(self.column(left, self.width - cell_len(right) - 1), style) + " " + right
+
+
+def _leading_part(text: str, width: int) -> str:
+    """As many characters of ``text`` as fit ``width`` columns."""
+    if width <= 0 or text[: width + 1].isascii():
+        return text[: max(width, 0)]
+    return chop_cells(text[: MAX_COLUMN_CHARACTERS * width], width)[0]

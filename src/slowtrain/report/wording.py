@@ -8,8 +8,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slowtrain.model import (
+    Attribution,
     Category,
     Checkup,
+    Part,
     Phase,
     Saving,
     SeenInSource,
@@ -130,7 +132,7 @@ _CATEGORIES = {str(k): v for k, v in CATEGORIES.items()}
 _PHASES = {str(k): v for k, v in PHASES.items()} | {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
 _SIGNALS = {str(k): v for k, v in SIGNALS.items()}
 
-# Escape sequences with their payload; of a broken one, only the controls are dropped (below).
+# Escape sequences with their payload. Of an incomplete one, only the controls are removed (below).
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|(?:\x1b[\]P_^X]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f]*(?:\x07|\x1b\\|\x9c)"  # strings: titles, links
@@ -140,84 +142,86 @@ _SEQUENCE = re.compile(
 _UNSHOWN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 
-def clean(text: str, *, keep_lines: bool = False) -> str:
-    """``text`` without anything that could steer a terminal; a line break becomes a space unless kept."""
+def printable_text(text: str, *, keep_lines: bool = False) -> str:
+    """``text`` without what could control a terminal. A line break becomes a space unless ``keep_lines``."""
     text = str(text)
     if text.isprintable():
         return text
     text = _SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    " if keep_lines else " ")
-    return "".join(_shown(c, keep_lines) for c in text)
+    return "".join(_shown_character(c, keep_lines) for c in text)
 
 
-def _shown(character: str, keep_lines: bool) -> str:
+def _shown_character(character: str, keep_lines: bool) -> str:
     if character == "\n":
         return "\n" if keep_lines else " "
     category = unicodedata.category(character)
     return "" if category in _UNSHOWN else "\ufffd" if category == "Cs" else character
 
 
-def cut(text: str, letters: int) -> str:
-    """At most ``letters`` letters of a text. It is cleaned first: half an escape sequence is not known as one."""
-    text = clean(text)
+def shortened_text(text: str, letters: int) -> str:
+    """At most ``letters`` letters. Controls are removed first, because half an escape sequence is not recognised."""
+    text = printable_text(text)
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
-def finite(value: float | None) -> float | None:
-    """``value``, or None where there is no number to show."""
+def finite_or_none(value: float | None) -> float | None:
+    """``value``, or None if it is not a finite number."""
     return value if value is not None and math.isfinite(value) else None
 
 
-def _figure(value: float) -> str:
+def _three_digits(value: float) -> str:
     """Three significant digits without an exponent."""
     size = abs(value)
     return f"{value:,.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
 
 
-def runtime(state: str | None, ms_per_step: float | None, run_ms: float | None) -> str:
-    """What a run says of a finding in its source, in words; a saving below what can be shown is none."""
+def runtime_text(state: str | None, ms_per_step: float | None, run_ms: float | None) -> str:
+    """What a run shows about a finding of lint."""
     if state == "confirmed":
-        parts = [f"{duration(ms_per_step)} a step"] if finite(ms_per_step) is not None else []
-        parts += [f"{duration(run_ms)} of the run"] if finite(run_ms) is not None else []
+        parts = [f"{duration_text(ms_per_step)} a step"] if finite_or_none(ms_per_step) is not None else []
+        parts += [f"{duration_text(run_ms)} of the run"] if finite_or_none(run_ms) is not None else []
         return "confirmed: " + (", ".join(parts) or "its cost was not measured")
     return {"harmless": "harmless here", "not reached": "not reached"}.get(state or "", "not measured")
 
 
-def state(seen: SeenInSource) -> str:
-    """The same, short enough for the end of a line."""
-    return runtime(seen.state, seen.ms_per_step, None if finite(seen.ms_per_step) is not None else seen.run_ms)
+def state_text(seen: SeenInSource) -> str:
+    """The same with one figure, for the end of a line."""
+    return runtime_text(
+        seen.state, seen.ms_per_step, None if finite_or_none(seen.ms_per_step) is not None else seen.run_ms
+    )
 
 
-def states(several: Sequence[SeenInSource]) -> str:
-    """How many findings the run confirms, and what of the others."""
+def state_counts(several: Sequence[SeenInSource]) -> str:
+    """How many findings have each state."""
     words = {"confirmed": "confirmed", "harmless": "harmless here", "not reached": "not reached", None: "not measured"}
     counts = {said: sum(one.state == state for one in several) for state, said in words.items()}
     return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
 
 
-def number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     """A count or a plain figure."""
-    value = finite(value)
+    value = finite_or_none(value)
     if value is None:
         return UNKNOWN
-    return f"{value:,.0f}" if value == int(value) else _figure(value)
+    return f"{value:,.0f}" if value == int(value) else _three_digits(value)
 
 
-def duration(ms: float | None) -> str:
+def duration_text(ms: float | None) -> str:
     """A time in the unit that reads best."""
-    ms = finite(ms)
+    ms = finite_or_none(ms)
     if ms is None:
         return UNKNOWN
     if abs(ms) < 999.5:
-        return "0 ms" if ms == 0 else f"{ms * 1000:.0f} µs" if abs(ms) < 0.0995 else f"{_figure(ms)} ms"
+        return "0 ms" if ms == 0 else f"{ms * 1000:.0f} µs" if abs(ms) < 0.0995 else f"{_three_digits(ms)} ms"
     if abs(ms) < 119_500:
-        return f"{_figure(ms / 1000)} s"
+        return f"{_three_digits(ms / 1000)} s"
     minutes, seconds = divmod(round(ms / 1000), 60)
     return f"{minutes} min {seconds} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def duration_in(ms: float | None, whole_ms: float) -> str:
-    """A time in the unit and with the decimals of the whole it is a part of, so that a column lines up."""
-    ms = finite(ms)
+def duration_like(ms: float | None, whole_ms: float) -> str:
+    """A time in the unit and with the decimals of ``whole_ms``, so that a column lines up."""
+    ms = finite_or_none(ms)
     if ms is None:
         return UNKNOWN
     unit, scale = (" s", 1000.0) if whole_ms >= 999.5 else (" ms", 1.0)
@@ -226,9 +230,9 @@ def duration_in(ms: float | None, whole_ms: float) -> str:
     return f"{ms / scale:,.{digits}f}{unit}"
 
 
-def share(value: float | None) -> str:
+def share_text(value: float | None) -> str:
     """A fraction as a percentage."""
-    value = finite(value)
+    value = finite_or_none(value)
     if value is None:
         return UNKNOWN
     if 0 < abs(value) < 0.0005:
@@ -236,35 +240,40 @@ def share(value: float | None) -> str:
     return f"{value:.0%}" if abs(value) >= 0.0995 or value == 0 else f"{value:.1%}"
 
 
-def size(value: float | None) -> str:
+def share_or_unknown(value: float | None) -> str:
+    """A fraction for a narrow column: ``?`` if it is not measured."""
+    return "?" if finite_or_none(value) is None else share_text(value)
+
+
+def bytes_text(value: float | None) -> str:
     """Bytes in the binary unit that reads best."""
-    value = finite(value)
+    value = finite_or_none(value)
     if value is None:
         return UNKNOWN
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1023.5:
-            return f"{value:.0f} B" if unit == "B" else f"{_figure(value)} {unit}"
+            return f"{value:.0f} B" if unit == "B" else f"{_three_digits(value)} {unit}"
         value /= 1024
-    return f"{_figure(value)} TiB"
+    return f"{_three_digits(value)} TiB"
 
 
-def measure(value: float, unit: str) -> str:
+def axis_text(value: float, unit: str) -> str:
     """A value of a chart, formatted by the label of its axis."""
-    unit = cut(unit.strip(), 8)
+    unit = shortened_text(unit.strip(), 8)
     if unit in ("ms", "bytes", "share"):
-        return {"ms": duration, "bytes": size, "share": share}[unit](value)
-    return f"{number(value)}{unit}" if unit == "%" else f"{number(value)} {unit}".rstrip()
+        return {"ms": duration_text, "bytes": bytes_text, "share": share_text}[unit](value)
+    return f"{number_text(value)}{unit}" if unit == "%" else f"{number_text(value)} {unit}".rstrip()
 
 
-def named(name: str, value: float) -> str:
-    """A number of a piece of evidence; its name says its unit."""
-    units = (("_bytes", size), ("_ms", duration), ("_share", share))
+def evidence_text(name: str, value: float) -> str:
+    """A number of the evidence. The end of its name is its unit."""
+    units = (("_bytes", bytes_text), ("_ms", duration_text), ("_share", share_text))
     stem = name.removesuffix("_per_step")
-    return next((said(value) for unit, said in units if stem.endswith(unit)), number(value))
+    return next((said(value) for unit, said in units if stem.endswith(unit)), number_text(value))
 
 
-def times(speedup: float, low: float, high: float, most: float = math.inf) -> str:
-    """A speed-up with its range, all three with the same decimals; what is ``most`` or more as no more than that."""
+def speedup_text(speedup: float, low: float, high: float, most: float = math.inf) -> str:
+    """A speed-up with its range, all three with the same decimals. Values from ``most`` on read "over ``most``"."""
     smallest = min((v for v in (speedup, low, high) if math.isfinite(v)), default=1.0)
     digits = 2 if smallest < 1.5 else 1 if smallest < 10 else 0
     said = [
@@ -274,74 +283,79 @@ def times(speedup: float, low: float, high: float, most: float = math.inf) -> st
     return f"{said[0]} ({said[1]} to {said[2]})" if math.isfinite(low + high) else f"{said[0]} (range unknown)"
 
 
-def scope(saving: Saving) -> str:
+def scope_text(saving: Saving) -> str:
     return "of the run" if saving.scope == "run" else "of a step"
 
 
-def gain(saving: Saving) -> str:
-    """``1.9x (1.7x to 2.1x) of a step``; what costs something else than time has no figure here."""
+def gain_text(saving: Saving) -> str:
+    """``1.9x (1.7x to 2.1x) of a step``. A cause that costs no time has no figure."""
     if saving.low == saving.speedup == saving.high == 1:
         return "no time to win"
-    return f"{foretold(saving)} {scope(saving)}"
+    return f"{predicted_text(saving)} {scope_text(saving)}"
 
 
-def foretold(saving: Saving) -> str:
-    """A speed-up that a replay promises, with its range: what lies beyond ``FORETOLD`` is not told from it."""
-    return times(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
+def predicted_text(saving: Saving) -> str:
+    """A speed-up that a replay predicts, with its range, up to ``FORETOLD``."""
+    return speedup_text(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
 
 
-def measured(verdict: Measured) -> str:
-    """What measuring the cure showed, in one line."""
+def verdict_text(verdict: Measured) -> str:
+    """The result of measuring a cure in one line."""
     loss = "loss the same" if verdict.loss == "same" else f"loss {verdict.loss}"
     runs = f"{verdict.runs} run" if verdict.runs == 1 else f"{verdict.runs} runs"
-    return f"{verdict.outcome}, {times(verdict.speedup, verdict.low, verdict.high)}, {runs}, {loss}"
+    return f"{verdict.outcome}, {speedup_text(verdict.speedup, verdict.low, verdict.high)}, {runs}, {loss}"
 
 
-def first_step(verdict: Measured) -> str:
-    """What the steady steps do not show: what a cure compiles or builds before they begin. Empty if not measured."""
+def first_step_text(verdict: Measured) -> str:
+    """The time that a cure takes to compile or build before the steady steps. Empty if not measured."""
     if verdict.first_step_s is None:
         return ""
     before, after = verdict.first_step_s
     return f"first step done after {before:.1f} s, with it after {after:.1f} s"
 
 
-def category(name: str) -> tuple[str, str]:
+def parts_by_size(whole: Attribution) -> list[Part]:
+    """The largest part first. The unattributed part is last."""
+    return sorted(whole.parts, key=lambda p: (p.name == str(Category.UNATTRIBUTED), -(finite_or_none(p.ms) or 0.0)))
+
+
+def category_words(name: str) -> tuple[str, str]:
     """Label and description of a category of a step."""
     return _CATEGORIES.get(name, (name, ""))
 
 
-def phase(name: str) -> tuple[str, str]:
-    """Label and description of a phase of the run; a run has an unattributed rest too."""
+def phase_words(name: str) -> tuple[str, str]:
+    """Label and description of a phase of the run, or of its unattributed rest."""
     return _PHASES.get(name, (name, ""))
 
 
-def signal(name: str) -> str:
+def signal_words(name: str) -> str:
     return _SIGNALS.get(str(name), str(name))
 
 
-def effect(name: str) -> str:
+def effect_words(name: str) -> str:
     return EFFECTS.get(str(name), str(name))
 
 
-def verdict(kind: VerdictKind) -> str:
+def verdict_words(kind: VerdictKind) -> str:
     return str(kind).replace("insufficient-data", "insufficient data").replace("slowing-down", "slowing down")
 
 
-def heading(checkup: Checkup) -> str:
-    """The word or two that the answer begins with."""
-    return checkup.lost or verdict(checkup.verdict)
+def heading_words(checkup: Checkup) -> str:
+    """The first words of the answer."""
+    return checkup.lost or verdict_words(checkup.verdict)
 
 
-def judged(kind: VerdictKind) -> bool:
+def is_judged(kind: VerdictKind) -> bool:
     """Whether the run could be judged at all."""
     return kind not in (VerdictKind.FAILED, VerdictKind.INSUFFICIENT)
 
 
-def command(subject: Subject) -> str:
+def command_line(subject: Subject) -> str:
     return " ".join(subject.command) or subject.path
 
 
-def framework(subject: Subject) -> str:
+def framework_text(subject: Subject) -> str:
     names = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "jax": "JAX", "torch": "PyTorch"}
     versions = [f"{names.get(k, k)} {v}" for k, v in subject.framework.items() if v and k != "backend"]
     backend = subject.framework.get("backend")
@@ -350,8 +364,8 @@ def framework(subject: Subject) -> str:
     return ", ".join(versions) or UNKNOWN
 
 
-def device(on: Mapping[str, str | int | None]) -> str:
-    """Of the kind and the name of a device, and how many there are."""
+def device_text(on: Mapping[str, str | int | None]) -> str:
+    """Number, kind and name of the devices."""
     kind, name, count = (on.get(k) for k in ("kind", "name", "count"))
     if not kind and not name:
         return UNKNOWN
@@ -361,7 +375,7 @@ def device(on: Mapping[str, str | int | None]) -> str:
     return f"{count} x {said}" if isinstance(count, int) and count > 1 else said
 
 
-def steps(summary: StepSummary) -> str:
+def step_counts(summary: StepSummary) -> str:
     """How many steps were counted, and how many were left out."""
     said = f"{summary.counted:,} step" + ("" if summary.counted == 1 else "s")
     if not summary.counted:
@@ -369,14 +383,14 @@ def steps(summary: StepSummary) -> str:
     return f"{said} after {summary.warmup:,} of warm-up" if summary.warmup else said
 
 
-def causes(count: int) -> str:
+def cause_count(count: int) -> str:
     return "1 cause" if count == 1 else f"{count:,} causes"
 
 
-def by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:
-    """Unchecked causes by what was missing, for they usually share it."""
+def unchecked_by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:
+    """Unchecked causes by the signals that were missing, because many share them."""
     groups: dict[str, list[str]] = {}
     for item in unchecked:
-        missing = ", ".join(signal(m) for m in item.missing) or "a reason that was not given"
+        missing = ", ".join(signal_words(m) for m in item.missing) or "a reason that was not given"
         groups.setdefault(missing, []).append(item.cause)
     return groups

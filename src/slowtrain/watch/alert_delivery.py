@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from slowtrain.errors import InputError
 from slowtrain.model.answers.live_frame import Alert, Frame
-from slowtrain.report import live
+from slowtrain.report import frames
 
 MIN_START_INTERVAL_S = 10.0  # between two starts of the command
 MAX_COMMAND_S = 60.0  # then it is ended
@@ -118,7 +118,7 @@ class AlertCommand:
 
     def _start_command(self, alert: Alert, frame: Frame) -> None:
         document = {"schema": "slowtrain.alert/1", "folder": frame.folder, "command": frame.command}
-        document |= {"alert": next(a for a in live.plain(frame)["alerts"] if a["id"] == alert.id)}
+        document |= {"alert": next(a for a in frames.frame_document(frame)["alerts"] if a["id"] == alert.id)}
         self.runs += 1
         try:
             with tempfile.TemporaryFile() as given:

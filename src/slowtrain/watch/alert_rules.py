@@ -76,8 +76,8 @@ def stall_alert(sight: RecordingLook) -> Alert | None:
     if quiet < max(MIN_STALL_MS, MIN_STALL_STEPS * usual, MIN_STALL_PAUSES * pause):
         return None
     says = (
-        f"no step has ended for {wording.duration(quiet)}; a step usually takes {wording.duration(usual)}, "
-        f"and the longest pause before was {wording.duration(pause)}"
+        f"no step has ended for {wording.duration_text(quiet)}; a step usually takes {wording.duration_text(usual)}, "
+        f"and the longest pause before was {wording.duration_text(pause)}"
     )
     if sight.stopped is not None:
         says += f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {sight.stopped}` lets it go on"
@@ -106,8 +106,8 @@ def slower_steps_alert(sight: RecordingLook) -> Alert | None:
     if before <= 0 or after < MIN_STEP_SLOWDOWN * before or not apart:
         return None
     says = (
-        f"a step takes {wording.duration(after)} in the last minute, {after / before:.2f} times the "
-        f"{wording.duration(before)} of the run's first minutes"
+        f"a step takes {wording.duration_text(after)} in the last minute, {after / before:.2f} times the "
+        f"{wording.duration_text(before)} of the run's first minutes"
     )
     return _make_alert(sight, "slower-steps", says, now_ms=after, first_ms=before, ratio=after / before)
 
@@ -141,8 +141,8 @@ def memory_full_alert(sight: RecordingLook) -> Alert | None:
     room = min(machine.available_bytes, machine.limit_bytes - machine.rss_bytes)
     if room < MIN_FREE_SHARE * machine.limit_bytes:
         says = (
-            f"memory is nearly full: {wording.size(max(room, 0.0))} of {wording.size(machine.limit_bytes)} are left, "
-            f"the run holds {wording.size(machine.rss_bytes)}"
+            f"memory is nearly full: {wording.bytes_text(max(room, 0.0))} of {wording.bytes_text(machine.limit_bytes)} "
+            f"are left, the run holds {wording.bytes_text(machine.rss_bytes)}"
         )
         return _make_alert(sight, "memory-full", says, urgent=True, room_bytes=room, rss_bytes=machine.rss_bytes)
     rate = _growth_bytes_s(sight)
@@ -153,8 +153,8 @@ def memory_full_alert(sight: RecordingLook) -> Alert | None:
     if full_ms > within:
         return None
     says = (
-        f"memory will be full in about {wording.duration(full_ms)} at this rate: the run's grows by "
-        f"{wording.size(rate * 60)} a minute, {wording.size(room)} are left"
+        f"memory will be full in about {wording.duration_text(full_ms)} at this rate: the run's grows by "
+        f"{wording.bytes_text(rate * 60)} a minute, {wording.bytes_text(room)} are left"
     )
     return _make_alert(
         sight, "memory-full", says, full_in_ms=full_ms, growth_bytes_per_minute=rate * 60, room_bytes=room
@@ -189,8 +189,8 @@ def input_bound_alert(sight: RecordingLook) -> Alert | None:
     if waits < MIN_INPUT_WAIT_SHARE * step:
         return None
     says = (
-        f"steps wait for input {waits / step:.0%} of their time: {wording.duration_in(waits, step)} of "
-        f"{wording.duration_in(step, step)} in the last {wording.duration(sight.frame.window_ms)}"
+        f"steps wait for input {waits / step:.0%} of their time: {wording.duration_like(waits, step)} of "
+        f"{wording.duration_like(step, step)} in the last {wording.duration_text(sight.frame.window_ms)}"
     )
     return _make_alert(sight, "input-bound", says, input_ms=waits, step_ms=step)
 
@@ -212,7 +212,7 @@ def gpu_idle_alert(sight: RecordingLook) -> Alert | None:
     (number, name), share = max(used.items(), key=lambda item: item[1])
     if share >= GPU_SHARE:
         return None
-    says = f"GPU {number} ({name}) had work {share:.0%} of the last {wording.duration(sight.frame.window_ms)}"
+    says = f"GPU {number} ({name}) had work {share:.0%} of the last {wording.duration_text(sight.frame.window_ms)}"
     return _make_alert(sight, "gpu-idle", says, busy_share=share)
 
 
@@ -220,7 +220,9 @@ def disk_full_alert(sight: RecordingLook) -> Alert | None:
     free = sight.frame.machine.disk_free_bytes
     if free is None or free >= MIN_DISK_BYTES or not sight.alive:
         return None
-    return _make_alert(sight, "disk-full", f"the disk has {wording.size(free)} left", urgent=True, free_bytes=free)
+    return _make_alert(
+        sight, "disk-full", f"the disk has {wording.bytes_text(free)} left", urgent=True, free_bytes=free
+    )
 
 
 def recording_ended_alert(sight: RecordingLook) -> Alert | None:

@@ -122,7 +122,7 @@ def _parse_alert(told: Mapping[str, Any]) -> Alert:
 
 def main() -> None:
     """Runs in the separate process."""
-    from slowtrain.report import live
+    from slowtrain.report import frames
     from slowtrain.watch import ENDED_STATES, Watch
 
     folder, every_s, parent = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
@@ -132,7 +132,7 @@ def main() -> None:
     try:
         while True:
             seen = watch.look()
-            os.write(1, live.document(seen, indent=None).encode() + b"\n")
+            os.write(1, frames.frame_json(seen, indent=None).encode() + b"\n")
             if seen.state in ENDED_STATES or os.getppid() != parent:
                 return
             time.sleep(every_s)
