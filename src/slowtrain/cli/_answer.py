@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import inspect
 import os
 import shutil
 import sys
@@ -174,7 +173,7 @@ def page(found: Checkup) -> str:
 
     told = {d.cause for d in found.diagnoses}
     causes = [c for c in all_causes() if c.id in told]
-    pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in causes}
+    pages = {c.id: explain.with_examples(c.page, c.fixes) for c in causes}
     return html.render(found, pages)
 
 

@@ -1,8 +1,8 @@
 """``slowtrain explain``: the page of a cause, or the list of all.
 
-Pages are read from the causes' source text and not by importing them: importing the catalogue
-brings NumPy and every detector with it, which takes longer than a reader of one page should
-wait. ``tests/cli/test_explain.py`` holds that the two agree.
+Pages are read from the causes' folders and not by importing them: importing the catalogue brings NumPy and every
+detector with it, which takes longer than a reader of one page should wait. ``tests/cli/test_explain.py`` holds that
+the two agree.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cause_folder import cause_files, cause_id, read_examples, read_page
 from slowtrain.errors import InputError
 from slowtrain.values import dataclass
 
@@ -28,7 +29,7 @@ slowtrain explain sequential-map           the family may be left out
 
 @dataclass(frozen=True)
 class Page:
-    """What a cause says of itself; its page is its docstring and its examples."""
+    """A cause for readers; ``doc`` is its page with its examples."""
 
     id: str
     title: str
@@ -54,15 +55,8 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def cause_files() -> dict[str, Path]:
-    """Id -> file; the id is the file's name and the family its folder."""
-    folder = Path(__file__).parent.parent / "causes"
-    found = (file for file in folder.glob("*/*.py") if not file.name.startswith("_"))
-    return {f"{file.parent.name}/{file.stem.replace('_', '-')}": file for file in sorted(found)}
-
-
 def read(file: Path) -> Page | None:
-    """The page in a cause's file, or None where no class there has a title and a docstring."""
+    """The page of the cause whose class is in ``file``, or None where no class there has a title."""
     import ast
 
     for node in ast.parse(file.read_bytes()).body:
@@ -72,10 +66,16 @@ def read(file: Path) -> Page | None:
             if isinstance(line, (ast.Assign, ast.AnnAssign)) and isinstance(line.value, ast.Constant):
                 target = line.targets[0] if isinstance(line, ast.Assign) else line.target
                 if isinstance(target, ast.Name) and target.id == "title":
-                    name = f"{file.parent.name}/{file.stem.replace('_', '-')}"
-                    doc = with_examples(ast.get_docstring(node) or "", _fixes(node))
-                    return Page(name, str(line.value.value), doc)
+                    return Page(cause_id(file), str(line.value.value), _doc(file, node))
     return None
+
+
+def _doc(file: Path, cause: ast.ClassDef) -> str:
+    import ast
+
+    if file.name == "__init__.py":
+        return with_examples(read_page(file.parent), read_examples(file.parent))
+    return with_examples(ast.get_docstring(cause) or "", _fixes(cause))  # single file
 
 
 def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
