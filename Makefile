@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -35,6 +35,10 @@ demo: $(VENV)/.wheel ## run a real slow script under slowtrain: the verdict, and
 	@mkdir -p build/demo
 	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html clinic/scripts/$(DEMO).slow.py
 	@echo "The HTML report: file://$(CURDIR)/build/demo/$(DEMO).html"
+
+cause: ## write the folder of a new cause, with examples that fail: make cause NAME=family/the-pattern
+	@test -n "$(NAME)" || { echo "name it: make cause NAME=family/the-pattern"; exit 2; }
+	$(PYTHON) clinic/new_cause.py $(NAME)
 
 test: lint ## lint, types, and tests against the built wheel: two files at a time, then those that measure time
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not alone' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST) || [ $$? -eq 5 ]

@@ -13,7 +13,6 @@ process, they record nothing and say so; alerts and metrics work nevertheless.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -62,7 +61,7 @@ def _report_page(found: Checkup) -> str:
     from slowtrain.causes import all_causes
     from slowtrain.report import pages
 
-    return pages.checkup_page(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+    return pages.checkup_page(found, {c.id: c.page for c in all_causes()})
 
 
 class Run:

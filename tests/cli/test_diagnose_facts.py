@@ -12,7 +12,7 @@ import pytest
 from markupsafe import escape
 
 from slowtrain.cli import main
-from slowtrain.doctor.machine_sheet import CAUSES_WORST_FIRST
+from slowtrain.doctor.machine_sheet import worst_first
 
 TESTS = Path(__file__).parents[1]
 FIXTURES = TESTS / "machine/fixtures"
@@ -66,16 +66,16 @@ def many(found: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def diagnosed(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {d["cause"]: d for d in found["diagnoses"] if d["cause"] in CAUSES_WORST_FIRST}
+    return {d["cause"]: d for d in found["diagnoses"] if d["cause"] in worst_first()}
 
 
 def unchecked(found: dict[str, Any]) -> dict[str, list[str]]:
-    return {u["cause"]: u["missing"] for u in found["unchecked"] if u["cause"] in CAUSES_WORST_FIRST}
+    return {u["cause"]: u["missing"] for u in found["unchecked"] if u["cause"] in worst_first()}
 
 
 def test_without_facts_the_computer_is_unchecked_and_the_report_says_how_to_get_them(answer: Answer) -> None:
     found = answer(H100)
-    assert set(unchecked(found)) == set(CAUSES_WORST_FIRST)
+    assert set(unchecked(found)) == set(worst_first())
     for told in (found["subject"]["computer"], found["text"], found["page"]):
         assert "slowtrain doctor --json FILE" in told
         assert "--facts FILE" in told
@@ -90,7 +90,7 @@ def test_a_sound_computer_is_fine_but_for_what_only_those_steps_could_tell(answe
         "machine/throttled-clock": ["load"],
         "startup/jit-from-ptx": ["build"],
     }
-    assert set(CAUSES_WORST_FIRST) - set(unchecked(found)) <= set(found["healthy"])
+    assert set(worst_first()) - set(unchecked(found)) <= set(found["healthy"])
     assert found["subject"]["computer"].startswith("judged by ")
 
 
@@ -160,7 +160,7 @@ def test_facts_of_another_computer_are_not_believed(
     found = answer(H100, given)
     assert why in found["subject"]["computer"]
     assert "the facts are of another computer" in found["text"]
-    assert set(unchecked(found)) == set(CAUSES_WORST_FIRST)
+    assert set(unchecked(found)) == set(worst_first())
 
 
 def test_a_framework_that_sees_no_gpu_made_no_profile_of_one(answer: Answer) -> None:

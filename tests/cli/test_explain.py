@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.cause_folder import cause_files
 from slowtrain.causes import all_causes
 from slowtrain.cli import explain
 from slowtrain.errors import InputError
@@ -21,13 +22,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_reads_what_the_catalogue_holds() -> None:
-    pages = [explain.read(file) for file in explain.cause_files().values()]
+    pages = [explain.read(file) for file in cause_files().values()]
     # A file that declares no cause is code that causes share: it must not appear either way.
     read = {page.id: page for page in pages if page is not None}
     assert set(read) == {cause.id for cause in all_causes()}
     for cause in all_causes():
         assert read[cause.id].title == cause.title
-        assert read[cause.id].doc.split() == explain.with_examples(cause.__doc__ or "", cause.fixes).split()
+        assert read[cause.id].doc.split() == explain.with_examples(cause.page, cause.fixes).split()
 
 
 def test_the_list_has_every_cause_with_its_title() -> None:

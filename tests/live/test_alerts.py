@@ -198,11 +198,11 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
             "diagnoses": [
                 {
                     "cause": "drift/growing-step", "title": "Steps grow", "says": "by 1 % a minute", "where": [],
-                    "numbers": {}, "speedup": 1.5, "scope": "step",
+                    "numbers": {}, "speedup": 1.5, "scope": "step", "watch_rules": ["slower-steps"],
                 },
                 {
                     "cause": "input/sequential-map", "title": "A map", "says": "", "where": [],
-                    "numbers": {}, "speedup": 2.0, "scope": "step",
+                    "numbers": {}, "speedup": 2.0, "scope": "step", "watch_rules": [],
                 },
             ]
         },

@@ -24,11 +24,12 @@ from slowtrain.trace.signals.device import batch_curve
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
 from slowtrain.verify.fix import fix_loop, larger_batch
-from slowtrain.verify.fix.larger_batch import SMALL_BATCH, MeasuredSizes
+from slowtrain.verify.fix.larger_batch import MeasuredSizes
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
 
+CAUSE = SmallBatch.id
 CARD = Device("a T4", 13627 << 20, "its own log")
 SMALL = """
 step     1111
@@ -96,7 +97,7 @@ def test_the_knee_is_the_size_and_not_what_people_use(monkeypatch: pytest.Monkey
     sizes, (asked,) = measured(monkeypatch, tmp_path, timed(most=2048), device=CARD)
     assert sizes.known is not None
     assert goal(sizes.known, trace()) == 256  # 4.5 times 4 ms / 0.1 ms, by doublings
-    assert sizes.note == f"{SMALL_BATCH}: batches of 2 to 2,048 were timed, the knee is at 256 (128 to 512)"
+    assert sizes.note == f"{CAUSE}: batches of 2 to 2,048 were timed, the knee is at 256 (128 to 512)"
     assert (asked["own"], asked["most"], asked["device"]) == (2, 7500, CARD)
     assert asked["texts"] == {"/a.py": "edited"}
     assert asked["left_s"] == pytest.approx(
@@ -174,7 +175,7 @@ def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     sizes, _ = measured(monkeypatch, tmp_path, InputError("the batch of a.py cannot be changed from outside"))
     assert sizes == MeasuredSizes(
         None,
-        f"{SMALL_BATCH}: where the knee is was not measured, a common size is tried (64): "
+        f"{CAUSE}: where the knee is was not measured, a common size is tried (64): "
         "the batch of a.py cannot be changed from outside",
     )
 
@@ -243,9 +244,7 @@ class World:
             Prescription("setting", Effect.EXACT, "several steps"),
         )
         evidence = Evidence("small", {"batch": float(size), "goal": float(to)})
-        return Findings(
-            (Diagnosis(SMALL_BATCH, SMALL_BATCH, evidence, Saving("step", 2.0, 1.0, 1.5, 2.5), 0.5, cures),)
-        )
+        return Findings((Diagnosis(CAUSE, CAUSE, evidence, Saving("step", 2.0, 1.0, 1.5, 2.5), 0.5, cures),))
 
     def fix(self, *allowed: Effect) -> Proof:
         bench = Bench(Script("train.py"), self.folder / "runs", time.monotonic() + 100)

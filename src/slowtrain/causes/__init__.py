@@ -1,8 +1,7 @@
-"""Every known cause of a slow training step. One file, one cause; the folder is its family.
+"""Every known cause of a slow training step. One cause is one folder; the folder above it is its family.
 
-To add a cause is to add one file with one subclass of :class:`Cause`; nothing is registered.
-The docstring is the page that users read (`slowtrain explain`, HTML, docs). ``fires`` and
-``quiet`` are drawn traces (:mod:`slowtrain.trace.loading.drawn_trace`), the cause's own tests.
+To add a cause is to add one folder with one subclass of :class:`Cause`; nothing is registered. What the folder holds
+beside the class is described in :mod:`slowtrain.cause_folder`. ``make cause NAME=family/id`` writes a new one.
 """
 
 from __future__ import annotations
@@ -11,11 +10,15 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, TypeVar, cast
 
-from slowtrain.model import Category, Evidence, Prescription, Signal, Spot
+from slowtrain import cause_folder
+from slowtrain.model import Category, Evidence, Prescription, Signal, Spot, VerdictKind
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -25,24 +28,53 @@ LITTLE = 0.05
 
 SECTIONS = ("## What it means", "## How it is recognised", "## What to do", "## When it is not worth it")
 
+Part = TypeVar("Part")
+
+
+class _FolderPart:
+    """A class attribute that is read from the cause's folder when it is asked for, and kept."""
+
+    def __init__(self, read: Callable[[Path], object]) -> None:
+        self._read = read
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> object:
+        found = self._read(Path(inspect.getfile(owner)).parent)
+        setattr(owner, self._name, found)
+        return found
+
+
+def _from_folder(read: Callable[[Path], Part]) -> Part:
+    return cast(Part, _FolderPart(read))
+
 
 class Cause(ABC):
     """One reason for which training is slower than it need be.
 
-    ``examine`` is asked only when every signal of ``needs`` was measured; what it returns is
-    reported when replaying ``remedy`` saves enough (``diagnose.WORTH``), or always where
-    ``matters`` says that the finding counts whatever it costs. ``spoils``: the run's result is
-    worth nothing (a loss that is no number), so that it comes before any saving.
+    ``examine`` is asked only if every signal of ``needs`` was measured. Its finding is reported if replaying
+    ``remedy`` saves enough (``diagnose.WORTH``), and always if ``matters``. ``spoils``: the result of the run is worth
+    nothing (a loss that is no number), so that the finding comes before any saving.
 
-    Of somebody's profile much less is known than of a recording: ``recorded`` are the signals beyond ``needs`` that
-    it would take to judge one, and ``symptoms`` the categories that show this cause in every case: a profile
-    without them is free of it, whatever else it lacks.
+    A profile tells less than a recording. ``recorded`` are the signals beyond ``needs`` that are needed to judge a
+    profile. ``symptoms`` are categories of a step that show this cause in every case: a profile without them is free
+    of it.
 
-    ``words``: a file whose text has none of them cannot have this cause, and ``spot`` is not asked. A word is matched
-    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text. One of ``beside`` has to
-    stand there as well, where there are any. ``fixes`` are scripts in
-    which ``spot`` finds it, each with what its own edit makes of it (or what to write, where there is no edit): the
-    examples of the page, and its tests.
+    ``prescribe`` names cures, the best first. A cure has one of four outcomes (``slowtrain.model.CURE_KINDS``):
+
+    * an edit with ``edits``, or a treatment: ``slowtrain fix`` makes it and proves it;
+    * an edit without ``edits``, because no machine writes it: a person makes it and ``slowtrain verify`` proves it;
+    * a setting of the process or the computer: likewise;
+    * advice, which is no single change: nothing proves it. Its saving stays a forecast.
+
+    A cause all of whose cures are advice is complete. Its page says so below "Fix safety".
+
+    ``words``: a file without any of them cannot have this cause, and ``spot`` is not asked. A word is matched whole
+    (``.map`` not in ``.mapped``). Without words the cause cannot be seen in source text. If ``beside`` has words, one
+    of them has to stand in the file too. ``fixes`` are scripts in which ``spot`` finds the cause, each with the same
+    script without it, made by the cause's own edit if it has one. They are examples on the page, and tests.
     """
 
     id: ClassVar[str]
@@ -53,19 +85,32 @@ class Cause(ABC):
     matters: ClassVar[bool] = False
     spoils: ClassVar[bool] = False
     grows: ClassVar[bool] = False  # what it costs grows with the run's length: it is told before what each step gains
+    verdict_word: ClassVar[VerdictKind | None] = None  # of the run, if this cause comes first; None: what bounds a step
+    rules_out: ClassVar[VerdictKind | None] = None  # no step is called so if this cause was judged and not found
+    fills_memory: ClassVar[bool] = False  # memory ran out or will: that comes before any saving
+    exhausts_memory: ClassVar[bool] = False  # memory ran out: the run is memory-bound whatever its steps are
+    loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
+    batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
+    lines_shared_as: ClassVar[str] = ""  # a line of one may show the causes with the same word
+    watch_rules: ClassVar[frozenset[str]] = frozenset()  # rules of ``watch`` that are a cheap sign of this cause
+    machine_topic: ClassVar[str] = ""  # what the checks of ``slowtrain.machine`` say of it is filed under
+    doctor_rank: ClassVar[int | None] = None  # place in the doctor's list, the worst first; None: not judged by facts
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
     words: ClassVar[tuple[str, ...]] = ()
     beside: ClassVar[tuple[str, ...]] = ()
-    fixes: ClassVar[tuple[tuple[str, str], ...]] = ()
-    fires: ClassVar[tuple[str, ...]]
-    quiet: ClassVar[tuple[str, ...]]
+    page: ClassVar[str] = _from_folder(cause_folder.read_page)
+    fires: ClassVar[tuple[str, ...]] = _from_folder(lambda folder: cause_folder.read_traces(folder, "fires"))
+    quiet: ClassVar[tuple[str, ...]] = _from_folder(lambda folder: cause_folder.read_traces(folder, "quiet"))
+    fixes: ClassVar[tuple[tuple[str, str], ...]] = _from_folder(cause_folder.read_examples)
 
     def __init_subclass__(cls) -> None:
         *_, family, stem = cls.__module__.split(".")
         cls.family, cls.id = family, f"{family}/{stem.replace('_', '-')}"
-        missing = [n for n in ("title", "needs", "fires", "quiet") if not hasattr(cls, n)]
-        missing += [f"docstring section {s!r}" for s in SECTIONS if s not in (cls.__doc__ or "")]
+        if SECTIONS[0] in (cls.__doc__ or ""):  # single file
+            cls.page = inspect.cleandoc(cls.__doc__ or "")  # single file
+            cls.fixes = cls.__dict__.get("fixes", ())  # single file
+        missing = [n for n in ("title", "needs") if not hasattr(cls, n)]
         if missing:
             raise TypeError(f"{inspect.getsourcefile(cls)}: cause {cls.id!r} lacks {', '.join(missing)}")
 
@@ -107,21 +152,70 @@ class Cause(ABC):
         """What to do, best first."""
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Where this cause shows in a file's text (``slowtrain lint``); sure ones only."""
-        return ()
+        """Where this cause shows in a file's text (``slowtrain lint``); sure ones only.
+
+        A cause with ``words`` has a module ``lint`` in its folder, with a function ``find_spots(source)``.
+        """
+        if not self.words:
+            return ()
+        found: Iterable[Spot] = importlib.import_module(f"{type(self).__module__}.lint").find_spots(source)
+        return found
 
 
 @functools.cache
 def named(name: str) -> Cause:
-    """One of them by its id, imported without the others. Raises ``ModuleNotFoundError`` where there is none."""
-    importlib.import_module(f"{__name__}.{name.replace('/', '.').replace('-', '_')}")
+    """One of them by its id; ours is imported without the others. Raises ``ModuleNotFoundError``."""
+    module = f"{__name__}.{name.replace('/', '.').replace('-', '_')}"
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        others = [c for c in all_causes() if c.id == name] if module.startswith(str(error.name)) else []
+        if not others:
+            raise
+        return others[0]
     return next(c() for c in Cause.__subclasses__() if c.id == name)
 
 
 @functools.cache
 def all_causes() -> tuple[Cause, ...]:
-    """One instance of each cause, by family and id."""
-    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        importlib.import_module(module.name)
-    found = [c() for c in Cause.__subclasses__() if not inspect.isabstract(c)]
-    return tuple(sorted(found, key=lambda c: c.id))
+    """One instance of each cause, by family and id; those of other packages among them."""
+    for package in cause_folder.cause_packages():
+        if package == __name__:
+            _import_causes(package)
+        else:
+            _import_others_causes(package)
+    found: dict[str, Cause] = {}
+    for cause in Cause.__subclasses__():
+        if not inspect.isabstract(cause):
+            found.setdefault(cause.id, cause())
+    return tuple(sorted(found.values(), key=lambda c: c.id))
+
+
+@functools.cache
+def _by_id() -> dict[str, type[Cause]]:
+    return {cause.id: type(cause) for cause in all_causes()}
+
+
+def class_of(cause_id: str) -> type[Cause]:
+    """The class with this id; :class:`Cause` itself, with the attributes' defaults, where there is none."""
+    return _by_id().get(cause_id, Cause)
+
+
+def _import_causes(package: str) -> None:
+    """Imports each FAMILY.CAUSE below ``package``, and nothing inside the causes' own folders."""
+    for family in _modules_of(importlib.import_module(package)):
+        for cause in _modules_of(importlib.import_module(family)):
+            importlib.import_module(cause)
+
+
+def _import_others_causes(package: str) -> None:
+    """The same for another distribution's package: a fault in it costs its own causes only, and is a warning."""
+    try:
+        _import_causes(package)
+    except Exception as error:  # noqa: BLE001  code that is not ours
+        warnings.warn(f"the causes of {package} were not loaded: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _modules_of(package: ModuleType) -> Iterable[str]:
+    paths: Any = getattr(package, "__path__", ())
+    return (module.name for module in pkgutil.iter_modules(paths, f"{package.__name__}."))

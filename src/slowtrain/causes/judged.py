@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from slowtrain.machine.checks.machine_checks import check_machine, combined_state
+from slowtrain.machine.checks import machine_checks
+from slowtrain.machine.checks.machine_checks import combined_state
 from slowtrain.machine.tables.fact_access import driver_gpus
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
@@ -42,10 +45,25 @@ def facts_of(trace: Trace) -> Mapping[str, Any]:
     return found
 
 
+def judge(facts: Mapping[str, Any]) -> tuple[Check, ...]:
+    """Every check, with the cause that has its topic. Raises ``KeyError`` if no cause has it.
+
+    A remedy refers to a cause by its topic, ``<versions>``.
+    """
+    from slowtrain.causes import all_causes
+
+    owners = {cause.machine_topic: cause.id for cause in all_causes() if cause.machine_topic}
+
+    def named(text: str | None) -> str | None:
+        return text and re.sub("<([a-z ]+)>", lambda found: owners.get(found[1], found[0]), text)
+
+    return tuple(replace(c, cause=owners[c.topic], remedy=named(c.remedy)) for c in machine_checks.check_machine(facts))
+
+
 def checks(trace: Trace, cause: str) -> tuple[Check, ...]:
     """What was looked at for one cause."""
     if not _judged or _judged[0][0] is not trace:
-        _judged[:] = [(trace, check_machine(facts_of(trace)))]
+        _judged[:] = [(trace, judge(facts_of(trace)))]
     return tuple(check for check in _judged[0][1] if check.cause == cause)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import inspect
 import os
 import shutil
 import sys
@@ -178,8 +177,7 @@ def page(found: Checkup) -> str:
 
     diagnosed = {d.cause for d in found.diagnoses}
     causes = [c for c in all_causes() if c.id in diagnosed]
-    pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in causes}
-    return checkup_page(found, pages)
+    return checkup_page(found, {c.id: explain.with_examples(c.page, c.fixes) for c in causes})
 
 
 def writable(html: Path | None, json: str | None) -> None:

@@ -1,6 +1,6 @@
 """``slowtrain explain``: the page of a cause, or the list of all causes.
 
-Pages are read from the source text of the causes without importing them, because importing all
+Pages are read from the folders of the causes without importing them, because importing all
 causes also imports NumPy and every detector, which is slow. ``tests/cli/test_explain.py`` checks
 that both ways give the same page.
 """
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cause_folder import cause_files, cause_id, read_examples, read_page
 from slowtrain.errors import InputError
 from slowtrain.values import dataclass
 
@@ -28,7 +29,7 @@ slowtrain explain sequential-map           the family is optional
 
 @dataclass(frozen=True)
 class Page:
-    """The page of a cause: id, title, and its docstring with the examples."""
+    """The page of a cause: id, title, and its text with the examples."""
 
     id: str
     title: str
@@ -54,15 +55,8 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def cause_files() -> dict[str, Path]:
-    """Id -> file of each cause. The id consists of the folder's and the file's name."""
-    folder = Path(__file__).parent.parent / "causes"
-    found = (file for file in folder.glob("*/*.py") if not file.name.startswith("_"))
-    return {f"{file.parent.name}/{file.stem.replace('_', '-')}": file for file in sorted(found)}
-
-
 def read(file: Path) -> Page | None:
-    """The page in the file of a cause. None if no class in it has a title."""
+    """The page of the cause whose class is in ``file``. None if no class in it has a title."""
     import ast
 
     for node in ast.parse(file.read_bytes()).body:
@@ -72,10 +66,16 @@ def read(file: Path) -> Page | None:
             if isinstance(line, (ast.Assign, ast.AnnAssign)) and isinstance(line.value, ast.Constant):
                 target = line.targets[0] if isinstance(line, ast.Assign) else line.target
                 if isinstance(target, ast.Name) and target.id == "title":
-                    name = f"{file.parent.name}/{file.stem.replace('_', '-')}"
-                    doc = with_examples(ast.get_docstring(node) or "", _fixes(node))
-                    return Page(name, str(line.value.value), doc)
+                    return Page(cause_id(file), str(line.value.value), _doc(file, node))
     return None
+
+
+def _doc(file: Path, cause: ast.ClassDef) -> str:
+    import ast
+
+    if file.name == "__init__.py":
+        return with_examples(read_page(file.parent), read_examples(file.parent))
+    return with_examples(ast.get_docstring(cause) or "", _fixes(cause))  # single file
 
 
 def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:

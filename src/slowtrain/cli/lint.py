@@ -176,10 +176,11 @@ def _text(args: argparse.Namespace, found: LintAnswer) -> str:
 
 
 def _pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
+    from slowtrain.cause_folder import cause_files
     from slowtrain.cli import explain
 
     titles = {f.cause: (f.title, "") for f in found.findings}
-    files = explain.cause_files()
+    files = cause_files()
     pages = [explain.read(files[cause]) for cause in titles if cause in files]
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
 

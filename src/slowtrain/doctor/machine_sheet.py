@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowtrain import __version__, diagnose
-from slowtrain.causes import Cause, named
-from slowtrain.causes.judged import facts_of
-from slowtrain.machine.checks.machine_checks import check_machine
+from slowtrain.causes import Cause, all_causes
+from slowtrain.causes.judged import facts_of, judge
 from slowtrain.machine.tables.fact_access import (
     FRAMEWORK_TITLES,
     build_label,
@@ -28,22 +27,17 @@ from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 
-CAUSES_WORST_FIRST = (
-    "machine/gpu-unseen", "machine/library-mismatch", "machine/faulty-gpu", "machine/throttled-clock",
-    "machine/busy-gpu", "transfer/slow-link", "startup/jit-from-ptx", "machine/slowing-setting", "machine/limited-host",
-)  # fmt: skip
-
 
 def build_sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
     """Judges facts. ``given`` is the name of the facts file, if any. Damaged facts may raise any exception."""
     trace = trace_of_facts(facts)
-    checks = check_machine(facts_of(trace))
+    checks = judge(facts_of(trace))
     found = diagnose.diagnose_trace(trace, machine_causes())
     states = {d.cause: CheckState.WRONG for d in found.diagnoses}
     states |= dict.fromkeys(found.healthy, CheckState.FINE)
     states |= {u.cause: CheckState.UNCHECKED for u in found.unchecked}
-    ordered = {cause: states[cause] for cause in CAUSES_WORST_FIRST}
-    wrong = [c for cause in CAUSES_WORST_FIRST for c in checks if c.cause == cause and c.state is CheckState.WRONG]
+    ordered = {cause: states[cause] for cause in worst_first()}
+    wrong = [c for cause in worst_first() for c in checks if c.cause == cause and c.state is CheckState.WRONG]
     rest = [c for c in checks if c.state is not CheckState.WRONG]
     sources = find_sources(key for check in checks for key in check.sources)
     return Sheet(
@@ -67,8 +61,14 @@ def trace_of_facts(facts: Mapping[str, Any]) -> Trace:
 
 
 def machine_causes() -> Sequence[Cause]:
-    """The causes that facts alone can decide."""
-    return [named(name) for name in CAUSES_WORST_FIRST]
+    """The causes that facts alone can decide, the worst first."""
+    ranked = [(c.doctor_rank, c.id, c) for c in all_causes() if c.doctor_rank is not None]
+    return [cause for _, _, cause in sorted(ranked, key=lambda one: one[:2])]
+
+
+def worst_first() -> tuple[str, ...]:
+    """Their ids."""
+    return tuple(cause.id for cause in machine_causes())
 
 
 def _headline_of(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from slowtrain.causes import class_of
 from slowtrain.model import Checkup, Diagnosis, VerdictKind
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding, RuntimeState
 from slowtrain.script.text import syntax_tree
@@ -15,9 +16,6 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, parse_sour
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
-# A tensor that is kept takes memory of the device that computed it, which source text does not show.
-LEAKS = frozenset({"memory/host-leak", "memory/device-leak"})
-SAVES = frozenset({"host/heavy-callback", "host/frequent-validation"})  # either can report a line that saves
 
 # If the verdict is of this kind, a cause of this family must explain it before a line of the family is called harmless.
 FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
@@ -50,9 +48,8 @@ def _runtime(
     if not reached.has_file(finding.file):
         return RuntimeState(NOT_REACHED)
     same_cause = [f for f in several if f.cause == finding.cause and reached.has_file(f.file)]
-    causes = next((group for group in (LEAKS, SAVES) if finding.cause in group), {finding.cause})
     for diagnosis in checkup.diagnoses:
-        if diagnosis.cause in causes and (
+        if _share_lines(diagnosis.cause, finding.cause) and (
             _same_place(finding, diagnosis, reached)
             or (diagnosis.cause == finding.cause and not diagnosis.evidence.where and len(same_cause) == 1)
         ):
@@ -65,6 +62,14 @@ def _runtime(
     if not judged or not reached.has_line(finding) or _unexplained(finding, checkup):
         return None
     return RuntimeState(HARMLESS)
+
+
+def _share_lines(one: str, other: str) -> bool:
+    """Whether what was measured for one cause may be what the text shows of the other.
+
+    A kept tensor takes memory where it was computed, which no text tells.
+    """
+    return one == other or "" != class_of(one).lines_shared_as == class_of(other).lines_shared_as
 
 
 def _unexplained(finding: LintFinding, checkup: Checkup) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE
 from slowtrain.values import dataclass
@@ -45,10 +46,8 @@ class Settings:
 
 @functools.cache
 def known() -> tuple[str, ...]:
-    """All ids, from the names of the causes' files, so that no cause is imported."""
-    folder = Path(__file__).parents[1] / "causes"
-    found = (f for f in folder.glob("*/*.py") if not f.name.startswith("_"))
-    return (*sorted(f"{f.parent.name}/{f.stem.replace('_', '-')}" for f in found), UNUSED_IGNORE)
+    """All ids, from the names of the causes' folders, so that no cause is imported."""
+    return (*cause_files(), UNUSED_IGNORE)
 
 
 def expand(names: Iterable[str], said_in: str) -> frozenset[str]:

@@ -157,9 +157,14 @@ class Edit:
     text: str
 
 
+# Kinds of cures. `fix` proves edits that it can make and treatments; `verify` proves an edit or a setting that a
+# person makes; nothing proves advice, whose saving is a forecast.
+CURE_KINDS = ("edit", "treatment", "setting", "advice")
+
+
 @dataclass(frozen=True)
 class Prescription:
-    """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words.
+    """What to do, of one of the ``CURE_KINDS``.
 
     ``edits`` belong together and make the change; they are empty if a person has to make it. ``diff`` is the change as
     text. ``treatment`` names a change of the running script with the same effect. ``later``: the gain begins after the

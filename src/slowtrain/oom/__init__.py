@@ -134,7 +134,7 @@ def _log_blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
 
 
 def _unpacked_blocks(plain: gzip.GzipFile) -> Iterator[bytes]:
-    """Yields whole blocks, and for a truncated file the bytes before its end, which a single ``read_log`` would lose."""
+    """Yields whole blocks, and the bytes before the end of a truncated file, which one ``read_log`` would lose."""
     held = bytearray()
     try:
         while piece := plain.read1(LOG_BLOCK_BYTES):

@@ -254,11 +254,6 @@ ALERT_RULES = (
     AlertRule("input-bound", input_bound_alert, CONFIRMING_LOOKS),
     AlertRule("gpu-idle", gpu_idle_alert, CONFIRMING_LOOKS),
 )
-# Once a diagnosis has one of these causes, the cheap alert of the same problem is not repeated.
-CAUSES_BY_ALERT = {
-    "slower-steps": ("drift/growing-step", "drift/slower-epochs"),
-    "nonfinite-loss": ("numerics/nonfinite-loss",),
-}
 
 
 class AlertBook:
@@ -269,6 +264,7 @@ class AlertBook:
         self._over: list[Alert] = []
         self._agreed: dict[str, int] = {}
         self._seen_ms: dict[str, float] = {}
+        self._signs: set[tuple[str, str]] = set()
 
     def look(self, sight: RecordingLook, told: DiagnosisReport | None) -> tuple[Alert, ...]:
         """The alerts after this look: urgent ones first, then the newest; ended ones last."""
@@ -286,7 +282,9 @@ class AlertBook:
         for name in [n for n, seen in self._seen_ms.items() if n in self._standing and at_ms - seen > ALERT_HOLD_MS]:
             self._over.append(replace(self._standing.pop(name), over_ms=self._seen_ms[name]))
         del self._over[:-MAX_ALERTS]
-        hidden = {cheap for cheap, full in CAUSES_BY_ALERT.items() if any(f in self._standing for f in full)}
+        self._signs.update(told.signs if told is not None else ())
+        # What a cause says in full need not be said by its cheap sign too.
+        hidden = {rule for cause, rule in self._signs if cause in self._standing}
         shown = [a for a in self._standing.values() if a.id not in hidden]
         return (*sorted(shown, key=lambda a: (not a.urgent, -a.at_ms)), *reversed(self._over))
 

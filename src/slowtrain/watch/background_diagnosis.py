@@ -36,6 +36,7 @@ class DiagnosisReport:
     at_ms: float
     alerts: tuple[Alert, ...] = ()
     found: tuple[FoundCause, ...] = ()
+    signs: tuple[tuple[str, str], ...] = ()  # a cause, and a rule that is a cheap sign of it
 
 
 class BackgroundDiagnosis:
@@ -123,12 +124,14 @@ def _parse_report(document: dict[str, Any], at_ms: float) -> DiagnosisReport:
             alerts.append(Alert(str(one["cause"]), says, at_ms, False, numbers, where))
         else:
             found.append(FoundCause(str(one["cause"]), str(one["title"]), float(one["speedup"]), str(one["scope"])))
-    return DiagnosisReport(at_ms, tuple(alerts), tuple(found))
+    signs = tuple((str(one["cause"]), str(rule)) for one in document["diagnoses"] for rule in one["watch_rules"])
+    return DiagnosisReport(at_ms, tuple(alerts), tuple(found), signs)
 
 
 def diagnose_recording(folder: Path) -> dict[str, Any]:
     """The findings of every cause in the recording so far. Raises ``InputError``."""
     from slowtrain import diagnose
+    from slowtrain.causes import class_of
     from slowtrain.checkup import build_checkup
     from slowtrain.trace.loading import recording_trace
 
@@ -144,6 +147,7 @@ def diagnose_recording(folder: Path) -> dict[str, Any]:
                 "where": [[p.file, p.line, p.code] for p in d.evidence.where],
                 "speedup": d.saving.speedup,
                 "scope": d.saving.scope,
+                "watch_rules": sorted(class_of(d.cause).watch_rules),
             }
             for d in found.diagnoses
         ]

@@ -65,6 +65,7 @@ class SmallBatch(Cause):
     """
 
     title = "The batch is too small to pay for its step"
+    batch_probes = True
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.CALLS, Signal.MODEL})
     words = ("batch_size", "batch", "GradientTape", "train_on_batch")

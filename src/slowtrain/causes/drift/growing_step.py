@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, slowed
 from slowtrain.columns.array_statistics import median_value
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines, planned_steps, source_locations
 from slowtrain.script.text import edits
@@ -77,6 +77,8 @@ class GrowingStep(Cause):
 
     grows = True
     title = "steps get slower as the run goes on"
+    verdict_word = VerdictKind.SLOWING
+    watch_rules = frozenset({"slower-steps"})
     needs = frozenset({Signal.STEPS, Signal.PHASES})
     matters = True  # what it will cost grows with the square of the steps that are still to come
     words = ("concat", "concatenate", "append", "vstack", "hstack", "extend", "map", "filter", "shuffle")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, slowed
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
@@ -40,6 +40,8 @@ class SlowerEpochs(Cause):
     """
 
     title = "from one epoch on all steps are slower"
+    verdict_word = VerdictKind.SLOWING
+    watch_rules = frozenset({"slower-steps"})
     needs = frozenset({Signal.STEPS, Signal.PHASES})
 
     def examine(self, trace: Trace) -> Evidence | None:

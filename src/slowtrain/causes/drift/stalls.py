@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
@@ -56,6 +56,7 @@ class Stalls(Cause):
     """
 
     title = "rare long steps take a good part of the run"
+    verdict_word = VerdictKind.SLOWING
     needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
     scope = "run"
 

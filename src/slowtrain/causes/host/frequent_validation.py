@@ -70,6 +70,7 @@ class FrequentValidation(Cause):
     """
 
     title = "validation or checkpointing takes a large part of the run"
+    lines_shared_as = "save"
     needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
     scope = "run"
     words = ("validation_data", "GradientTape", "train_on_batch")

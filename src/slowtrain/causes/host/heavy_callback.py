@@ -73,6 +73,7 @@ class HeavyCallback(Cause):
     """
 
     title = "a callback takes much of the training time"
+    lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
         *spotted.HOOKS,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, launched
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
@@ -68,6 +68,7 @@ class LaunchBound(Cause):
     """
 
     title = "starting the step's operations takes longer than computing them"
+    rules_out = VerdictKind.LAUNCH
     needs = frozenset({Signal.STEPS, Signal.KERNELS, Signal.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:

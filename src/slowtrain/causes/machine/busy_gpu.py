@@ -45,6 +45,8 @@ class BusyGpu(Judged, Cause):
     """
 
     title = "Other processes use the GPU"
+    machine_topic = "other processes"
+    doctor_rank = 50
 
     def examine(self, trace: Trace) -> Evidence | None:
         known, seen = super().examine(trace), _seen_in_profile(trace)

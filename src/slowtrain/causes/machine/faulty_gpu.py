@@ -28,6 +28,8 @@ class FaultyGpu(Judged, Cause):
     """
 
     title = "The GPU reports faults"
+    machine_topic = "card health"
+    doctor_rank = 30
 
     fires = (
         """

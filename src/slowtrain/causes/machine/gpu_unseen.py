@@ -30,6 +30,8 @@ class GpuUnseen(Judged, Cause):
     """
 
     title = "There is a GPU, and the framework does not see it"
+    machine_topic = "gpu visibility"
+    doctor_rank = 10
 
     fires = (
         """

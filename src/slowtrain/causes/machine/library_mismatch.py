@@ -38,6 +38,8 @@ class LibraryMismatch(Judged, Cause):
     """
 
     title = "Driver, libraries, build and card do not go together"
+    machine_topic = "versions"
+    doctor_rank = 20
     words = (strategies.NAME,)
 
     def spot(self, source: Source) -> Iterable[Spot]:

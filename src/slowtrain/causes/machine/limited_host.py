@@ -83,6 +83,8 @@ class LimitedHost(Cause):
     """
 
     title = "The process may use only a part of the machine"
+    machine_topic = "host"
+    doctor_rank = 90
     needs = frozenset({Signal.STEPS, Signal.MACHINE})
     words = (*SETTERS["affinity"], *SETTERS["threads"], *settings.OPTIONS)
 

@@ -27,6 +27,8 @@ class SlowingSetting(Judged, Cause):
     """
 
     title = "A setting that slows training was left on"
+    machine_topic = "settings"
+    doctor_rank = 80
 
     fires = (
         """

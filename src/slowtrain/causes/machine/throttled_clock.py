@@ -58,6 +58,8 @@ class ThrottledClock(Judged, Cause):
     """
 
     title = "Heat or power hold the GPU's clock down"
+    machine_topic = "clocks"
+    doctor_rank = 40
     needs = frozenset({Signal.FACTS, Signal.LOAD})
     matters = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot, VerdictKind
 from slowtrain.script.locations import growth_lines
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -42,6 +42,9 @@ class DeviceLeak(Cause):
     """
 
     title = "Device memory grows"
+    verdict_word = VerdictKind.MEMORY
+    fills_memory = True
+    lines_shared_as = "kept tensor"
     needs = frozenset({Signal.DEVICE_MEMORY})
     scope = "run"
     matters = True

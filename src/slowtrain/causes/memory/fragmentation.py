@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -32,6 +32,7 @@ class Fragmentation(Cause):
     """
 
     title = "Free memory is in too small pieces"
+    verdict_word = VerdictKind.MEMORY
     needs = frozenset({Signal.ALLOCATOR})
     scope = "run"
     matters = True

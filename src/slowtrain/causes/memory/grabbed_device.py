@@ -10,7 +10,7 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import facts_of
 from slowtrain.machine.tables.fact_access import driver_gpus, has_nvidia_gpu
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.memory import memory_growth
@@ -45,6 +45,7 @@ class GrabbedDevice(Cause):
     """
 
     title = "One process has taken the whole card"
+    verdict_word = VerdictKind.MEMORY
     needs = frozenset({Signal.FACTS, Signal.DEVICE_MEMORY})
     scope = "run"
     matters = True

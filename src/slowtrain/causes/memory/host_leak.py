@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal, Spot, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines
 from slowtrain.script.locations.recorded_sources import recorded_source
@@ -66,6 +66,9 @@ class HostLeak(Cause):
     """
 
     title = "Host memory grows"
+    verdict_word = VerdictKind.MEMORY
+    fills_memory = True
+    lines_shared_as = "kept tensor"
     needs = frozenset({Signal.MEMORY})
     scope = "run"
     matters = True

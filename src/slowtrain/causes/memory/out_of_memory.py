@@ -10,7 +10,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.columns.spans import Event
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -45,6 +45,9 @@ class OutOfMemory(Cause):
     """
 
     title = "Memory ran out"
+    verdict_word = VerdictKind.MEMORY
+    fills_memory = True
+    exhausts_memory = True
     needs = frozenset({Signal.ENDING})
     scope = "run"
     matters = True

@@ -54,6 +54,8 @@ class NonfiniteLoss(Cause):
     """
 
     title = "The loss is not a finite number"
+    loses_training = True
+    watch_rules = frozenset({"nonfinite-loss"})
     needs = frozenset({Signal.LOSS})
     scope = "run"
     matters = True

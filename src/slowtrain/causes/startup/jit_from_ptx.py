@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged
+from slowtrain.model import VerdictKind
 
 
 class JitFromPtx(Judged, Cause):
@@ -29,6 +30,9 @@ class JitFromPtx(Judged, Cause):
     """
 
     title = "The driver compiles the framework's GPU code at start"
+    verdict_word = VerdictKind.STARTUP
+    machine_topic = "compiled code"
+    doctor_rank = 70
 
     fires = (
         """

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, compiling, writtenout
-from slowtrain.model import Edit, Effect, Evidence, Phase, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Phase, Prescription, Signal, Spot, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -60,6 +60,7 @@ class SlowStartup(Cause):
     """
 
     title = "starting and compiling take a large part of the run"
+    verdict_word = VerdictKind.STARTUP
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
     words = ("unroll", "GradientTape")

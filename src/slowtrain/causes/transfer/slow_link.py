@@ -58,6 +58,8 @@ class SlowLink(Cause):
     """
 
     title = "The PCIe link is slower than card and board allow"
+    machine_topic = "link"
+    doctor_rank = 60
     needs = frozenset({Signal.STEPS, Signal.DEVICE, Signal.LINK})
 
     def wants(self, trace: Trace) -> frozenset[Signal]:

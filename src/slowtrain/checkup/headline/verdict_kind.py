@@ -6,6 +6,7 @@ verdict is the step's, unless the run failed, ran out of memory, got slower, or 
 
 from __future__ import annotations
 
+from slowtrain.causes import class_of
 from slowtrain.checkup.headline import gain_words, opaque_calls, startup_headline
 from slowtrain.diagnose import MIN_SPEEDUP_BY_SCOPE, Findings
 from slowtrain.model import Category, Diagnosis, VerdictKind
@@ -16,16 +17,12 @@ MIN_CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must sa
 # Share of a step. A smaller wait for input is the cost of requesting a batch, in steps of a millisecond. If less than
 # half a step is overhead, the rest is work.
 UNHEALTHY_SHARES = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
-FAMILY_VERDICTS = {"startup": VerdictKind.STARTUP, "drift": VerdictKind.SLOWING, "memory": VerdictKind.MEMORY}
-MEMORY_FILLING_CAUSES = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
-LAUNCH_BOUND_CAUSE = "host/launch-bound"
-NONFINITE_LOSS_CAUSE = "numerics/nonfinite-loss"
 
 
 def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
     """The run's verdict, as in the headline."""
     first = first_gaining(findings)
-    exhausted = any(d.cause == MEMORY_FILLING_CAUSES[0] for d in findings.diagnoses)
+    exhausted = any(class_of(d.cause).exhausts_memory for d in findings.diagnoses)
     if has_failed(trace) and not len(trace.steps):
         return VerdictKind.MEMORY if exhausted else VerdictKind.FAILED
     if exhausted:
@@ -46,7 +43,7 @@ def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
 
 def _run_kind(diagnosis: Diagnosis) -> VerdictKind | None:
     """The verdict for a diagnosis outside the steady steps; None for others."""
-    return FAMILY_VERDICTS.get(diagnosis.cause.partition("/")[0])
+    return class_of(diagnosis.cause).verdict_word
 
 
 def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
@@ -58,7 +55,8 @@ def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.INSUFFICIENT
     if kind is VerdictKind.COMPUTE and waits_for_copies(trace):
         return VerdictKind.MEMORY
-    launching = LAUNCH_BOUND_CAUSE not in findings.healthy and step_bound.mostly_launches(trace, ms)
+    ruled_out = {class_of(cause).rules_out for cause in findings.healthy}
+    launching = VerdictKind.LAUNCH not in ruled_out and step_bound.mostly_launches(trace, ms)
     return VerdictKind.LAUNCH if kind is VerdictKind.HOST and launching else kind
 
 
@@ -75,12 +73,12 @@ def first_gaining(findings: Findings) -> Diagnosis | None:
 def find_memory_failure(findings: Findings) -> Diagnosis | None:
     """Exhausted memory, or a leak. They come before any saving, because the run would end before it."""
     first = next(iter(findings.diagnoses), None)
-    return first if first is not None and first.cause in MEMORY_FILLING_CAUSES else None
+    return first if first is not None and class_of(first.cause).fills_memory else None
 
 
 def find_nonfinite_loss(findings: Findings) -> Diagnosis | None:
     """A loss that is not finite. It comes before any speed-up, because all training after it is worthless."""
-    return next((d for d in findings.diagnoses if d.cause == NONFINITE_LOSS_CAUSE), None)
+    return next((d for d in findings.diagnoses if class_of(d.cause).loses_training), None)
 
 
 def has_failed(trace: Trace) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.causes.judged import facts_of
+from slowtrain.causes.judged import facts_of, judge
 from slowtrain.diagnose import Findings
-from slowtrain.doctor.machine_sheet import CAUSES_WORST_FIRST
-from slowtrain.machine.checks.machine_checks import check_machine
+from slowtrain.doctor.machine_sheet import worst_first
 from slowtrain.machine.tables.fact_access import (
     Facts,
     build_label,
@@ -51,7 +50,7 @@ def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
         return replace(trace, facts={**trace.facts, "refused": f"the facts are of another computer: {why} ({file})"})
     given = {"file": file, "facts": mine}
     joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
-    check_machine(facts_of(joined))  # damaged facts should fail here, not inside a cause
+    judge(facts_of(joined))  # damaged facts should fail here, not inside a cause
     return joined
 
 
@@ -59,7 +58,7 @@ def describe_machine_verdict(trace: Trace, findings: Findings) -> str:
     """What is wrong with the profile's computer and how it was judged, or why it was not."""
     if trace.fact("given"):
         found = {d.cause for d in findings.diagnoses}
-        wrong = [cause for cause in CAUSES_WORST_FIRST if cause in found]
+        wrong = [cause for cause in worst_first() if cause in found]
         says = f"{', '.join(wrong)}; " if wrong else ""
         return f"{says}judged by {trace.fact('given', 'file')}, as it was then and not during these steps"
     if trace.fact("refused"):

@@ -22,9 +22,7 @@ from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.number_text import format_count, format_number
 
-BUSY_GPU, THROTTLED_CLOCK, FAULTY_GPU, SLOW_LINK = (
-    "machine/busy-gpu", "machine/throttled-clock", "machine/faulty-gpu", "transfer/slow-link",
-)  # fmt: skip
+BUSY_GPU, THROTTLED_CLOCK, FAULTY_GPU, SLOW_LINK = "other processes", "clocks", "card health", "link"  # topics
 MAX_NAMED_PROCESSES = 5  # process ids that a sentence lists
 OVERHEATING_BITS = 0x20 | 0x40  # software and hardware thermal slowdown
 BRAKE_BITS = 0x8 | 0x80  # hardware slowdown, external power brake
@@ -49,12 +47,12 @@ def check_gpus(facts: Facts) -> Iterator[Check]:
 
 
 def _checks_without_gpu(facts: Facts) -> Iterator[Check]:
-    for cause in (BUSY_GPU, THROTTLED_CLOCK, FAULTY_GPU, SLOW_LINK):
+    for topic in (BUSY_GPU, THROTTLED_CLOCK, FAULTY_GPU, SLOW_LINK):
         if has_nvidia_gpu(facts) is False:
-            yield Check(cause, "card", CheckState.FINE, "no NVIDIA GPU here")
+            yield Check(topic, "card", CheckState.FINE, "no NVIDIA GPU here")
         else:
             why = nested_fact(facts, "gpu", "unmeasured") or "no card was told of"
-            yield Check(cause, "card", CheckState.UNCHECKED, f"the driver shows no card: {why}", missing=(Signal.CARD,))
+            yield Check(topic, "card", CheckState.UNCHECKED, f"the driver shows no card: {why}", missing=(Signal.CARD,))
 
 
 def _sharing_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:

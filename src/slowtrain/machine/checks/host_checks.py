@@ -27,7 +27,7 @@ from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.number_text import format_count, format_number
 
-LIMITED_HOST = "machine/limited-host"
+TOPIC = "host"
 THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
@@ -52,7 +52,7 @@ def check_host(facts: Facts) -> Iterator[Check]:
 
 
 def _unchecked(name: str, says: str) -> Check:
-    return Check(LIMITED_HOST, name, CheckState.UNCHECKED, says, missing=(Signal.FACTS,))
+    return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.FACTS,))
 
 
 def _core_check(facts: Facts) -> Check:
@@ -67,12 +67,10 @@ def _core_check(facts: Facts) -> Check:
     if given == 1 and board > 1:
         says = f"this process is bound to one of {board:g} cores: nothing can run beside the step"
         remedy = f"lift it: `taskset -c 0-{board - 1:g} COMMAND`, or ask the batch system for more (`--cpus-per-task`)"
-        return Check(LIMITED_HOST, "cores", CheckState.WRONG, says, remedy, numbers)
+        return Check(TOPIC, "cores", CheckState.WRONG, says, remedy, numbers)
     if given < board:
-        return Check(LIMITED_HOST, "cores", CheckState.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
-    return Check(
-        LIMITED_HOST, "cores", CheckState.FINE, f"all {format_count(board, 'core')} may be used", numbers=numbers
-    )
+        return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
+    return Check(TOPIC, "cores", CheckState.FINE, f"all {format_count(board, 'core')} may be used", numbers=numbers)
 
 
 def _busy_check(facts: Facts) -> Iterator[Check]:
@@ -89,10 +87,10 @@ def _busy_check(facts: Facts) -> Iterator[Check]:
     says = f"other processes take {format_number(busy, 2)} of {format_count(cores, 'core')}"
     numbers = {"busy_cores": busy, "cores": cores}
     if busy < MIN_THROTTLED_SHARE * cores:
-        yield Check(LIMITED_HOST, "busy", CheckState.FINE, says, numbers=numbers)
+        yield Check(TOPIC, "busy", CheckState.FINE, says, numbers=numbers)
         return
     says += " just now: steps beside them take longer, and what is timed is not what an idle computer gives"
-    yield Check(LIMITED_HOST, "busy", CheckState.NOTED, says, numbers=numbers, sources=("own-choice",))
+    yield Check(TOPIC, "busy", CheckState.NOTED, says, numbers=numbers, sources=("own-choice",))
 
 
 def _quota_check(facts: Facts) -> Iterator[Check]:
@@ -106,7 +104,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
             yield _unchecked("quota", "there are no control groups to read a quota from")
         return
     if quota is None or (board and quota >= board):
-        yield Check(LIMITED_HOST, "quota", CheckState.FINE, "no quota of processor time")
+        yield Check(TOPIC, "quota", CheckState.FINE, "no quota of processor time")
         return
     periods = number_or_none(nested_fact(facts, "cgroup", "periods"))
     stopped, seconds = (
@@ -124,14 +122,12 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
         says += f", for {format_number(seconds)} s in all" if seconds else ""
     if stopped and periods and stopped >= MIN_THROTTLED_SHARE * periods:
         says += ", and TensorFlow makes threads for every core"
-        yield Check(
-            LIMITED_HOST, "quota", CheckState.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice")
-        )
+        yield Check(TOPIC, "quota", CheckState.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice"))
     elif stopped is None or (stopped and not periods):
         yield _unchecked("quota", f"{says}; how often it stopped the container is not told")
     else:
         says += "" if stopped else ", not reached so far"
-        yield Check(LIMITED_HOST, "quota", CheckState.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
+        yield Check(TOPIC, "quota", CheckState.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
 
 
 def _quota_remedy(facts: Facts, board: float | None) -> str:
@@ -160,22 +156,18 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
         yield _unchecked("threads", "the cores that may be used are not told")
     elif one and usable >= 2:
         says = f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what it governs computes with one thread"
-        yield Check(
-            LIMITED_HOST, "threads", CheckState.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable}
-        )
+        yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable})
     elif many:
         says = (
             f"{', '.join(many)} on {format_count(usable, 'core')}: more than twice as many threads take turns on them"
         )
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
-        yield Check(LIMITED_HOST, "threads", CheckState.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
+        yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
                     ("oversubscription", "own-choice"))  # fmt: skip
     elif told:
-        yield Check(
-            LIMITED_HOST, "threads", CheckState.NOTED, f"thread settings: {told}, on {format_count(usable, 'core')}"
-        )
+        yield Check(TOPIC, "threads", CheckState.NOTED, f"thread settings: {told}, on {format_count(usable, 'core')}")
     else:
-        yield Check(LIMITED_HOST, "threads", CheckState.FINE, "thread pools are left to size themselves")
+        yield Check(TOPIC, "threads", CheckState.FINE, "thread pools are left to size themselves")
 
 
 def _parse_count(value: object) -> int:
@@ -209,17 +201,15 @@ def _memory_check(facts: Facts) -> Check:
         remedy = (
             "end what holds the memory (`ps aux --sort=-rss | head`), or read less ahead: smaller shuffle and prefetch"
         )
-        return Check(
-            LIMITED_HOST, "memory", CheckState.WRONG, f"nearly none left: {says}", remedy, numbers, ("own-choice",)
-        )
+        return Check(TOPIC, "memory", CheckState.WRONG, f"nearly none left: {says}", remedy, numbers, ("own-choice",))
     if free < MIN_FREE_MEMORY_SHARE * usable:
         says += "; a part of what is used is cache"
-        return Check(LIMITED_HOST, "memory", CheckState.NOTED, says, None, numbers, ("own-choice",))
+        return Check(TOPIC, "memory", CheckState.NOTED, says, None, numbers, ("own-choice",))
     if swapped:
         return Check(
-            LIMITED_HOST, "memory", CheckState.NOTED, f"{says}: what is needed of it has to be read back", None, numbers
+            TOPIC, "memory", CheckState.NOTED, f"{says}: what is needed of it has to be read back", None, numbers
         )
-    return Check(LIMITED_HOST, "memory", CheckState.FINE, says, None, numbers, ("own-choice",))
+    return Check(TOPIC, "memory", CheckState.FINE, says, None, numbers, ("own-choice",))
 
 
 def _shared_memory_check(facts: Facts) -> Iterator[Check]:
@@ -241,7 +231,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
         remedy = f"`{'podman' if container_kind(facts) == 'podman' else 'docker'} run --shm-size=1g …`"
         if container_kind(facts) == "kubernetes":
             remedy = f"mount an emptyDir of medium Memory at {SHARED_MEMORY_FOLDER} in the pod"
-        yield Check(LIMITED_HOST, "shared memory", CheckState.WRONG, says, remedy, {"shm_bytes": size}, ("docker-shm",))
+        yield Check(TOPIC, "shared memory", CheckState.WRONG, says, remedy, {"shm_bytes": size}, ("docker-shm",))
     else:
         small = size <= DOCKER_SHM_BYTES
         state, more = (
@@ -250,7 +240,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
             else (CheckState.FINE, "")
         )
         yield Check(
-            LIMITED_HOST,
+            TOPIC,
             "shared memory",
             state,
             f"{SHARED_MEMORY_FOLDER} has {format_bytes(size)}{more}",
@@ -274,21 +264,16 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
         node = beside.get(address[-12:]) if address else None
         if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
             says = "the memory node that it hangs on is not told"
-            yield Check(LIMITED_HOST, "NUMA", CheckState.UNCHECKED, says, missing=(Signal.CARD,), where=gpu_label(gpu))
+            yield Check(TOPIC, "NUMA", CheckState.UNCHECKED, says, missing=(Signal.CARD,), where=gpu_label(gpu))
         elif isinstance(bound, list) and bound and not set(bound) & set(nodes[node]):
             says = f"it hangs on memory node {node}, and this process may run on none of that node's cores"
             says += _describe_distance(facts, node)
             yield Check(
-                LIMITED_HOST,
-                "NUMA",
-                CheckState.WRONG,
-                says,
-                f"`numactl --cpunodebind={node} COMMAND`",
-                where=gpu_label(gpu),
+                TOPIC, "NUMA", CheckState.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`", where=gpu_label(gpu)
             )
         else:
             says = f"it hangs on memory node {node}, whose cores may be used{_describe_distance(facts, node)}"
-            yield Check(LIMITED_HOST, "NUMA", CheckState.FINE, says, where=gpu_label(gpu))
+            yield Check(TOPIC, "NUMA", CheckState.FINE, says, where=gpu_label(gpu))
 
 
 def _describe_distance(facts: Facts, node: int) -> str:
@@ -321,7 +306,7 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
             f", read at {format_number(rate / 1e6)} MB/s" if rate else ""
         )
         copy = f"`cp -r {shlex.quote(str(nested_fact(data, 'folder') or '…'))} ~/data`"
-        yield Check(LIMITED_HOST, "data folder", CheckState.WRONG, says, f"copy it into WSL's own file system ({copy})",
+        yield Check(TOPIC, "data folder", CheckState.WRONG, says, f"copy it into WSL's own file system ({copy})",
                     sources=("wsl-files",))  # fmt: skip
         return
     if not rate:
@@ -343,4 +328,4 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
         yield _unchecked("data folder", f"{says}, in part from the page cache: the disk alone may be slower")
         return
     says += "; whether that is enough, `slowtrain run` tells"
-    yield Check(LIMITED_HOST, "data folder", CheckState.NOTED, says, None, numbers, ("own-choice",))
+    yield Check(TOPIC, "data folder", CheckState.NOTED, says, None, numbers, ("own-choice",))

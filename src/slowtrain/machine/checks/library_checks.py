@@ -25,8 +25,8 @@ from slowtrain.machine.tables.rule_table import LIBRARY_WHEELS
 from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 
-LIBRARY_MISMATCH = "machine/library-mismatch"
-PTX_CAUSE = "startup/jit-from-ptx"
+TOPIC = "versions"
+PTX_CAUSE = "compiled code"  # the other topic
 
 
 def check_builds(facts: Facts) -> Iterator[Check]:
@@ -46,14 +46,7 @@ def _worker_check(facts: Facts) -> Iterator[Check]:
         "fails under "
         "MultiWorkerMirroredStrategy with more than one worker"
     )
-    yield Check(
-        LIBRARY_MISMATCH,
-        "workers",
-        CheckState.NOTED,
-        says,
-        numbers={"workers": float(count)},
-        sources=("keras-workers",),
-    )
+    yield Check(TOPIC, "workers", CheckState.NOTED, says, numbers={"workers": float(count)}, sources=("keras-workers",))
 
 
 def _build_checks(facts: Facts) -> Iterator[Check]:
@@ -73,16 +66,16 @@ def _build_checks(facts: Facts) -> Iterator[Check]:
 
 def _checks_without_build(facts: Facts, made: bool) -> Iterator[Check]:
     """There is no CUDA build, or the driver shows no GPU."""
-    for cause in (LIBRARY_MISMATCH, PTX_CAUSE):
+    for topic in (TOPIC, PTX_CAUSE):
         if has_nvidia_gpu(facts) is False:
-            yield Check(cause, "match", CheckState.FINE, "no NVIDIA GPU here, nothing to match")
+            yield Check(topic, "match", CheckState.FINE, "no NVIDIA GPU here, nothing to match")
         elif framework_builds(facts) and not made:
             says = "no framework here was built with CUDA"
-            yield Check(cause, "match", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
+            yield Check(topic, "match", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         else:
             missing = (Signal.CARD,) if made else (Signal.BUILD,)
             says = "the driver shows no card" if made else "no framework was asked how it was built"
-            yield Check(cause, "match", CheckState.UNCHECKED, says, missing=missing)
+            yield Check(topic, "match", CheckState.UNCHECKED, says, missing=missing)
 
 
 def _driver_check(facts: Facts, name: str, build: Facts) -> Check:
@@ -90,15 +83,13 @@ def _driver_check(facts: Facts, name: str, build: Facts) -> Check:
     who, cuda = build_label(name, build), build.get("cuda_version")
     if least is None or parse_version(has) is None:
         says = f"{who}: no rule for CUDA {cuda or 'unknown'} and driver {has or 'unknown'}"
-        return Check(LIBRARY_MISMATCH, f"{name} driver", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
+        return Check(TOPIC, f"{name} driver", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
     old, wanted = build_match.describe_old_driver(facts, build), ".".join(map(str, least))
     if old:
         remedy = f"install driver {wanted} or newer (`nvidia-smi` shows the new one after a reboot)"
-        return Check(
-            LIBRARY_MISMATCH, f"{name} driver", CheckState.WRONG, f"{who}: {old}", remedy, sources=("cuda-driver",)
-        )
+        return Check(TOPIC, f"{name} driver", CheckState.WRONG, f"{who}: {old}", remedy, sources=("cuda-driver",))
     says = f"CUDA {cuda} runs on driver {has} ({wanted} or newer)"
-    return Check(LIBRARY_MISMATCH, f"{name} driver", CheckState.FINE, says, sources=("cuda-driver",))
+    return Check(TOPIC, f"{name} driver", CheckState.FINE, says, sources=("cuda-driver",))
 
 
 def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
@@ -115,7 +106,7 @@ def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
         says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {made}"
         lacks = "what it was built with" if built is None else "which one it loads"
         says += f"; {lacks if has is None or built is None else 'its minor version'} is not told"
-        yield Check(LIBRARY_MISMATCH, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
+        yield Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         return
     if has[0] != built[0] or (len(built) > 1 and has[1] < built[1]):
         least, cuda = ".".join(map(str, built[:2])), major_version(build.get("cuda_version"))
@@ -123,10 +114,10 @@ def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
         wheel = f"{LIBRARY_WHEELS['libcudnn']}-cu{cuda}" if cuda else LIBRARY_WHEELS["libcudnn"]
         remedy = f"`pip install -U '{wheel}>={least},<{built[0] + 1}'`"
         remedy += f", and take {file} off LD_LIBRARY_PATH" if file and "site-packages" not in file else ""
-        yield Check(LIBRARY_MISMATCH, name, CheckState.WRONG, says, remedy, sources=("cudnn-minor",))
+        yield Check(TOPIC, name, CheckState.WRONG, says, remedy, sources=("cudnn-minor",))
         return
     says = f"{who} loads cuDNN {shown}, built with {made}"
-    yield Check(LIBRARY_MISMATCH, name, CheckState.FINE, says, sources=("cudnn-minor",))
+    yield Check(TOPIC, name, CheckState.FINE, says, sources=("cudnn-minor",))
 
 
 def _plugin_check(name: str, build: Facts) -> Iterator[Check]:
@@ -139,16 +130,11 @@ def _plugin_check(name: str, build: Facts) -> Iterator[Check]:
     if other:
         extra = f"jax[cuda{major_version(build.get('cuda_version')) or 12}]"
         yield Check(
-            LIBRARY_MISMATCH,
-            f"{name} plugin",
-            CheckState.WRONG,
-            other,
-            f"`pip install -U '{extra}'`",
-            sources=("jax-plugin",),
+            TOPIC, f"{name} plugin", CheckState.WRONG, other, f"`pip install -U '{extra}'`", sources=("jax-plugin",)
         )
         return
     says = f"jaxlib {build.get('jaxlib_version')} and {', '.join(plugins)} are of one version"
-    yield Check(LIBRARY_MISMATCH, f"{name} plugin", CheckState.FINE, says, sources=("jax-plugin",))
+    yield Check(TOPIC, f"{name} plugin", CheckState.FINE, says, sources=("jax-plugin",))
 
 
 def _find_loaded_cudnn(build: Facts) -> tuple[tuple[int, ...] | None, str]:
@@ -176,19 +162,17 @@ def _code_checks(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[
         why = "its list of compute capabilities is not known"
         if name == "jax":
             why = "compiles for the card it finds; which cards its compiler knows it does not tell"
-        for cause in (LIBRARY_MISMATCH, PTX_CAUSE):
-            yield Check(cause, where, CheckState.UNCHECKED, f"{who} {why}", missing=(Signal.BUILD,))
+        for topic in (TOPIC, PTX_CAUSE):
+            yield Check(topic, where, CheckState.UNCHECKED, f"{who} {why}", missing=(Signal.BUILD,))
         return
     sources = ("cuda-binary", "tensorflow-capabilities") if name == "tensorflow" else ("cuda-binary",)
     if kind == "none":
         says = f"{who} has no code for compute capability {has}: it was built for {listed}"
         remedy = f"install a build that lists {has} (`slowtrain doctor` shows it), or build from source for it"
-        yield Check(LIBRARY_MISMATCH, where, CheckState.WRONG, says, remedy, sources=sources)
+        yield Check(TOPIC, where, CheckState.WRONG, says, remedy, sources=sources)
         yield Check(PTX_CAUSE, where, CheckState.FINE, f"{who} has nothing to compile", sources=sources)
         return
-    yield Check(
-        LIBRARY_MISMATCH, where, CheckState.FINE, f"{who} has code for compute capability {has}", sources=sources
-    )
+    yield Check(TOPIC, where, CheckState.FINE, f"{who} has code for compute capability {has}", sources=sources)
     if kind == "machine":
         says = f"{who} has machine code for compute capability {has}"
         yield Check(PTX_CAUSE, where, CheckState.FINE, says, sources=sources)
@@ -233,4 +217,4 @@ def _duplicate_checks(made: Mapping[str, Facts]) -> Iterator[Check]:
             stem, found = several[0]
             more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""
             says = f"{build_label(name, build)} has loaded {stem} {len(found)} times{more}: {', '.join(found)}"
-            yield Check(LIBRARY_MISMATCH, f"{name} duplicates", CheckState.NOTED, says)
+            yield Check(TOPIC, f"{name} duplicates", CheckState.NOTED, says)

@@ -9,7 +9,7 @@ from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.values import dataclass
 
-SLOWING_SETTING = "machine/slowing-setting"
+TOPIC = "settings"
 
 
 def _is_on(value: str) -> bool:
@@ -210,9 +210,7 @@ def check_settings(facts: Facts) -> Iterator[Check]:
     """One check for each setting that slows training, and one for all settings that do not."""
     environment = nested_fact(facts, "environment")
     if not isinstance(environment, Mapping):
-        yield Check(
-            SLOWING_SETTING, "settings", CheckState.UNCHECKED, "the environment is not told", missing=(Signal.FACTS,)
-        )
+        yield Check(TOPIC, "settings", CheckState.UNCHECKED, "the environment is not told", missing=(Signal.FACTS,))
         return
     slow = [s for s in SLOWING_SETTINGS if isinstance(v := environment.get(s.name), str) and s.slow(v)]
     for setting in slow:
@@ -220,13 +218,10 @@ def check_settings(facts: Facts) -> Iterator[Check]:
         says = f"{setting.name}={value[:60]}: {setting.says}"
         state = CheckState.NOTED if setting.chosen or idle else CheckState.WRONG
         remedy = f"`unset {setting.name}`" if state is CheckState.WRONG else None
-        yield Check(SLOWING_SETTING, setting.name, state, says + (" (there is no GPU here)" if idle else ""), remedy,
+        yield Check(TOPIC, setting.name, state, says + (" (there is no GPU here)" if idle else ""), remedy,
                     sources=(setting.source,))  # fmt: skip
     if not any(not (s.chosen or (s.gpu and not driver_gpus(facts))) for s in slow):
         says = f"none of the {len(SLOWING_SETTINGS)} settings known to slow training is left on"
         yield Check(
-            SLOWING_SETTING,
-            "settings",
-            CheckState.FINE,
-            says if not slow else "no other setting known to slow training is on",
+            TOPIC, "settings", CheckState.FINE, says if not slow else "no other setting known to slow training is on"
         )

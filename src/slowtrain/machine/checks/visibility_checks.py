@@ -27,7 +27,7 @@ from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.number_text import format_count
 
-UNSEEN_GPU = "machine/gpu-unseen"
+TOPIC = "gpu visibility"
 Reason = tuple[str, str, tuple[str, ...]]  # finding, remedy, sources
 CONTAINER_GPU_REMEDIES = {
     "docker": (
@@ -57,22 +57,18 @@ def check_visibility(facts: Facts) -> Iterator[Check]:
     yield first
     if has_nvidia_gpu(facts) and other_gpu_labels(facts):
         says = f"{', '.join(other_gpu_labels(facts))}: of no other maker than NVIDIA is looked at"
-        yield Check(
-            UNSEEN_GPU, "other GPUs", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,)
-        )
+        yield Check(TOPIC, "other GPUs", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     asked = framework_builds(facts)
     if not asked:
         says = "no framework was asked"
-        yield Check(UNSEEN_GPU, "frameworks", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
+        yield Check(TOPIC, "frameworks", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
     for name, build in asked.items():
         found = _framework_check(facts, name, build)
         # A framework that training does not use does no harm if it sees no GPU. And while the driver shows no GPU, no
         # framework can be the reason.
         spared = name not in (keras_backend_name(facts), next(iter(asked))) or first.state is CheckState.WRONG
         if found.state is CheckState.WRONG and spared:
-            found = Check(
-                UNSEEN_GPU, found.name, CheckState.NOTED, found.says, numbers=found.numbers, sources=found.sources
-            )
+            found = Check(TOPIC, found.name, CheckState.NOTED, found.says, numbers=found.numbers, sources=found.sources)
         yield found
     if driver_gpus(facts) and object_rows(nested_fact(facts, "libraries")):
         yield _library_summary(object_rows(nested_fact(facts, "libraries")))
@@ -84,23 +80,23 @@ def _driver_check(facts: Facts) -> Check:
     if shown:
         names = ", ".join(dict.fromkeys(str(gpu.get("name")) for gpu in shown))
         says = f"driver {nested_fact(facts, 'gpu', 'driver_version')} shows {format_count(len(shown), 'GPU')}: {names}"
-        return Check(UNSEEN_GPU, "driver", CheckState.FINE, says, numbers={"gpus": float(len(shown))})
+        return Check(TOPIC, "driver", CheckState.FINE, says, numbers={"gpus": float(len(shown))})
     if there is None:
         says = "the system does not show whether there is a GPU (no PCI bus to read)"
         if object_rows(nested_fact(facts, "devices", "files")):
             looked = nested_fact(facts, "devices", "wsl_driver") is False
             says = "/dev/dxg is there for any maker's GPU; NVIDIA's library in /usr/lib/wsl/lib "
             says += "is not" if looked else "was not looked for"
-        return Check(UNSEEN_GPU, "driver", CheckState.UNCHECKED, says, missing=(Signal.CARD,))
+        return Check(TOPIC, "driver", CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     if not there and other_gpu_labels(facts):
         says = (
             f"no NVIDIA GPU here, but {', '.join(other_gpu_labels(facts))}: of no other maker than NVIDIA is looked at"
         )
-        return Check(UNSEEN_GPU, "driver", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
+        return Check(TOPIC, "driver", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     if not there:
-        return Check(UNSEEN_GPU, "driver", CheckState.FINE, "no NVIDIA GPU on this computer, none missed")
+        return Check(TOPIC, "driver", CheckState.FINE, "no NVIDIA GPU on this computer, none missed")
     says, remedy, sources = _hidden_gpu_reason(facts)
-    return Check(UNSEEN_GPU, "driver", CheckState.WRONG, says, remedy, sources=sources)
+    return Check(TOPIC, "driver", CheckState.WRONG, says, remedy, sources=sources)
 
 
 def _hidden_gpu_reason(facts: Facts) -> Reason:
@@ -166,7 +162,7 @@ def _framework_check(facts: Facts, name: str, build: Facts) -> Check:
     who, seen, there = build_label(name, build), build.get("gpus"), has_nvidia_gpu(facts)
     if build.get("error") or seen is None:
         says = f"{FRAMEWORK_TITLES.get(name, name)} gave no answer: {build.get('error') or 'not asked'}"
-        return Check(UNSEEN_GPU, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
+        return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
     if seen:
         hidden = len(driver_gpus(facts)) - int(seen)
         more = f", of {len(driver_gpus(facts))}" if hidden > 0 else ""
@@ -174,22 +170,21 @@ def _framework_check(facts: Facts, name: str, build: Facts) -> Check:
         because = hidden > 0 and visible is not None and count_visible(visible, len(driver_gpus(facts))) == seen
         more += f": CUDA_VISIBLE_DEVICES={str(visible)[:60]!r} leaves the others out" if because else ""
         state = CheckState.NOTED if hidden > 0 else CheckState.FINE
-        return Check(UNSEEN_GPU, name, state, f"{who} sees "
-                                              f"{format_count(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
+        return Check(TOPIC, name, state, f"{who} sees {format_count(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
                      sources=("cuda-variables",) if because else ())  # fmt: skip
     if there is False and other_gpu_labels(facts):
         says = f"{who} sees no GPU; the {other_gpu_labels(facts)[0]} was not looked at"
-        return Check(UNSEEN_GPU, name, CheckState.UNCHECKED, says, missing=(Signal.CARD,))
+        return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     if there is False:
-        return Check(UNSEEN_GPU, name, CheckState.FINE, f"{who} sees no GPU, and there is none")
+        return Check(TOPIC, name, CheckState.FINE, f"{who} sees no GPU, and there is none")
     if there is None:
         says = f"{who} sees no GPU; whether there is one was not to be seen"
         mac = name == "tensorflow" and nested_fact(facts, "platform", "system") == "Darwin"
         says = f"{who} sees no GPU, and has no official support for those of macOS" if mac else says
-        return Check(UNSEEN_GPU, name, CheckState.UNCHECKED, says, sources=("tensorflow-macos",) if mac else (),
+        return Check(TOPIC, name, CheckState.UNCHECKED, says, sources=("tensorflow-macos",) if mac else (),
                      missing=(Signal.CARD,))  # fmt: skip
     why, remedy, sources = _unseen_gpu_reason(facts, name, build)
-    return Check(UNSEEN_GPU, name, CheckState.WRONG, f"{who} sees no GPU: {why}", remedy, sources=sources)
+    return Check(TOPIC, name, CheckState.WRONG, f"{who} sees no GPU: {why}", remedy, sources=sources)
 
 
 def _visible_devices(facts: Facts) -> str | None:
@@ -229,13 +224,13 @@ def _unseen_gpu_reason(facts: Facts, name: str, build: Facts) -> Reason:
         return found
     old = build_match.describe_old_driver(facts, build)
     if old:
-        return old, "update the driver (machine/library-mismatch says to which version)", ("cuda-driver",)
+        return old, "update the driver (<versions> says to which version)", ("cuda-driver",)
     other = build_match.describe_plugin_mismatch(build)
     if other:
         return other, _cuda_build_remedy(facts, name, number), ("jax-plugin",)
     none = [gpu_label(gpu) for gpu in driver_gpus(facts) if build_match.code_kind(name, build, gpu) == "none"]
     if none:
-        return f"it has no code for {', '.join(none)}", "see machine/library-mismatch", ("cuda-binary",)
+        return f"it has no code for {', '.join(none)}", "see <versions>", ("cuda-binary",)
     if "libraries" not in facts:  # facts of a run: no library was tried, and no framework was asked in its own process
         return "the run does not tell why", "run `slowtrain doctor`: it tries the libraries and hears what it says", ()
     words = "; ".join(str(line) for line in build.get("said") or ()) or "it does not say why"
@@ -332,7 +327,7 @@ def _library_summary(libraries: list[Facts]) -> Check:
     says = f"{len(libraries) - len(lacking)} of {len(libraries)} libraries load by their names"
     says += f", not {', '.join(lacking)}" if lacking else ""
     says += f"; several files lie on the way of {', '.join(several)}" if several else ""
-    return Check(UNSEEN_GPU, "libraries", CheckState.NOTED, says)
+    return Check(TOPIC, "libraries", CheckState.NOTED, says)
 
 
 def _library_wheel(library: str, build: Facts) -> str | None:

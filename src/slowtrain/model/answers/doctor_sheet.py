@@ -20,14 +20,14 @@ class CheckState(Text):
 
 @dataclass(frozen=True)
 class Check:
-    """One check for ``cause``.
+    """One check of a ``topic``, which one ``cause`` has (empty: not yet known).
 
     ``says`` is the evidence, or for an unchecked one what was missing. ``remedy`` is what to do on this system.
     ``where`` is the GPU that was checked, ``sources`` are keys of the rule table, ``missing`` the signals that were
     needed.
     """
 
-    cause: str
+    topic: str
     name: str
     state: CheckState
     says: str
@@ -36,6 +36,7 @@ class Check:
     sources: tuple[str, ...] = ()
     missing: tuple[Signal, ...] = ()
     where: str | None = None
+    cause: str = ""
 
     @property
     def sentence(self) -> str:

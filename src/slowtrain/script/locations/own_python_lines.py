@@ -36,11 +36,27 @@ class OwnPython:
 
 
 def own_python(trace: Trace) -> OwnPython | None:
-    """None if there is no such Python, or if it cannot be measured: Keras's loop, eager steps, a profile."""
+    """None if there is no such Python, or if it cannot be measured: Keras's loop, eager steps, a profile.
+
+    Lines that print are left out.
+    """
     return trace.once(_find_own_python)
 
 
+def printing_python(trace: Trace) -> OwnPython | None:
+    """The same of lines that only print, log or write text."""
+    return trace.once(_printing_python)
+
+
 def _find_own_python(trace: Trace) -> OwnPython | None:
+    return _python_of(trace, printing=False)
+
+
+def _printing_python(trace: Trace) -> OwnPython | None:
+    return _python_of(trace, printing=True)
+
+
+def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
     if trace.fact("profile") or trace.eager or not len(trace.steps) or trace.steps.source in KERAS_STEP_SOURCES:
         return None
     python = trace.mean(Category.PYTHON) - step_growth.category_growth_ms(
@@ -48,7 +64,7 @@ def _find_own_python(trace: Trace) -> OwnPython | None:
     )  # drift/growing-step owns that part
     lines = python_lines(trace)
     claimed = _claimed_places(trace, lines)
-    mine = [line for line in lines if line.place not in claimed]
+    mine = [li for li in lines if li.place not in claimed and host_work.prints(trace, li.place) is printing]
     of_all, of_mine = (sum(line.ms for line in some) for some in (lines, mine))
     ms = python * of_mine / of_all if of_all else 0.0
     if ms <= 0:

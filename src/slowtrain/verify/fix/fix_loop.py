@@ -179,7 +179,7 @@ def _diagnose_with_sizes(
     if sizes.known is None:
         return seen, sizes
     again = _examine_probe(seen.probe, seen.trace, sizes)
-    found = next((d for d in again.findings.diagnoses if d.cause == larger_batch.SMALL_BATCH), None)
+    found = next((d for d in again.findings.diagnoses if d.cause == choice.diagnosis.cause), None)
     if found is None:
         return again, replace(sizes, note=sizes.note + larger_batch.NO_GAIN_REASON)
     if not any(larger_batch.needs_batch_size(found, p) for p in found.prescriptions):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from slowtrain.causes import class_of
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Prescription
 from slowtrain.model.answers.batch_sizing import BatchCurve, Device
@@ -17,7 +18,6 @@ from slowtrain.verify.batch_sizes.batch_probe import step_batch
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe, minimum_trial_s
 from slowtrain.verify.measurement.paired_trial import Bench
 
-SMALL_BATCH = "compute/small-batch"
 MAX_SEARCH_SHARE = 0.7  # of the time that is not reserved may go into these probes
 MEMORY_PROBES = 2  # probes, if there is a device that the batch has to fit
 NO_TIME_REASON = "there is no time to measure it; a longer --budget gives more"
@@ -38,7 +38,7 @@ class MeasuredSizes:
 
 def needs_batch_size(diagnosis: Diagnosis, prescription: Prescription) -> bool:
     """Whether an edit enlarges the batch, so that its size has to be decided."""
-    larger = diagnosis.cause == SMALL_BATCH and prescription.effect is Effect.CHANGES_TRAINING
+    larger = class_of(diagnosis.cause).batch_probes and prescription.effect is Effect.CHANGES_TRAINING
     return larger and bool(prescription.edits)
 
 
@@ -70,14 +70,14 @@ def measure_sizes(
         return undecided_sizes(diagnosis, f"no knee up to {last:,}: {found.ended}")
     if whole and not found.ended:
         found = replace(found, ended=f"of twice as many its data gives no {batch_curve.MIN_STEPS_PER_EPOCH} steps")
-    return MeasuredSizes(asdict(found), f"{SMALL_BATCH}: {_describe_curve(found)}")
+    return MeasuredSizes(asdict(found), f"{diagnosis.cause}: {_describe_curve(found)}")
 
 
 def undecided_sizes(diagnosis: Diagnosis, why: str) -> MeasuredSizes:
     """Only the size that ``diagnosis`` itself names."""
     goal = diagnosis.evidence.numbers["goal"]
     return MeasuredSizes(
-        None, f"{SMALL_BATCH}: where the knee is was not measured, a common size is tried ({goal:,.0f}): {why}"
+        None, f"{diagnosis.cause}: where the knee is was not measured, a common size is tried ({goal:,.0f}): {why}"
     )
 
 

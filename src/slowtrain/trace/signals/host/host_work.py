@@ -267,6 +267,36 @@ def writes_log(trace: Trace, place: Place) -> bool:
     )
 
 
+PRINTS = frozenset({"print", "pprint"})
+LOGS = frozenset("debug info warning error critical exception log".split())
+LOGGERS = frozenset({"logging", "logger", "log"})  # names, also with underscores around them or in capitals
+WRITES = frozenset({"write", "writelines"})  # text if text stands in what is given, else perhaps data
+WRITES_TEXT = frozenset("writerow writerows flush set_postfix set_postfix_str set_description".split())
+# Calls that make text of values. What else stands in a line that prints may be what takes the time.
+MAKES_TEXT = frozenset("format str repr len round int float bool join strftime time perf_counter ljust rjust".split())
+
+
+def prints(trace: Trace, place: Place) -> bool:
+    """Whether all that a line of the user's does is to print, log or write text."""
+    calls = _calls_at_place(trace, place)
+    printing = [c for c in calls if _prints(c)]
+    return bool(printing) and all(c in printing or called_name(c) in MAKES_TEXT for c in calls)
+
+
+def _prints(call: ast.Call) -> bool:
+    name, function = called_name(call), call.func
+    if not isinstance(function, ast.Attribute):
+        return name in PRINTS
+    on = _last_part(function.value).strip("_").lower()
+    if name in LOGS:
+        return on in LOGGERS
+    return name in PRINTS | WRITES_TEXT or (name in WRITES and on not in SUMMARY_WRITERS and _gives_text(call))
+
+
+def _gives_text(call: ast.Call) -> bool:
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for a in call.args for n in ast.walk(a))
+
+
 def _calls_at_place(trace: Trace, place: Place) -> list[ast.Call]:
     tree = source_tree(trace, place.file)
     return calls_at(tree, place.line) if tree is not None else []
