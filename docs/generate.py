@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
     return found
 
 
-def _contents(causes: list[explain.Page]) -> str:
+def _contents(causes: list[explain.CausePage]) -> str:
     rows = "".join(f"| [{page.id}]({page.id}.md) | {page.title} |\n" for page in causes)
     return f"{NOTE}# Causes\n\n| cause | title |\n|---|---|\n{rows}"
 

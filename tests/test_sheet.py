@@ -15,7 +15,7 @@ from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.causes.judged import facts_of, judge
 from slowtrain.checkup.sections.external_facts import join_facts
-from slowtrain.cli._facts import DAMAGED
+from slowtrain.cli._support.facts_file import DAMAGE_ERRORS
 from slowtrain.doctor import facts_document
 from slowtrain.doctor.machine_sheet import build_sheet, machine_causes, trace_of_facts
 from slowtrain.machine.checks.machine_checks import combined_state
@@ -702,7 +702,7 @@ def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> 
         answer = build_sheet(found)
         doctor.doctor_text(answer)
         pages.doctor_page(answer)
-    except DAMAGED:
+    except DAMAGE_ERRORS:
         return
 
 
@@ -721,7 +721,7 @@ def test_damaged_facts_beside_a_profile_show_when_they_are_joined(data: strategi
     trace = replace(trace, facts={"profile": True, "devices": [{"kind": "GPU"}], "hardware": [{"kind": "GPU", **card}]})
     try:
         joined = join_facts(trace, damaged(data), "facts.json")
-    except DAMAGED:
+    except DAMAGE_ERRORS:
         return
     found = diagnose.diagnose_trace(joined, machine_causes())
     assert found.diagnoses or found.healthy or found.unchecked

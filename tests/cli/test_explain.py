@@ -28,7 +28,7 @@ def test_it_reads_what_the_catalogue_holds() -> None:
     assert set(read) == {cause.id for cause in all_causes()}
     for cause in all_causes():
         assert read[cause.id].title == cause.title
-        assert read[cause.id].doc.split() == explain.with_examples(cause.page, cause.fixes).split()
+        assert read[cause.id].doc.split() == explain.add_examples(cause.page, cause.fixes).split()
 
 
 def test_the_list_has_every_cause_with_its_title() -> None:
@@ -49,7 +49,7 @@ def test_a_page_begins_with_its_id_and_has_its_headings() -> None:
 
 @pytest.mark.parametrize("said", ["input/sequential-map", "sequential-map", "sequential_map", " Sequential-Map/ "])
 def test_ways_to_name_a_cause(said: str) -> None:
-    assert explain.find(said, IDS) == "input/sequential-map"
+    assert explain.find_cause(said, IDS) == "input/sequential-map"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_ways_to_name_a_cause(said: str) -> None:
 )
 def test_a_wrong_name_gets_the_closest(said: str, hint: str) -> None:
     with pytest.raises(InputError) as error:
-        explain.find(said, IDS)
+        explain.find_cause(said, IDS)
     assert hint in str(error.value)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.cli._numpy import THREADS
+from slowtrain.cli._support.numpy_import import BLAS_THREADS_VARIABLE
 from slowtrain.recording.store import Store
 
 pytestmark = pytest.mark.alone
@@ -159,8 +159,12 @@ def test_what_an_answer_does_not_need_is_not_run(numeric: list[str], tmp_path: P
 def test_numpy_starts_no_threads_unless_they_are_wanted(wanted: str | None, numeric: list[str], tmp_path: Path) -> None:
     """And what the process might start finds the user's environment."""
     code = "import os, sys, slowtrain.cli as cli\ncli.main()\nprint(*told(), file=sys.stderr)"
-    code = f"def told():\n    return len(os.listdir('/proc/self/task')), os.environ.get({THREADS!r})\n{code}"
-    environment = {k: v for k, v in os.environ.items() if k != THREADS} | ({THREADS: wanted} if wanted else {})
+    code = (
+        f"def told():\n    return len(os.listdir('/proc/self/task')), os.environ.get({BLAS_THREADS_VARIABLE!r})\n{code}"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != BLAS_THREADS_VARIABLE} | (
+        {BLAS_THREADS_VARIABLE: wanted} if wanted else {}
+    )
     most = min(int(wanted or 1), len(os.sched_getaffinity(0)))
     for line in numeric:
         command = [sys.executable, "-c", code, *line.split()]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from slowtrain.cli import _proving
-from slowtrain.cli._proving import Progress
+from slowtrain.cli._support import proof_command
+from slowtrain.cli._support.proof_command import ProofProgress
 from slowtrain.model.answers.cure_proof import ChangedFile, Proof
 from slowtrain.script.text import edits
 
@@ -28,7 +28,7 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
 
-    def probe(self, said: Progress, message: str, seconds: int) -> None:
+    def probe(self, said: ProofProgress, message: str, seconds: int) -> None:
         """A probe that takes so long, with its ticks."""
         said(message)
         begun = self.now
@@ -42,7 +42,7 @@ def test_on_a_terminal_a_long_probe_is_seen_to_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock(monkeypatch, terminal=True)
-    said = Progress(100.0)
+    said = ProofProgress(100.0)
     clock.probe(said, "diagnosing", 25)
     clock.probe(said, "one pair", 3)
     assert capsys.readouterr().err.splitlines() == [
@@ -57,7 +57,7 @@ def test_where_it_is_piped_there_is_a_line_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock(monkeypatch, terminal=False)
-    said = Progress(300.0)
+    said = ProofProgress(300.0)
     for number in range(26):
         clock.probe(said, f"pair {number}", 5)
     assert capsys.readouterr().err.splitlines() == [
@@ -83,7 +83,7 @@ def test_the_commands_stand_in_text_json_and_page_and_work_in_any_folder(
     changed = ChangedFile(script, before.encode(), after.encode())
     proof = Proof(("train.py",), (), None, edits.file_diff(name, before, after), (changed,), checkups.input_bound())
     (folder / "runs").mkdir()
-    _proving.tell(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
+    proof_command.print_proof(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
     fix = json.loads((folder / "runs/fix.json").read_text())["fix"]
     shown = "undo" if written else "apply"
     assert re.findall(r"^(?:undo|apply): +(git .*)$", capsys.readouterr().out, re.MULTILINE) == [fix[shown]]

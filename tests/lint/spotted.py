@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-from slowtrain.lint import catalogue
+from slowtrain.lint import cause_selection
 from slowtrain.model import Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
@@ -63,9 +63,9 @@ def seen(text: str, causes: Iterable[str] | None = None) -> list[Seen]:
     """All that is seen in ``text``, or only ``causes``."""
     source = parse_source("train.py", text)
     assert source is not None
-    wanted = {c.id for c in catalogue.causes()} if causes is None else set(causes)
+    wanted = {c.id for c in cause_selection.lintable_causes()} if causes is None else set(causes)
     found: list[Seen] = []
-    for cause in catalogue.could_have(text.encode(), wanted):
+    for cause in cause_selection.possible_causes(text.encode(), wanted):
         found += (_seen(cause.id, spot, text) for spot in cause.spot(source))
     return found
 

@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import Cause
-from slowtrain.lint import catalogue
+from slowtrain.lint import cause_selection
 from slowtrain.model import Effect
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
 from . import spotted
 
-EXAMPLES = [(c, inspect.cleandoc(a) + "\n", inspect.cleandoc(b) + "\n") for c in catalogue.causes() for a, b in c.fixes]
+EXAMPLES = [
+    (c, inspect.cleandoc(a) + "\n", inspect.cleandoc(b) + "\n")
+    for c in cause_selection.lintable_causes()
+    for a, b in c.fixes
+]
 each = pytest.mark.parametrize(("cause", "slow", "cured"), EXAMPLES, ids=[c.id for c, _, _ in EXAMPLES])
 # Two gigabytes in a buffer; a setting of the whole process; another Keras; three large models.
 NOT_RUN = {"input/oversized-shuffle", "machine/limited-host", "machine/library-mismatch", "startup/slow-startup"}
@@ -39,7 +43,7 @@ for cause, texts in json.load(sys.stdin):
 
 
 def test_every_cause_with_a_source_side_has_an_example() -> None:
-    assert [c.id for c in catalogue.causes() if not c.fixes] == []
+    assert [c.id for c in cause_selection.lintable_causes() if not c.fixes] == []
 
 
 @each

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import all_causes
-from slowtrain.lint import fixing, settings
+from slowtrain.lint import file_fixes
+from slowtrain.lint.inputs import lint_settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.model.answers.linted_files import SAFE_EFFECTS
 from slowtrain.script.text.source_file import Source
@@ -70,10 +71,10 @@ def test_a_link_stays_a_link_and_keeps_its_mode(folder: Folder) -> None:
 
 def test_a_file_that_changes_meanwhile_is_left_alone(folder: Folder) -> None:
     file = folder.put_bytes("a.py", PIPELINE.encode())
-    _, rewritten = fixing.fix(str(file), settings.load([str(file)]), SAFE_EFFECTS)
+    _, rewritten = file_fixes.fix_file(str(file), lint_settings.load_settings([str(file)]), SAFE_EFFECTS)
     assert rewritten is not None
     file.write_bytes(b"another\n")
-    (error,) = fixing.write([rewritten])
+    (error,) = file_fixes.write_fixes([rewritten])
     assert "it was changed in the meantime" in error.says
     assert file.read_bytes() == b"another\n"
     assert [f.name for f in folder.path.iterdir()] == ["a.py"]

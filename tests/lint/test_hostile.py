@@ -197,10 +197,12 @@ training(64)
 
 
 def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slowtrain.lint import looking
+    from slowtrain.lint import file_check
 
-    seen = looking.seen
-    monkeypatch.setattr(looking, "seen", lambda file, *a, **k: os._exit(9) if "m7" in file else seen(file, *a, **k))
+    seen = file_check.check_content
+    monkeypatch.setattr(
+        file_check, "check_content", lambda file, *a, **k: os._exit(9) if "m7" in file else seen(file, *a, **k)
+    )
     for number in range(64):
         folder.put_bytes(f"m{number}.py" if number != 5 else "n.py", EAGER.encode())
     assert folder.lint("--processes", "2", "--select", "host") == 2

@@ -39,23 +39,23 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
 
 
 def test_one_that_was_started_elsewhere(begun: Begin) -> None:
-    assert watch.in_progress() is None
+    assert watch.run_in_progress() is None
     folder = begun("project/slowtrain-runs/train-1")
-    assert watch.in_progress() == folder
+    assert watch.run_in_progress() == folder
     (folder / recording_folder.LAUNCH_FILE).write_text('{"end_ns": 5}')  # what it forked may live on with its file open
-    assert watch.in_progress() is None
+    assert watch.run_in_progress() is None
 
 
 def test_what_goes_on_here_comes_first(begun: Begin) -> None:
     begun("project/slowtrain-runs/train-1")
     begun("here/slowtrain-runs/train-2")
-    assert watch.in_progress() == Path("slowtrain-runs/train-2")
+    assert watch.run_in_progress() == Path("slowtrain-runs/train-2")
 
 
 def test_of_several_it_says_what_to_type(begun: Begin) -> None:
     folders = [begun("project/slowtrain-runs/train-1"), begun("my data/train-2")]
     with pytest.raises(InputError, match="2 of your runs are in progress") as raised:
-        watch.in_progress()
+        watch.run_in_progress()
     assert f"slowtrain watch {folders[0]} (process 100)" in str(raised.value)
     assert f"slowtrain watch '{folders[1]}' (process 101)" in str(raised.value)
 
@@ -63,4 +63,4 @@ def test_of_several_it_says_what_to_type(begun: Begin) -> None:
 def test_a_file_that_is_only_read_is_no_run(begun: Begin, tmp_path: Path) -> None:
     begun("project/slowtrain-runs/train-1")
     (tmp_path / "proc/100/fdinfo/7").write_text("pos:\t0\nflags:\t02100000\nmnt_id:\t29\n")
-    assert watch.in_progress() is None
+    assert watch.run_in_progress() is None

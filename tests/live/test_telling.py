@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.cli import _live
+from slowtrain.cli._support import live_view
 from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.model.answers.live_frame import Alert, Frame, RunState
@@ -126,7 +126,7 @@ def test_what_arose_in_the_last_moment_of_a_run_is_told_when_it_has_ended(tmp_pa
     seen: list[str] = []
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
-    live_run = _live.Live(
+    live_run = live_view.LiveView(
         made.folder, alert_delivery.AlertDelivery((lambda alert, _: seen.append(alert.id),)), shown=False
     )
     live_run.tick(1.0)

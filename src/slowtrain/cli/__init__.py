@@ -27,11 +27,16 @@ from typing import NoReturn
 from slowtrain import __version__
 from slowtrain.errors import InputError, SlowtrainError
 
-INTERNAL_ERROR = 70  # sysexits.h: an internal software error
-INTERRUPTED = 128 + 2
-BROKEN_PIPE = 128 + 13
-MANY_OBJECTS = 200_000  # new objects before the garbage collector runs; about 20 MB
-READING = ("lint", "report", "diagnose", "compare")  # verbs that only read and print, and need no cleanup at exit
+INTERNAL_ERROR_EXIT = 70  # sysexits.h: an internal software error
+INTERRUPTED_EXIT = 128 + 2
+BROKEN_PIPE_EXIT = 128 + 13
+GC_THRESHOLD_OBJECTS = 200_000  # new objects before the garbage collector runs; about 20 MB
+READ_ONLY_VERBS = (
+    "lint",
+    "report",
+    "diagnose",
+    "compare",
+)  # verbs that only read and print, and need no cleanup at exit
 
 
 def program() -> NoReturn:
@@ -41,14 +46,18 @@ def program() -> NoReturn:
     collection takes a sixth of the time of an answer. Verbs that only read exit with ``os._exit``, as mypy does,
     because freeing their objects takes 3% to 5% of their time.
     """
-    from slowtrain.cli import _later
+    from slowtrain.cli._support import lazy_imports
 
-    gc.set_threshold(MANY_OBJECTS)
-    _later.begin()
+    gc.set_threshold(GC_THRESHOLD_OBJECTS)
+    lazy_imports.install_lazy_imports()
     code = main()
-    if sys.argv[1:2] and sys.argv[1] in READING and code not in (INTERRUPTED, BROKEN_PIPE, INTERNAL_ERROR):
+    if (
+        sys.argv[1:2]
+        and sys.argv[1] in READ_ONLY_VERBS
+        and code not in (INTERRUPTED_EXIT, BROKEN_PIPE_EXIT, INTERNAL_ERROR_EXIT)
+    ):
         with contextlib.suppress(OSError):
-            _flush()  # after an error, output may still be buffered
+            _flush_output()  # after an error, output may still be buffered
         sys.stderr.flush()
         os._exit(code)  # all files are closed and all child processes have ended
     gc.freeze()
@@ -57,25 +66,25 @@ def program() -> NoReturn:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (default: that of the process) and returns its exit code. Never raises."""
-    _print_anything()
+    _replace_unencodable()
     try:
-        code = _dispatch(argv)
-        _flush()
+        code = _run_verb(argv)
+        _flush_output()
     except SlowtrainError as error:
-        _say(str(error))
+        _print_error(str(error))
         code = error.exit_code
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = INTERRUPTED_EXIT
     except BrokenPipeError:  # the reader, such as `head` or a pager, has exited
         _discard_output()
-        code = BROKEN_PIPE
+        code = BROKEN_PIPE_EXIT
     except Exception as error:  # noqa: BLE001  the user never sees our traceback
-        _say(_internal(error))
-        code = INTERNAL_ERROR
+        _print_error(_internal_error_message(error))
+        code = INTERNAL_ERROR_EXIT
     return code
 
 
-def verbs() -> dict[str, str]:
+def verb_modules() -> dict[str, str]:
     """Verb -> dotted name of its module, found by listing this package."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
     return {name.replace("_", "-"): f"{__name__}.{name}" for name in names}
@@ -86,7 +95,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
     With ``only``, the parser knows this verb alone, so that no other verb is imported.
     """
-    parser = _Parser(
+    parser = _VerbParser(
         prog="slowtrain",
         description="Find out why a training step is slow, what each cause costs, and whether a fix works.",
         epilog="slowtrain VERB --help shows the options and examples of a verb.",
@@ -94,8 +103,8 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"slowtrain {__version__}")
     parser.set_defaults(verb_main=None)
-    choices = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=_Parser)
-    for verb, module_name in verbs().items():
+    choices = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=_VerbParser)
+    for verb, module_name in verb_modules().items():
         if only not in (None, verb):
             continue
         module = importlib.import_module(module_name)
@@ -111,20 +120,20 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class _VerbParser(argparse.ArgumentParser):
     """Reports wrong usage in one line, like every other error, instead of printing the usage."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see '{self.prog} --help'")
 
 
-def _dispatch(argv: Sequence[str] | None) -> int:
+def _run_verb(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
-    parser = build_parser(words[0] if words and words[0] in verbs() else None)
+    parser = build_parser(words[0] if words and words[0] in verb_modules() else None)
     try:
         args = parser.parse_args(words)
     except SystemExit as done:  # argparse raises it after --help and --version
-        _flush()
+        _flush_output()
         return int(done.code or 0)
     if args.verb_main is None:
         parser.print_help()
@@ -132,7 +141,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
     return int(args.verb_main(args))
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     """Prints one line on stderr. Characters that are not printable are replaced, because names in it are not ours."""
     line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
     try:
@@ -141,7 +150,7 @@ def _say(message: str) -> None:
         return  # stderr is closed; the exit code still reports the error
 
 
-def _internal(error: Exception) -> str:
+def _internal_error_message(error: Exception) -> str:
     """The message for an internal error. The traceback is written to a file."""
     import tempfile
     import traceback
@@ -158,7 +167,7 @@ def _internal(error: Exception) -> str:
     return f"{what}, details in {file.name}"
 
 
-def _print_anything() -> None:
+def _replace_unencodable() -> None:
     """Prints a question mark instead of failing if the terminal cannot show a character."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -166,7 +175,7 @@ def _print_anything() -> None:
             reconfigure(errors="replace")
 
 
-def _flush() -> None:
+def _flush_output() -> None:
     if sys.stdout is not None:
         sys.stdout.flush()
 

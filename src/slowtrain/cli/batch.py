@@ -10,31 +10,33 @@ slowtrain batch train.py --epochs 3
 slowtrain batch --device T4 --html batch.html train.py
 slowtrain batch --recording runs/train-20260131-235959 train.py     keep the answer for slowtrain report
 """
-KEPT = "batch.json"  # in the folder of a recording, where build.load reads it
+BATCH_FILE = "batch.json"  # in the folder of a recording, where build.load reads it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli import _proving, _sizing
+    from slowtrain.cli._support import proof_command, sizing_command
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
-    _sizing.add_device(parser)
-    _sizing.add_recording(parser)
-    _proving.add_options(parser, html=_sizing.PAGE)
-    _sizing.add_script(parser)
+    sizing_command.add_device_options(parser)
+    sizing_command.add_recording_option(parser)
+    proof_command.add_options(parser, html=sizing_command.PAGE_HELP)
+    sizing_command.add_script_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _answer, _proving, _sizing
+    from slowtrain.cli._support import answer_output, proof_command, sizing_command
     from slowtrain.report import pages
     from slowtrain.report import sizing as report
     from slowtrain.verify.batch_sizes import throughput_curve
 
-    _sizing.check_recording(args)
-    device = _sizing.device(args.device)
-    bench = _proving.bench(args, args.script, f"batch-{_sizing.stem(args)}")
+    sizing_command.require_recording(args)
+    device = sizing_command.find_device(args.device)
+    bench = proof_command.create_bench(args, args.script, f"batch-{sizing_command.script_stem(args)}")
     answer = throughput_curve.measure_curve(bench, device, growth=args.growth)
     document = report.batch_json(answer)
     if args.recording is not None:
-        _answer.write(args.recording / KEPT, document)
-    _sizing.tell(args, bench.folder / KEPT, document, pages.batch_page(answer), report.batch_text, answer)
+        answer_output.write_file(args.recording / BATCH_FILE, document)
+    sizing_command.print_sizing(
+        args, bench.folder / BATCH_FILE, document, pages.batch_page(answer), report.batch_text, answer
+    )
     return 0

@@ -11,11 +11,11 @@ slowtrain crossover --batches 8,64,512 train.py
 slowtrain crossover --devices cpu:threads=1,cpu:threads=2 train.py     compare settings of the CPU, without a GPU
 slowtrain crossover --recording runs/train-20260131-235959 train.py    keep the answer for slowtrain report
 """
-KEPT = "crossover.json"  # in the folder of a recording, where slowtrain report reads it
+CROSSOVER_FILE = "crossover.json"  # in the folder of a recording, where slowtrain report reads it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli import _proving, _sizing
+    from slowtrain.cli._support import proof_command, sizing_command
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
@@ -25,33 +25,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batches", metavar="N,N,…", help="batch sizes (default: 1/4, 1 and 4 times that of the script)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="processes per device and batch size (default: 3)")
-    _sizing.add_recording(parser)
-    _proving.add_options(parser, html=_sizing.PAGE)
-    _sizing.add_script(parser)
+    sizing_command.add_recording_option(parser)
+    proof_command.add_options(parser, html=sizing_command.PAGE_HELP)
+    sizing_command.add_script_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _answer, _proving, _sizing
+    from slowtrain.cli._support import answer_output, proof_command, sizing_command
     from slowtrain.errors import InputError
     from slowtrain.report import crossover as report
     from slowtrain.report import pages
     from slowtrain.verify.batch_sizes import device_crossover
 
-    _sizing.check_recording(args)
+    sizing_command.require_recording(args)
     if args.rounds < 1:
         raise InputError(f"--rounds {args.rounds}: must be at least 1, and at least 2 for confidence intervals")
-    batches = _batches(args.batches)
+    batches = _parse_batches(args.batches)
     device_crossover.parse_settings(args.devices)  # reports a wrong value before anything runs
-    bench = _proving.bench(args, args.script, f"crossover-{_sizing.stem(args)}")
+    bench = proof_command.create_bench(args, args.script, f"crossover-{sizing_command.script_stem(args)}")
     found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
     document = report.crossover_json(found)
     if args.recording is not None:
-        _answer.write(args.recording / KEPT, document)
-    _sizing.tell(args, bench.folder / KEPT, document, pages.crossover_page(found), report.crossover_text, found)
+        answer_output.write_file(args.recording / CROSSOVER_FILE, document)
+    sizing_command.print_sizing(
+        args, bench.folder / CROSSOVER_FILE, document, pages.crossover_page(found), report.crossover_text, found
+    )
     return 0
 
 
-def _batches(text: str | None) -> list[int]:
+def _parse_batches(text: str | None) -> list[int]:
     """The batch sizes in a text such as ``8,64,512``. Raises ``InputError``."""
     from slowtrain.errors import InputError
 

@@ -17,8 +17,8 @@ slowtrain cut worker-0.xplane.pb --from-ms 200 --to-ms 350 --out small.xplane.pb
 slowtrain cut logs --from-ms 200 --out end.xplane.pb.gz    the newest profile of a log folder, from 200 ms on
 slowtrain cut worker-0.xplane.pb --steps 5 --out five-steps.xplane.pb.gz
 """
-PS = 1_000_000_000  # picoseconds in a millisecond
-EVER_PS = (1 << 63) - 1
+PS_PER_MS = 1_000_000_000  # picoseconds in a millisecond
+MAX_TIME_PS = (1 << 63) - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,21 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     if args.steps is not None and (args.from_ms is not None or args.to_ms is not None):
         raise InputError("--steps cannot be combined with --from-ms and --to-ms")
-    start_ps, end_ps = (0, 0) if args.steps is not None else _range(args.from_ms, args.to_ms)
-    source = _only_file(args.profile)
-    from slowtrain.cli import _answer, _numpy
+    start_ps, end_ps = (0, 0) if args.steps is not None else _time_range_ps(args.from_ms, args.to_ms)
+    source = _find_profile(args.profile)
+    from slowtrain.cli._support import answer_output, numpy_import
 
-    _numpy.alone()
+    numpy_import.import_single_threaded()
     from slowtrain.profile.format import time_range, xplane  # slow imports, after the checks above
 
     if args.steps is not None:
-        start_ps, end_ps = _steps(source, args.steps)
+        start_ps, end_ps = _step_range_ps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
         raise InputError(f"--out {args.out} is the profile itself; choose another name")
     found = time_range.cut_profile(xplane.profile_bytes(source), start_ps, end_ps, str(source))
     if not found.events.kept:
-        raise InputError(f"{source}: {_nothing_there(found)}")
-    _answer.write(args.out, _gzipped(found.data) if args.out.name.endswith(".gz") else found.data)
+        raise InputError(f"{source}: {_no_events_message(found)}")
+    answer_output.write_file(args.out, _gzip_bytes(found.data) if args.out.name.endswith(".gz") else found.data)
     print(
         f"kept {found.events} events, {found.lines} lines, {found.planes} planes, {found.names} names; "
         f"{found.size} bytes\n{args.out}"
@@ -60,19 +60,22 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
+def _time_range_ps(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
     if from_ms is None and to_ms is None:
         raise InputError("nothing to cut; give --from-ms, --to-ms or both, or --steps")
     try:
-        start, end = (known if ms is None else round(ms * PS) for ms, known in ((from_ms, -EVER_PS), (to_ms, EVER_PS)))
+        start, end = (
+            known if ms is None else round(ms * PS_PER_MS)
+            for ms, known in ((from_ms, -MAX_TIME_PS), (to_ms, MAX_TIME_PS))
+        )
     except (ValueError, OverflowError):  # NaN or infinite
         raise InputError("--from-ms and --to-ms must be finite numbers of milliseconds") from None
     if start >= end:
         raise InputError(f"--from-ms {from_ms:g} is not before --to-ms {to_ms:g}")
-    return max(start, -EVER_PS), min(end, EVER_PS)
+    return max(start, -MAX_TIME_PS), min(end, MAX_TIME_PS)
 
 
-def _steps(source: Path, count: int) -> tuple[int, int]:
+def _step_range_ps(source: Path, count: int) -> tuple[int, int]:
     """Start and end of ``count`` steps in the middle of the profile, in ps since its start."""
     from slowtrain.profile.activity import timeline
     from slowtrain.profile.format import xplane
@@ -87,10 +90,10 @@ def _steps(source: Path, count: int) -> tuple[int, int]:
     if count > len(found):
         raise InputError(f"--steps {count}: the profile holds {len(found)} whole steps ({found.source})")
     first = (len(found) - count) // 2
-    return round(float(found.start_ms[first]) * PS), round(float(found.end_ms[first + count - 1]) * PS)
+    return round(float(found.start_ms[first]) * PS_PER_MS), round(float(found.end_ms[first + count - 1]) * PS_PER_MS)
 
 
-def _only_file(path: Path) -> Path:
+def _find_profile(path: Path) -> Path:
     """The profile at ``path``, or the newest one below it. Raises ``InputError`` if it consists of several files."""
     from slowtrain.profile import discovery
 
@@ -101,14 +104,14 @@ def _only_file(path: Path) -> Path:
     return files[0]
 
 
-def _nothing_there(found: ProfileCut) -> str:
+def _no_events_message(found: ProfileCut) -> str:
     if found.starts_ps is None:
         return "the profile holds no events"
-    first, last = (ps / PS for ps in found.starts_ps)
+    first, last = (ps / PS_PER_MS for ps in found.starts_ps)
     return f"no event starts in that range; they start between {first:.3f} and {last:.3f} ms"
 
 
-def _gzipped(data: bytes) -> bytes:
+def _gzip_bytes(data: bytes) -> bytes:
     import gzip
 
     return gzip.compress(data, mtime=0)  # no time stamp, so that the same cut gives the same bytes

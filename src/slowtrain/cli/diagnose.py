@@ -66,7 +66,10 @@ def main(args: argparse.Namespace) -> int:
     notes = [*([discovery.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recording_folder.is_recording(args.path):
         notes.append(f"this profile is the newest of a recording; slowtrain report {args.path} uses all of it")
-    from slowtrain.cli._answer import examine_profile, tell  # slow import, after the checks above
+    from slowtrain.cli._support.answer_output import (  # slow import, after the checks above
+        examine_profile,
+        print_answer,
+    )
 
     facts = None
     if args.facts is not None:
@@ -74,5 +77,5 @@ def main(args: argparse.Namespace) -> int:
 
         facts = facts_document.read_facts_file(args.facts)
     found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
-    tell(found, html=args.html, json=args.json)
+    print_answer(found, html=args.html, json=args.json)
     return 0

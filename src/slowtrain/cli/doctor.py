@@ -13,7 +13,7 @@ slowtrain doctor --data ~/images           measure also how fast that folder can
 slowtrain doctor --json facts.json         write the facts about this computer and the results
 slowtrain doctor --from facts.json         check another computer
 """
-WRONG = 1
+PROBLEM_EXIT = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,24 +38,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Returns 0 if no problem was found, else 1."""
-    from slowtrain.cli._answer import show, write, written
+    from slowtrain.cli._support.answer_output import print_text, write_file, write_json
     from slowtrain.model.answers.doctor_sheet import CheckState
     from slowtrain.report import doctor
 
-    found = _sheet(args)
+    found = _machine_sheet(args)
     if args.html is not None:
         from slowtrain.report import pages
 
-        write(args.html, pages.doctor_page(found))
-    if args.json is None or not written(doctor.doctor_json(found), args.json):
-        show(doctor.doctor_text, found)
+        write_file(args.html, pages.doctor_page(found))
+    if args.json is None or not write_json(doctor.doctor_json(found), args.json):
+        print_text(doctor.doctor_text, found)
         if args.html is not None:
             print(f"\nreport: {args.html}")
-    return WRONG if found.of(CheckState.WRONG) else 0
+    return PROBLEM_EXIT if found.of(CheckState.WRONG) else 0
 
 
-def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
-    from slowtrain.cli import _facts, _numpy
+def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
+    from slowtrain.cli._support import facts_file, numpy_import
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
 
@@ -64,17 +64,17 @@ def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet
             raise InputError(f"{args.data} is not a folder; --data takes the folder of the training data")
         from slowtrain.doctor.machine_sheet import build_sheet
 
-        return build_sheet(facts_document.gather_facts(data=args.data, load=not args.no_load, say=_say))
+        return build_sheet(facts_document.gather_facts(data=args.data, load=not args.no_load, say=_print_progress))
     if args.data is not None:
         raise InputError("--data measures a folder of this computer and cannot be combined with --from")
     facts = facts_document.read_facts_file(args.facts)
-    _numpy.alone()
+    numpy_import.import_single_threaded()
     from slowtrain.doctor.machine_sheet import build_sheet  # slow import, after the checks above
 
-    with _facts.judged(args.facts):
+    with facts_file.reject_damaged(args.facts):
         return build_sheet(facts, str(args.facts))
 
 
-def _say(what: str) -> None:
+def _print_progress(what: str) -> None:
     if sys.stderr.isatty():
         print(f"slowtrain: {what}", file=sys.stderr, flush=True)

@@ -28,7 +28,7 @@ slowtrain explain sequential-map           the family is optional
 
 
 @dataclass(frozen=True)
-class Page:
+class CausePage:
     """The page of a cause: id, title, and its text with the examples."""
 
     id: str
@@ -45,9 +45,9 @@ def main(args: argparse.Namespace) -> int:
     """Prints the page of ``args.cause``, or the list of all causes."""
     files = cause_files()
     if args.cause is None:
-        print(contents([page for file in files.values() if (page := read(file)) is not None]))
+        print(format_cause_list([page for file in files.values() if (page := read(file)) is not None]))
         return 0
-    name = find(args.cause, list(files))
+    name = find_cause(args.cause, list(files))
     page = read(files[name])
     if page is None:
         raise InputError(f"{name} has no page: {files[name]} defines no cause; reinstall slowtrain")
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def read(file: Path) -> Page | None:
+def read(file: Path) -> CausePage | None:
     """The page of the cause whose class is in ``file``. None if no class in it has a title."""
     import ast
 
@@ -66,7 +66,7 @@ def read(file: Path) -> Page | None:
             if isinstance(line, (ast.Assign, ast.AnnAssign)) and isinstance(line.value, ast.Constant):
                 target = line.targets[0] if isinstance(line, ast.Assign) else line.target
                 if isinstance(target, ast.Name) and target.id == "title":
-                    return Page(cause_id(file), str(line.value.value), _doc(file, node))
+                    return CausePage(cause_id(file), str(line.value.value), _doc(file, node))
     return None
 
 
@@ -74,11 +74,11 @@ def _doc(file: Path, cause: ast.ClassDef) -> str:
     import ast
 
     if file.name == "__init__.py":
-        return with_examples(read_page(file.parent), read_examples(file.parent))
-    return with_examples(ast.get_docstring(cause) or "", _fixes(cause))  # single file
+        return add_examples(read_page(file.parent), read_examples(file.parent))
+    return add_examples(ast.get_docstring(cause) or "", _fix_examples(cause))  # single file
 
 
-def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
+def add_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
     """The page with the cause's examples: the code in which ``slowtrain lint`` finds it, and the fixed code."""
     import inspect
 
@@ -89,7 +89,7 @@ def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
     return doc + shown
 
 
-def _fixes(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
+def _fix_examples(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
     import ast
 
     for line in cause.body:
@@ -99,7 +99,7 @@ def _fixes(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
     return ()
 
 
-def contents(pages: Sequence[Page]) -> str:
+def format_cause_list(pages: Sequence[CausePage]) -> str:
     """The list of all causes with their titles, grouped by family."""
     width = max((len(page.id) for page in pages), default=0)
     lines: list[str] = []
@@ -112,19 +112,19 @@ def contents(pages: Sequence[Page]) -> str:
     return "\n".join([*lines, "", "slowtrain explain CAUSE prints the page of a cause."])
 
 
-def find(said: str, ids: Sequence[str]) -> str:
+def find_cause(said: str, ids: Sequence[str]) -> str:
     """The id that ``said`` names. Raises ``InputError``, which lists similar ids, if there is none."""
     wanted = said.strip().lower().replace("_", "-").strip("/")
     exact = [full for full in ids if wanted in (full, full.split("/")[-1])]
     if len(exact) == 1:
         return exact[0]
-    near = exact or _closest(wanted, ids)
+    near = exact or _closest_ids(wanted, ids)
     what = "matches several causes" if exact else "is not a cause"
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise InputError(f"{said!r} {what}; {hint}'slowtrain explain' lists them all")
 
 
-def _closest(wanted: str, ids: Sequence[str]) -> list[str]:
+def _closest_ids(wanted: str, ids: Sequence[str]) -> list[str]:
     import difflib
 
     by_name = {name: full for full in ids for name in (full, full.split("/")[-1])}

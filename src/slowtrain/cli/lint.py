@@ -24,7 +24,7 @@ slowtrain lint --baseline lint.json src/            ... and report only new ones
 slowtrain lint --format sarif --output lint.sarif src/
 slowtrain lint --recording slowtrain-runs/train-20260131-120000 train.py
 """
-FOUND, UNREADABLE = 1, 2
+FINDINGS_EXIT, ERRORS_EXIT = 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,41 +63,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _numpy
+    from slowtrain.cli._support import numpy_import
 
-    _check(args)  # before the slow imports
+    _check_options(args)  # before the slow imports
     paths = args.paths or ["."]
     if any(Path(path).exists() for path in paths):
-        _numpy.alone()
+        numpy_import.import_single_threaded()
     from dataclasses import replace
 
-    from slowtrain.lint import baseline, fixing, lint, settings
+    from slowtrain.lint import baseline, file_fixes, lint_paths
+    from slowtrain.lint.inputs import lint_settings
     from slowtrain.model.answers.linted_files import FileError
 
-    chosen = settings.load(paths, config=args.config, select=_names(args.select), ignore=_names(args.ignore))
-    found = lint(paths, chosen, fixes=_fixes(args), processes=args.processes)
+    chosen = lint_settings.load_settings(
+        paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
+    )
+    found = lint_paths(paths, chosen, fixes=_allowed_effects(args), processes=args.processes)
     if args.recording is not None:
-        found = _joined(found, args.recording)
+        found = _add_runtime(found, args.recording)
     if args.write_baseline is not None:
-        _write(args.write_baseline, baseline.document(found.findings, args.write_baseline))
-        _say_errors(found)
-        return UNREADABLE if found.errors else 0
+        _write_text(args.write_baseline, baseline.baseline_document(found.findings, args.write_baseline))
+        _print_errors(found)
+        return ERRORS_EXIT if found.errors else 0
     if args.baseline is not None:
-        found = baseline.without(found, args.baseline)
-    failed: list[FileError] = [] if args.diff else fixing.write(found.rewritten)
+        found = baseline.remove_known_findings(found, args.baseline)
+    failed: list[FileError] = [] if args.diff else file_fixes.write_fixes(found.rewritten)
     if failed:
         left = {e.file for e in failed}
         kept = tuple(r for r in found.rewritten if r.file not in left)
-        still = lint(sorted(left), chosen).findings  # a file that was not written is not fixed
+        still = lint_paths(sorted(left), chosen).findings  # a file that was not written is not fixed
         findings = (*(f for f in found.findings if f.file not in left), *still)
         found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
-    _tell(args, found)
-    _say_errors(found)
+    _print_findings(args, found)
+    _print_errors(found)
     would = args.diff and bool(found.rewritten)
-    return UNREADABLE if found.errors else FOUND if found.findings or would else 0
+    return ERRORS_EXIT if found.errors else FINDINGS_EXIT if found.findings or would else 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     from slowtrain.recording import recording_folder
 
     if args.processes is not None and args.processes < 1:
@@ -112,7 +115,7 @@ def _check(args: argparse.Namespace) -> None:
         recording_folder.require_recording(args.recording)
 
 
-def _fixes(args: argparse.Namespace) -> frozenset[Effect]:
+def _allowed_effects(args: argparse.Namespace) -> frozenset[Effect]:
     from slowtrain.model import Effect
     from slowtrain.model.answers.linted_files import SAFE_EFFECTS
 
@@ -121,40 +124,40 @@ def _fixes(args: argparse.Namespace) -> frozenset[Effect]:
     return SAFE_EFFECTS if args.fix or args.diff else frozenset()
 
 
-def _names(given: list[str]) -> list[str]:
+def _split_names(given: list[str]) -> list[str]:
     return [name.strip() for one in given for name in one.split(",") if name.strip()]
 
 
-def _joined(found: LintAnswer, folder: Path) -> LintAnswer:
+def _add_runtime(found: LintAnswer, folder: Path) -> LintAnswer:
     from dataclasses import replace
 
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
-    from slowtrain.lint import joining
+    from slowtrain.lint import recording_match
     from slowtrain.trace.loading import recording_trace
 
     trace = recording_trace.load_recording(folder)
     answer = build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
-    stale = set(joining.changed(sorted({f.file for f in found.findings}), trace))
-    matched = joining.joined([f for f in found.findings if f.file not in stale], answer, trace)
+    stale = set(recording_match.changed_files(sorted({f.file for f in found.findings}), trace))
+    matched = recording_match.add_runtime_costs([f for f in found.findings if f.file not in stale], answer, trace)
     notes = [f"{file} has changed since the recording; its findings have no costs" for file in sorted(stale)]
     rest = [f for f in found.findings if f.file in stale]
     return replace(found, findings=(*matched, *rest), notes=(*found.notes, *notes))
 
 
-def _tell(args: argparse.Namespace, found: LintAnswer) -> None:
-    text = _text(args, found)
+def _print_findings(args: argparse.Namespace, found: LintAnswer) -> None:
+    text = _render_findings(args, found)
     if args.output is not None:
-        _write(args.output, text)
+        _write_text(args.output, text)
     else:
         sys.stdout.write(text)
 
 
-def _text(args: argparse.Namespace, found: LintAnswer) -> str:
+def _render_findings(args: argparse.Namespace, found: LintAnswer) -> str:
     import shutil
 
     from slowtrain import __version__
-    from slowtrain.cli._answer import coloured, speaks_unicode
+    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
     from slowtrain.report import github, lint, sarif
 
     if args.diff:
@@ -164,18 +167,18 @@ def _text(args: argparse.Namespace, found: LintAnswer) -> str:
     if args.format == "github":
         return github.github_commands(found)
     if args.format == "sarif":
-        return sarif.sarif_log(found, __version__, _pages(found))
+        return sarif.sarif_log(found, __version__, _cause_pages(found))
     screen = args.output is None
     return lint.lint_text(
         found,
         width=max(shutil.get_terminal_size((100, 24)).columns, 80) if screen and sys.stdout.isatty() else 120,
-        colour=screen and coloured(sys.stdout),
-        unicode=not screen or speaks_unicode(sys.stdout),
+        colour=screen and supports_colour(sys.stdout),
+        unicode=not screen or supports_unicode(sys.stdout),
         statistics=args.statistics,
     )
 
 
-def _pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
+def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
     from slowtrain.cause_folder import cause_files
     from slowtrain.cli import explain
 
@@ -185,13 +188,13 @@ def _pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
 
 
-def _write(path: Path, text: str) -> None:
-    from slowtrain.cli._answer import write
+def _write_text(path: Path, text: str) -> None:
+    from slowtrain.cli._support.answer_output import write_file
 
-    write(path, text)
+    write_file(path, text)
 
 
-def _say_errors(found: LintAnswer) -> None:
+def _print_errors(found: LintAnswer) -> None:
     for error in found.errors:
         line = "".join(c if c.isprintable() else "?" for c in f"{error.place}: {error.says}")
         print(f"slowtrain: {line}", file=sys.stderr)

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._answer import Answer
+    from slowtrain.cli._support.answer_output import RecordingAnswer
 
-    Answer(args.recording, html=args.html, json=args.json).give()
+    RecordingAnswer(args.recording, html=args.html, json=args.json).print_answer()
     return 0

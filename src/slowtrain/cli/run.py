@@ -17,13 +17,17 @@ slowtrain run --html report.html train.py     write the HTML report
 slowtrain run --json - train.py               JSON on standard output, the script's output on standard error
 slowtrain run --live train.py                 show the run in the last rows of the terminal
 """
-RUNS = "slowtrain-runs"
+RUNS_FOLDER = "slowtrain-runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
-        "--out", metavar="FOLDER", type=Path, default=Path(RUNS), help=f"folder for recordings (default: {RUNS})"
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        default=Path(RUNS_FOLDER),
+        help=f"folder for recordings (default: {RUNS_FOLDER})",
     )
     parser.add_argument(
         "--html",
@@ -55,20 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the run in the last rows of the terminal, below the script's output (see also slowtrain watch)",
     )
-    watch.add_alerts(parser)
+    watch.add_alert_options(parser)
     parser.add_argument("script", metavar="SCRIPT", help="training script, or module with -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _target
+    from slowtrain.cli._support import script_check
 
-    _target.check(args.script, args.module)  # before the slow imports
+    script_check.require_runnable(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
-    from slowtrain.cli._answer import Answer, Progress, writable
+    from slowtrain.cli._support.answer_output import RecordingAnswer, RunProgress, require_writable
     from slowtrain.recording import byte_sizes, recording_folder, thinning
 
-    writable(args.html, args.json)
+    require_writable(args.html, args.json)
     max_bytes = (
         byte_sizes.parse_size("--max-disk", args.max_disk, least=thinning.MIN_MAX_BYTES) if args.max_disk else None
     )
@@ -79,13 +83,13 @@ def main(args: argparse.Namespace) -> int:
         alert_sender = alert_delivery.parse_alert_command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command_line(args.script, args.arguments, args.module)
-    progress = Progress(folder)
-    if warning := _target.warning(args.script, args.module):
+    progress = RunProgress(folder)
+    if warning := script_check.known_failure(args.script, args.module):
         progress.warn(warning)
     if args.live or alert_sender is not None:
-        from slowtrain.cli._live import Live
+        from slowtrain.cli._support.live_view import LiveView
 
-        live = Live(folder, alert_sender, shown=args.live)
+        live = LiveView(folder, alert_sender, shown=args.live)
     # If the answer goes to standard output, the script's output goes to standard error.
     stdout = sys.stderr if args.json == "-" else None
     try:
@@ -108,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         if not folder.is_dir():
             raise InputError(f"{folder} was removed while the script ran, so there is no report")
-        Answer(folder, html=args.html, json=args.json).give()
+        RecordingAnswer(folder, html=args.html, json=args.json).print_answer()
     except Exception as error:
         # Raised only if the script succeeded. Otherwise its exit code is more important than our error.
         if not outcome.exit_code:

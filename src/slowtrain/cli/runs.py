@@ -33,13 +33,13 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"{args.out} does not exist; `slowtrain run SCRIPT` creates it with the first recording")
     folders = [f for f in args.out.iterdir() if recording_folder.is_recording(f)]
     for folder in sorted(folders, key=lambda f: f.stat().st_mtime, reverse=True):
-        print(f"{folder}  {_summary(folder)}")
+        print(f"{folder}  {_recording_summary(folder)}")
     if not folders:
         print(f"no recordings in {args.out}; `slowtrain run SCRIPT` creates one")
     return 0
 
 
-def _summary(folder: Path) -> str:
+def _recording_summary(folder: Path) -> str:
     """Verdict, step time and first cause from the stored answer, or a note that there is none."""
     try:
         found = json.loads((folder / "checkup.json").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.cli._live import Following
+    from slowtrain.cli._support.live_view import RunFollower
 
 HELP = "watch a run in progress: step time and its parts, memory, alerts, remaining time"
 EXAMPLES = """
@@ -22,10 +22,10 @@ slowtrain watch --once                            print the current state and ex
 slowtrain watch --json                            print the current state as JSON and exit
 slowtrain watch --alert-command 'notify-send Slowtrain'
 """
-RUNS = Path("slowtrain-runs")
-MOST_LISTED = 5
-EVERY_S = 2.0
-LINES_S = 5.0  # if plain lines are printed instead of a screen
+RUNS_FOLDER = Path("slowtrain-runs")
+MAX_LISTED_RUNS = 5
+LOOK_INTERVAL_S = 2.0
+LINE_INTERVAL_S = 5.0  # if plain lines are printed instead of a screen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every",
         metavar="SECONDS",
         type=float,
-        help=f"refresh interval (default: {EVERY_S:g}, or {LINES_S:g} if the output is not a terminal)",
+        help=f"refresh interval (default: {LOOK_INTERVAL_S:g}, or {LINE_INTERVAL_S:g} if the output is not a terminal)",
     )
     parser.add_argument(
         "--window",
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not search the recording for causes (in a separate process with low priority)",
     )
-    add_alerts(parser)
+    add_alert_options(parser)
     parser.add_argument(
         "--prometheus-port",
         metavar="PORT",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_alerts(parser: argparse.ArgumentParser) -> None:
+def add_alert_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options for alerts, which ``slowtrain run`` has too."""
     parser.add_argument(
         "--alert-command",
@@ -82,34 +82,36 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _numpy
+    from slowtrain.cli._support import numpy_import
     from slowtrain.recording import recording_folder
 
-    every = args.every if args.every is not None else EVERY_S
+    every = args.every if args.every is not None else LOOK_INTERVAL_S
     if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
         raise InputError("--every must be 0.1 to 3600 seconds, --window 1 to 86400")
-    folder = args.run or (newest(args.out) if args.out else in_progress() or newest(RUNS))
+    folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(RUNS_FOLDER))
     recording_folder.require_begun_recording(folder)  # before the slow imports
-    _numpy.alone()
-    from slowtrain.cli._live import Following
+    numpy_import.import_single_threaded()
+    from slowtrain.cli._support.live_view import RunFollower
     from slowtrain.watch import Watch, alert_delivery
 
     single = args.once or args.json
     watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))
-    following = Following(watch, alert_delivery.parse_alert_command(args.alert_command) if args.alert_command else None)
+    following = RunFollower(
+        watch, alert_delivery.parse_alert_command(args.alert_command) if args.alert_command else None
+    )
     try:
         if args.prometheus_port is not None:
             from slowtrain.watch.prometheus_metrics import MetricsServer
 
             following.seen.append(MetricsServer(args.prometheus_port))
         if single:
-            return _once(following, as_json=args.json)
-        return _follow(following, every, args.every or LINES_S)
+            return _print_once(following, as_json=args.json)
+        return _follow_run(following, every, args.every or LINE_INTERVAL_S)
     finally:
         following.close()
 
 
-def in_progress() -> Path | None:
+def run_in_progress() -> Path | None:
     """The run in progress in this folder, or else on this computer. None if there is none.
 
     Raises ``InputError`` if several runs are in progress elsewhere.
@@ -122,18 +124,18 @@ def in_progress() -> Path | None:
         for f, pid in process_identity.folders_being_written(recording_folder.RECORDING_FILE).items()
         if recording_folder.is_running(f)
     }
-    running = sorted(known, key=_written, reverse=True)
+    running = sorted(known, key=_last_write_time, reverse=True)
     for folder in running:
-        if folder.parent == RUNS.resolve():
-            return RUNS / folder.name
+        if folder.parent == RUNS_FOLDER.resolve():
+            return RUNS_FOLDER / folder.name
     if len(running) > 1:
-        typed = [f"slowtrain watch {shlex.quote(str(f))} (process {known[f]})" for f in running[:MOST_LISTED]]
-        more = f", and {len(running) - MOST_LISTED} more" if len(running) > MOST_LISTED else ""
+        typed = [f"slowtrain watch {shlex.quote(str(f))} (process {known[f]})" for f in running[:MAX_LISTED_RUNS]]
+        more = f", and {len(running) - MAX_LISTED_RUNS} more" if len(running) > MAX_LISTED_RUNS else ""
         raise InputError(f"{len(running)} of your runs are in progress; choose one: {', '.join(typed)}{more}")
     return running[0] if running else None
 
 
-def newest(out: Path) -> Path:
+def newest_run(out: Path) -> Path:
     """The recording in ``out`` that was written to last. Raises ``InputError`` if there is none."""
     from slowtrain.recording import recording_folder
 
@@ -142,10 +144,10 @@ def newest(out: Path) -> Path:
     runs = [f for f in out.iterdir() if recording_folder.is_recording(f)]
     if not runs:
         raise InputError(f"no recordings in {out}; `slowtrain run SCRIPT` creates one")
-    return max(runs, key=_written)
+    return max(runs, key=_last_write_time)
 
 
-def _written(folder: Path) -> float:
+def _last_write_time(folder: Path) -> float:
     from slowtrain.recording import recording_folder
 
     times = []
@@ -157,85 +159,85 @@ def _written(folder: Path) -> float:
     return max(times, default=0.0)
 
 
-def _once(following: Following, *, as_json: bool) -> int:
-    from slowtrain.cli import _screen
-    from slowtrain.cli._answer import coloured, speaks_unicode
+def _print_once(following: RunFollower, *, as_json: bool) -> int:
+    from slowtrain.cli._support import terminal_screen
+    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
     from slowtrain.report import frames, live
 
     frame = following.look()
     if as_json:
         print(frames.frame_json(frame))
         return 0
-    width, height = _screen.size(sys.stdout) if sys.stdout.isatty() else (80, 40)
+    width, height = terminal_screen.terminal_size(sys.stdout) if sys.stdout.isatty() else (80, 40)
     lines = live.screen_lines(
-        frame, width=width, height=height - 1, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)
+        frame, width=width, height=height - 1, colour=supports_colour(sys.stdout), unicode=supports_unicode(sys.stdout)
     )
     print("\n".join(lines).rstrip("\n"))
     return 0
 
 
-def _follow(following: Following, every_s: float, lines_s: float) -> int:
-    from slowtrain.cli import _screen
+def _follow_run(following: RunFollower, every_s: float, lines_s: float) -> int:
+    from slowtrain.cli._support import terminal_screen
 
-    if not _screen.drawable(sys.stdout):
-        return _lines(following, lines_s)
+    if not terminal_screen.can_draw(sys.stdout):
+        return _print_lines(following, lines_s)
     following.look()
     if following.is_finished:
-        return _once(following, as_json=False)
-    with _screen.Screen(sys.stdout).full_screen() as screen:
-        while not (_draw(screen, following) or _waited(screen, following, every_s)):
+        return _print_once(following, as_json=False)
+    with terminal_screen.Screen(sys.stdout).full_screen() as screen:
+        while not (_look_and_draw(screen, following) or _wait_for_key(screen, following, every_s)):
             pass
-    for line in following.summary():
+    for line in following.summary_lines():
         print(line)
     return 0
 
 
-def _draw(screen: object, following: Following) -> bool:
+def _look_and_draw(screen: object, following: RunFollower) -> bool:
     """Reads the run and draws it. Returns whether the run is over."""
     following.look()
-    _redraw(screen, following)
+    _draw_frame(screen, following)
     return following.is_finished
 
 
-def _redraw(screen: object, following: Following) -> None:
-    from slowtrain.cli import _screen
-    from slowtrain.cli._answer import coloured, speaks_unicode
+def _draw_frame(screen: object, following: RunFollower) -> None:
+    from slowtrain.cli._support import terminal_screen
+    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
     from slowtrain.report import live
 
-    assert isinstance(screen, _screen.Screen)
+    assert isinstance(screen, terminal_screen.Screen)
     if following.frame is None:
         return
-    width, height = _screen.size(screen.stream)
+    width, height = terminal_screen.terminal_size(screen.stream)
     screen.draw(
         live.screen_lines(
             following.frame,
             width=width,
             height=height,
-            colour=coloured(screen.stream),
-            unicode=speaks_unicode(screen.stream),
+            colour=supports_colour(screen.stream),
+            unicode=supports_unicode(screen.stream),
             hint=following.hint,
         )
     )
 
 
-def _waited(screen: object, following: Following, every_s: float) -> bool:
+def _wait_for_key(screen: object, following: RunFollower, every_s: float) -> bool:
     """Waits until the next look, and redraws when the terminal is resized. Returns whether the user quits."""
-    from slowtrain.cli import _screen
+    from slowtrain.cli._support import terminal_screen
 
-    assert isinstance(screen, _screen.Screen)
+    assert isinstance(screen, terminal_screen.Screen)
     until = time.monotonic() + every_s
     while (rest := until - time.monotonic()) > 0:
         if set(screen.wait_for_key(rest)) & set("qQ\x1b"):
             return True
-        _redraw(screen, following)
+        _draw_frame(screen, following)
     return False
 
 
-def _lines(following: Following, every_s: float) -> int:
+def _print_lines(following: RunFollower, every_s: float) -> int:
     """Prints a line every ``every_s`` seconds, and one for each new alert."""
     while True:
         following.look()
-        for line in following.news():
+        for line in following.new_lines():
             print(line, flush=True)
         if following.is_finished:
             return 0

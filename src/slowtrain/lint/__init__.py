@@ -1,14 +1,12 @@
 """Finds causes of slow steps in source files and applies their edits. Many files are split over all cores.
 
-settings    which causes and files are selected: ``pyproject.toml`` and the command line
-files       the search for files
-catalogue   which causes a file can have, decided before it is parsed
-documents, notebooks    a file as text and syntax tree, and edits written back into its bytes
-looking     the findings of one file
-fixing      the edits of one file
-ignoring    ``# slowtrain: ignore`` comments
-baseline    findings that were accepted before
-joining     what a recording says about each finding
+inputs              settings, the search for files, a file as text and syntax tree
+cause_selection     which causes a file can have, decided before it is parsed
+file_check          the findings of one file
+file_fixes          the edits of one file
+ignore_comments     ``# slowtrain: ignore`` comments
+baseline            findings that were accepted before
+recording_match     what a recording says about each finding
 """
 
 from __future__ import annotations
@@ -20,23 +18,24 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from slowtrain.lint import catalogue, files, fixing, looking
-from slowtrain.lint.looking import Looked
-from slowtrain.lint.settings import Settings
+from slowtrain.lint import cause_selection, file_check, file_fixes
+from slowtrain.lint.file_check import FileResult
+from slowtrain.lint.inputs import file_search
+from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Effect
 from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
 
 if TYPE_CHECKING:  # imported only if there are many files
     from multiprocessing.context import BaseContext
 
-FEW_FILES = 64  # fewer files take less time than starting the processes
-CHUNK = 16
+MIN_PARALLEL_FILES = 64  # fewer files take less time than starting the processes
+CHUNK_FILES = 16
 
-Answer = tuple[Looked, RewrittenFile | None]
+FileAnswer = tuple[FileResult, RewrittenFile | None]
 
 
-def lint(
-    paths: Sequence[str], chosen: Settings, *, fixes: frozenset[Effect] = frozenset(), processes: int | None = None
+def lint_paths(
+    paths: Sequence[str], chosen: LintSettings, *, fixes: frozenset[Effect] = frozenset(), processes: int | None = None
 ) -> LintAnswer:
     """Lints all files in ``paths``; returns findings in the order of files and lines.
 
@@ -44,11 +43,11 @@ def lint(
     Writes no file. ``processes`` defaults to the number of usable cores.
     Raises ``InputError`` if a path does not exist.
     """
-    found, errors = files.find(paths, chosen)
-    one = functools.partial(_one, chosen=chosen, effects=fixes, named=frozenset(paths))
-    cores = processes if processes is not None else _cores()
-    parallel = cores > 1 and len(found) >= FEW_FILES
-    answers = list(_in_processes(one, found, cores)) if parallel else _several(one, found)
+    found, errors = file_search.find_files(paths, chosen)
+    one = functools.partial(_lint_file, chosen=chosen, effects=fixes, named=frozenset(paths))
+    cores = processes if processes is not None else _usable_cores()
+    parallel = cores > 1 and len(found) >= MIN_PARALLEL_FILES
+    answers = list(_lint_in_processes(one, found, cores)) if parallel else _lint_files(one, found)
     return LintAnswer(
         files=len(found),
         parsed=sum(looked.parsed for looked, _ in answers),
@@ -58,15 +57,19 @@ def lint(
     )
 
 
-def _one(file: str, chosen: Settings, effects: frozenset[Effect], named: frozenset[str]) -> Answer:
-    return fixing.fix(file, chosen, effects) if effects else (looking.look(file, chosen, whole=file in named), None)
+def _lint_file(file: str, chosen: LintSettings, effects: frozenset[Effect], named: frozenset[str]) -> FileAnswer:
+    return (
+        file_fixes.fix_file(file, chosen, effects)
+        if effects
+        else (file_check.check_file(file, chosen, whole=file in named), None)
+    )
 
 
-def _cores() -> int:
+def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _in_processes(one: Callable[[str], Answer], found: Sequence[str], cores: int) -> Iterable[Answer]:
+def _lint_in_processes(one: Callable[[str], FileAnswer], found: Sequence[str], cores: int) -> Iterable[FileAnswer]:
     """Answers in the order of the files. A file that crashes Python becomes an error, the others are still checked."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -74,25 +77,25 @@ def _in_processes(one: Callable[[str], Answer], found: Sequence[str], cores: int
 
     kind = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(kind)
-    catalogue.causes()  # imported before the fork, so that each process does not import them again
-    chunks = [found[at : at + CHUNK] for at in range(0, len(found), CHUNK)]
+    cause_selection.lintable_causes()  # imported before the fork, so that each process does not import them again
+    chunks = [found[at : at + CHUNK_FILES] for at in range(0, len(found), CHUNK_FILES)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # raised because NumPy's idle threads exist when we fork
         with ProcessPoolExecutor(min(cores, len(chunks)), mp_context=context) as pool:
-            asked = [pool.submit(_several, one, chunk) for chunk in chunks]
+            asked = [pool.submit(_lint_files, one, chunk) for chunk in chunks]
             for chunk, future in zip(chunks, asked, strict=True):
                 try:
                     yield from future.result()
                 except BrokenProcessPool:
-                    yield from (_alone(one, file, context) for file in chunk)
+                    yield from (_lint_in_own_process(one, file, context) for file in chunk)
 
 
-def _several(one: Callable[[str], Answer], chunk: Sequence[str]) -> list[Answer]:
-    with catalogue.seldom_collected():
+def _lint_files(one: Callable[[str], FileAnswer], chunk: Sequence[str]) -> list[FileAnswer]:
+    with cause_selection.rare_garbage_collection():
         return [one(file) for file in chunk]
 
 
-def _alone(one: Callable[[str], Answer], file: str, context: BaseContext) -> Answer:
+def _lint_in_own_process(one: Callable[[str], FileAnswer], file: str, context: BaseContext) -> FileAnswer:
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
@@ -100,4 +103,4 @@ def _alone(one: Callable[[str], Answer], file: str, context: BaseContext) -> Ans
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(one, file).result()
     except BrokenProcessPool:
-        return Looked(errors=(FileError(file, "Python crashes when it parses this file"),)), None
+        return FileResult(errors=(FileError(file, "Python crashes when it parses this file"),)), None

@@ -16,22 +16,22 @@ from slowtrain.errors import InputError
 from slowtrain.model.answers.linted_files import LintAnswer, LintFinding
 
 SCHEMA = "slowtrain.lint-baseline/1"
-Key = tuple[str, str, str]
+FindingKey = tuple[str, str, str]
 
 
-def document(findings: Iterable[LintFinding], file: Path) -> str:
+def baseline_document(findings: Iterable[LintFinding], file: Path) -> str:
     """The baseline of ``findings`` as JSON. Paths are relative to the folder of ``file``."""
-    counts = Counter(_key(f, file) for f in findings)
+    counts = Counter(_finding_key(f, file) for f in findings)
     rows = [{"cause": c, "file": f, "code": code, "count": n} for (c, f, code), n in sorted(counts.items())]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
 
 
-def without(found: LintAnswer, file: Path) -> LintAnswer:
+def remove_known_findings(found: LintAnswer, file: Path) -> LintAnswer:
     """Removes the findings listed in the baseline ``file``. Raises ``InputError`` if it is not a baseline."""
-    left = _read(file)
+    left = _read_baseline(file)
     kept = []
     for finding in found.findings:
-        key = _key(finding, file)
+        key = _finding_key(finding, file)
         if left[key] > 0:
             left[key] -= 1
         else:
@@ -42,12 +42,12 @@ def without(found: LintAnswer, file: Path) -> LintAnswer:
     return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
 
 
-def _key(finding: LintFinding, file: Path) -> Key:
+def _finding_key(finding: LintFinding, file: Path) -> FindingKey:
     below = os.path.relpath(os.path.abspath(finding.file), os.path.abspath(file.parent))
     return finding.cause, below.replace(os.sep, "/"), finding.code[0].strip() if finding.code else ""
 
 
-def _read(file: Path) -> Counter[Key]:
+def _read_baseline(file: Path) -> Counter[FindingKey]:
     try:
         written = json.loads(file.read_text(encoding="utf-8"))
         if written["schema"] != SCHEMA:

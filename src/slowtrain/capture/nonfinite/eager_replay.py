@@ -89,7 +89,7 @@ class EagerReplay:
         self._called: dict[int, str] = {}  # names of variables by their handles
         self._dtypes: dict[int, Any] = {}
         self._heard = False  # whether the check is called at the end of the process
-        self._room = MemoryBudget()  # for the values of one step's variables; those of two are kept
+        self._reserve_rows = MemoryBudget()  # for the values of one step's variables; those of two are kept
         self._large = False  # the values need too much memory
 
     def install(self) -> None:
@@ -214,7 +214,7 @@ class EagerReplay:
         step = self._step
         if step is not None and noting is step.before:
             step.bytes += variable_values.tensor_bytes(value)
-            if not self._room.holds(step.bytes, 2 * step.bytes, on_card=is_on_card(value)):
+            if not self._reserve_rows.holds(step.bytes, 2 * step.bytes, on_card=is_on_card(value)):
                 self._large, self.noting = True, None
                 step.before.clear()
 

@@ -51,7 +51,7 @@ class NonfiniteCheck:
             tuple[int, variable_values.VariableState]
         ] = []  # number of calls before the state, and the state
         self._bytes = 0
-        self._room, self._room_for_calls = MemoryBudget(), MemoryBudget()
+        self._reserve_rows, self._room_for_calls = MemoryBudget(), MemoryBudget()
         self._due_ns = 0
         self._suspected = False
         self._done = False
@@ -178,8 +178,8 @@ class NonfiniteCheck:
         if not self.variables.complete:
             return  # an optimizer's variables are created in the first trace, and have values before the second
         size = variable_values.state_bytes(state)
-        if not self._room.holds(size, len(self._states) * size + self._bytes):
-            self._give_up(f"variables take {self._room.refusal_reason(size)}")
+        if not self._reserve_rows.holds(size, len(self._states) * size + self._bytes):
+            self._give_up(f"variables take {self._reserve_rows.refusal_reason(size)}")
             return
         self._due_ns = now() + int(1e9 * max(MIN_STATE_PERIOD_S, size / MAX_STATE_BYTES_PER_S))
         self._states.append((len(self._calls), state))

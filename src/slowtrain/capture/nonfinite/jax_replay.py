@@ -62,7 +62,7 @@ class JaxReplay:
         self._calls: list[tuple[int, list[Any]]] = []  # the step's number and its batches
         self._logs: Any = None  # results of the newest call
         self._bytes = 0
-        self._room, self._room_for_batches = MemoryBudget(), MemoryBudget()
+        self._reserve_rows, self._room_for_batches = MemoryBudget(), MemoryBudget()
         self._due_ns = 0
         self._lost = ""
 
@@ -92,8 +92,8 @@ class JaxReplay:
             return
         jax = sys.modules["jax"]
         size = sum(int(getattr(a, "nbytes", 0)) for a in jax.tree_util.tree_leaves(state))
-        if not self._room.holds(size, len(self._states) * size + self._bytes):
-            self._lost = f"its state takes {self._room.refusal_reason(size)}"
+        if not self._reserve_rows.holds(size, len(self._states) * size + self._bytes):
+            self._lost = f"its state takes {self._reserve_rows.refusal_reason(size)}"
             return
         self._due_ns = now() + int(1e9 * max(MIN_STATE_PERIOD_S, size / MAX_STATE_BYTES_PER_S))
         kept = _copy_to_host(state)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.lint import joining, looking, settings
-from slowtrain.lint.documents import Unreadable
-from slowtrain.lint.settings import Settings
+from slowtrain.lint import file_check, recording_match
+from slowtrain.lint.inputs import lint_settings
+from slowtrain.lint.inputs.documents import UnreadableFileError
+from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Checkup, Place, SeenInSource
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding
 from slowtrain.trace import Trace
@@ -15,26 +16,26 @@ from slowtrain.trace import Trace
 
 def source_findings(trace: Trace, checkup: Checkup, place: Callable[[Place], Place]) -> tuple[SeenInSource, ...]:
     """The findings in the script and in its own modules, the most expensive first; empty for a profile."""
-    files = joining.texts(trace)
+    files = recording_match.recorded_texts(trace)
     if not files:
         return ()
     chosen = _lint_settings(list(files))
     findings: list[LintFinding] = []
     for file, text in files.items():
         try:
-            findings += looking.seen(file, text.encode("utf-8", "surrogateescape"), chosen).findings
-        except (Unreadable, UnicodeError):
+            findings += file_check.check_content(file, text.encode("utf-8", "surrogateescape"), chosen).findings
+        except (UnreadableFileError, UnicodeError):
             continue  # it ran, so it is Python; a truncated or odd file is not worth a line of the report
-    told = joining.joined([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
+    told = recording_match.add_runtime_costs([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
     return tuple(_as_seen_in_source(f, place) for f in told)
 
 
-def _lint_settings(files: list[str]) -> Settings:
+def _lint_settings(files: list[str]) -> LintSettings:
     """The project's settings; ``slowtrain lint`` reports mistakes in them."""
     try:
-        return settings.load(files)
+        return lint_settings.load_settings(files)
     except SlowtrainError:
-        return Settings(frozenset(settings.known()))
+        return LintSettings(frozenset(lint_settings.known_ids()))
 
 
 def _as_seen_in_source(finding: LintFinding, place: Callable[[Place], Place]) -> SeenInSource:

@@ -14,98 +14,98 @@ from slowtrain.script.text.source_file import ascii_words, blank_docstrings
 if TYPE_CHECKING:  # the causes import NumPy; a file that imports no framework needs neither
     from slowtrain.causes import Cause
 
-MANY_OBJECTS = 500_000  # syntax trees of 20,000 lines of Python, about 60 MB
+GC_THRESHOLD_OBJECTS = 500_000  # syntax trees of 20,000 lines of Python, about 60 MB
 
-_NAMES = rb"(?:tensorflow|tf_keras|keras)"
+_FRAMEWORK_NAMES = rb"(?:tensorflow|tf_keras|keras)"
 # Also matches tensorflow_datasets, keras_hub and similar packages. In a notebook a line begins after a quotation mark.
-_IMPORT = re.compile(rb"(?:^|[\";:])[ \t]*(?:import|from)\b[^\n#]*?\b" + _NAMES, re.MULTILINE)
+_FRAMEWORK_IMPORT = re.compile(rb"(?:^|[\";:])[ \t]*(?:import|from)\b[^\n#]*?\b" + _FRAMEWORK_NAMES, re.MULTILINE)
 
 
 def imports_framework(content: bytes) -> bool:
     """Whether a file imports TensorFlow, Keras, or a package based on them."""
     if b"tensorflow" not in content and b"keras" not in content:
         return False
-    return _IMPORT.search(content) is not None
+    return _FRAMEWORK_IMPORT.search(content) is not None
 
 
-def lines_of_notebook(content: bytes) -> bytes:
+def unescape_line_ends(content: bytes) -> bytes:
     """A notebook's JSON with escaped line ends and tabs decoded, so that words and imports are found in it."""
     return content.replace(b"\\n", b"\n").replace(b"\\t", b"\t")
 
 
-def code_of_script(content: bytes) -> bytes:
+def strip_documentation(content: bytes) -> bytes:
     """A file without the text in triple quotes at line beginnings, because words and imports in it do nothing."""
     return blank_docstrings(content.decode("latin-1")).encode("latin-1")
 
 
 @functools.cache
-def causes() -> tuple[Cause, ...]:
+def lintable_causes() -> tuple[Cause, ...]:
     """The causes that lint can find in source text."""
-    with seldom_collected():
+    with rare_garbage_collection():
         from slowtrain.causes import all_causes
 
         return tuple(c for c in all_causes() if c.words)
 
 
 @contextlib.contextmanager
-def seldom_collected() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Raises the threshold of the garbage collector, because it rarely finds anything to free here.
 
     Syntax trees have no cycles, and results derived from them are cleared after each file.
     """
     before = gc.get_threshold()
-    gc.set_threshold(before[0] and max(before[0], MANY_OBJECTS))  # 0 means disabled, and stays so
+    gc.set_threshold(before[0] and max(before[0], GC_THRESHOLD_OBJECTS))  # 0 means disabled, and stays so
     try:
         yield
     finally:
         gc.set_threshold(*before)
 
 
-def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
+def possible_causes(content: bytes, active: Collection[str]) -> list[Cause]:
     """The causes of ``active`` whose words occur in ``content``."""
     names = ascii_words(content)
-    by_name = _by_name()
+    by_name = _causes_by_name()
     met = {id_ for name in by_name.keys() & names for id_ in by_name[name]}
     return [
         c
-        for c in causes()
+        for c in lintable_causes()
         if c.id in active
-        and (c.id in met or _stands(_kinds(c.words)[1], names, content))
-        and (not c.beside or _occur(c.beside, names, content))
+        and (c.id in met or _any_phrase_occurs(_split_words(c.words)[1], names, content))
+        and (not c.beside or _any_word_occurs(c.beside, names, content))
     ]
 
 
 @functools.cache
-def _by_name() -> dict[str, list[str]]:
+def _causes_by_name() -> dict[str, list[str]]:
     """Name -> the causes that this name alone selects. One lookup per name replaces one search per cause."""
     found: dict[str, list[str]] = {}
-    for cause in causes():
-        for name in _kinds(cause.words)[0]:
+    for cause in lintable_causes():
+        for name in _split_words(cause.words)[0]:
             found.setdefault(name, []).append(cause.id)
     return found
 
 
-def _occur(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
+def _any_word_occurs(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
     """Whether one of the words ``wanted`` occurs."""
-    single, longer = _kinds(wanted)
-    return not single.isdisjoint(names) or _stands(longer, names, content)
+    single, longer = _split_words(wanted)
+    return not single.isdisjoint(names) or _any_phrase_occurs(longer, names, content)
 
 
-def _stands(longer: tuple[_Longer, ...], names: frozenset[str], content: bytes) -> bool:
+def _any_phrase_occurs(longer: tuple[_Phrase, ...], names: frozenset[str], content: bytes) -> bool:
     return any(parts <= names and whole.search(content) for parts, whole in longer)
 
 
-_Longer = tuple[frozenset[str], re.Pattern[bytes]]
+_Phrase = tuple[frozenset[str], re.Pattern[bytes]]
 
 
 @functools.cache
-def _kinds(wanted: tuple[str, ...]) -> tuple[frozenset[str], tuple[_Longer, ...]]:
+def _split_words(wanted: tuple[str, ...]) -> tuple[frozenset[str], tuple[_Phrase, ...]]:
     """The words that are single names, and patterns for the others."""
     single = frozenset(word for word in wanted if re.fullmatch(r"\w+", word))
-    return single, tuple(_longer(word) for word in wanted if word not in single)
+    return single, tuple(_compile_phrase(word) for word in wanted if word not in single)
 
 
-def _longer(word: str) -> _Longer:
+def _compile_phrase(word: str) -> _Phrase:
     """The names in ``word``, and a pattern that finds it unless it is part of a longer name."""
     ahead = rf"(?<!\w{re.escape(word)})" if word[0].isidentifier() or word[0].isdigit() else ""
     behind = r"(?!\w)" if word[-1].isidentifier() or word[-1].isdigit() else ""

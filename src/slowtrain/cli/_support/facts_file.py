@@ -9,15 +9,15 @@ from pathlib import Path
 from slowtrain.errors import InputError
 
 # Raised by the checks if a fact has the wrong type.
-DAMAGED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
+DAMAGE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
 @contextmanager
-def judged(file: Path) -> Iterator[None]:
+def reject_damaged(file: Path) -> Iterator[None]:
     """Put around the checks of the facts in ``file`` only. Raises ``InputError`` if the facts are damaged."""
     try:
         yield
-    except DAMAGED as error:
+    except DAMAGE_ERRORS as error:
         raise InputError(
             f"{file} is damaged ({type(error).__name__}: {error}); write it again with `slowtrain doctor --json`"
         ) from error

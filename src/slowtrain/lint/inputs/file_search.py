@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slowtrain.errors import InputError
-from slowtrain.lint.settings import Settings
+from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model.answers.linted_files import FileError
 
-ENDINGS = (".py", ".pyw", ".ipynb")
+SOURCE_SUFFIXES = (".py", ".pyw", ".ipynb")
 # Other people's code and output of tools. A folder given on the command line is walked even if its name is here.
-SKIPPED = frozenset(
+SKIPPED_FOLDERS = frozenset(
     ".git .hg .svn .bzr .venv venv .tox .nox .eggs node_modules __pycache__ .ipynb_checkpoints .mypy_cache "
     ".pytest_cache .ruff_cache .hypothesis build dist site-packages slowtrain-runs".split()
 )
 
 
-def find(paths: Sequence[str], settings: Settings) -> tuple[list[str], list[FileError]]:
+def find_files(paths: Sequence[str], settings: LintSettings) -> tuple[list[str], list[FileError]]:
     """The files to lint, each once and sorted by name within each folder, and errors for what could not be listed.
 
     Raises ``InputError`` if a path does not exist.
@@ -32,21 +32,21 @@ def find(paths: Sequence[str], settings: Settings) -> tuple[list[str], list[File
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         if stat.S_ISDIR(mode):
-            walk = _Walk(settings, errors)
-            found.update(dict.fromkeys(map(_short, walk.files_below(path))))
+            walk = _FolderWalk(settings, errors)
+            found.update(dict.fromkeys(map(_strip_dot_prefix, walk.files_below(path))))
         elif stat.S_ISREG(mode):
             found[path] = None
         else:
             errors.append(FileError(path, "is neither a file nor a folder"))
-    return _distinct(found), [replace(e, file=_short(e.file)) for e in errors]
+    return _remove_duplicates(found), [replace(e, file=_strip_dot_prefix(e.file)) for e in errors]
 
 
-def _short(path: str) -> str:
+def _strip_dot_prefix(path: str) -> str:
     return path.removeprefix(f".{os.sep}")
 
 
-class _Walk:
-    def __init__(self, settings: Settings, errors: list[FileError]) -> None:
+class _FolderWalk:
+    def __init__(self, settings: LintSettings, errors: list[FileError]) -> None:
         self.settings, self.errors = settings, errors
         self.seen: set[tuple[int, int]] = set()
 
@@ -67,19 +67,19 @@ class _Walk:
                 continue
             folders = []
             for entry in entries:
-                kind = self._kind(entry)
+                kind = self._entry_kind(entry)
                 if kind == "folder":
                     folders.append(entry.path)
                 elif kind == "file":
                     yield entry.path
             todo += reversed(folders)
 
-    def _kind(self, entry: os.DirEntry[str]) -> str | None:
+    def _entry_kind(self, entry: os.DirEntry[str]) -> str | None:
         try:
             if entry.is_dir():
-                left = entry.name in SKIPPED or self.settings.excludes(entry.path)
+                left = entry.name in SKIPPED_FOLDERS or self.settings.excludes_path(entry.path)
                 return None if left else "folder"
-            if not entry.name.endswith(ENDINGS) or self.settings.excludes(entry.path):
+            if not entry.name.endswith(SOURCE_SUFFIXES) or self.settings.excludes_path(entry.path):
                 return None
             if entry.is_file():
                 return "file"
@@ -90,7 +90,7 @@ class _Walk:
         return None
 
 
-def _distinct(files: dict[str, None]) -> list[str]:
+def _remove_duplicates(files: dict[str, None]) -> list[str]:
     """Keeps the first path of each file if several links or paths lead to it."""
     real: dict[str, str] = {}
     folders: dict[str, str] = {}  # folder -> its real path, because resolving one takes several system calls

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
-from slowtrain.lint import catalogue, documents, ignoring, notebooks, settings
-from slowtrain.lint.documents import Document, Unreadable
-from slowtrain.lint.settings import Settings
+from slowtrain.lint import cause_selection, ignore_comments
+from slowtrain.lint.inputs import documents, lint_settings, notebooks
+from slowtrain.lint.inputs.documents import Document, UnreadableFileError
+from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Spot
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
 from slowtrain.script.text import edits, source_file
@@ -19,14 +20,14 @@ from slowtrain.values import dataclass
 if TYPE_CHECKING:
     from slowtrain.causes import Cause
 
-MOST_BYTES = 5_000_000  # a larger Python file holds data or was generated
-MOST_NOTEBOOK_BYTES = 50_000_000  # a notebook holds its images
-EXCERPT_LINES = 8
-TITLES = {UNUSED_IGNORE: "an ignore comment has no effect"}
+MAX_SCRIPT_BYTES = 5_000_000  # a larger Python file holds data or was generated
+MAX_NOTEBOOK_BYTES = 50_000_000  # a notebook holds its images
+MAX_EXCERPT_LINES = 8
+TITLE_BY_ID = {UNUSED_IGNORE: "an ignore comment has no effect"}
 
 
 @dataclass(frozen=True)
-class Looked:
+class FileResult:
     """The findings in one file. ``parsed`` is true if a cause needed its syntax tree."""
 
     findings: tuple[LintFinding, ...] = ()
@@ -34,73 +35,73 @@ class Looked:
     parsed: bool = False
 
 
-def look(file: str, chosen: Settings, *, whole: bool = False) -> Looked:
+def check_file(file: str, chosen: LintSettings, *, whole: bool = False) -> FileResult:
     """Checks ``file``. Never raises: failures are returned in ``errors``, so that the other files are still checked.
 
     With ``whole`` the file is parsed even if no cause can occur in it, so that a syntax error is reported.
     """
     try:
-        return seen(file, content(file), chosen, whole=whole)
-    except Unreadable as why:
-        return Looked(errors=(FileError(file, why.says, why.line),))
+        return check_content(file, read_content(file), chosen, whole=whole)
+    except UnreadableFileError as why:
+        return FileResult(errors=(FileError(file, why.says, why.line),))
 
 
-def content(file: str) -> bytes:
+def read_content(file: str) -> bytes:
     """A file's bytes. Raises ``Unreadable`` if it cannot be read or is too large."""
     try:
         info = os.stat(file)
         if not stat.S_ISREG(info.st_mode):
-            raise Unreadable("is not a regular file")
-        most = MOST_NOTEBOOK_BYTES if is_notebook(file) else MOST_BYTES
+            raise UnreadableFileError("is not a regular file")
+        most = MAX_NOTEBOOK_BYTES if is_notebook(file) else MAX_SCRIPT_BYTES
         if info.st_size > most:
-            raise Unreadable(f"is larger than {most / 1e6:.0f} MB")
+            raise UnreadableFileError(f"is larger than {most / 1e6:.0f} MB")
         with open(file, "rb") as opened:
             return opened.read()
     except OSError as error:
-        raise Unreadable(f"cannot be read ({error.strerror})") from error
+        raise UnreadableFileError(f"cannot be read ({error.strerror})") from error
 
 
-def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Looked:
+def check_content(file: str, data: bytes, chosen: LintSettings, *, whole: bool = False) -> FileResult:
     """Checks a file with these bytes. Raises ``Unreadable`` if it is binary or not Python."""
     active = chosen.active_for(file)
     if b"\0" in data[:8192]:
-        raise Unreadable("is binary, not text")
-    marked = ignoring.MARK in data
-    shown = catalogue.lines_of_notebook(data) if is_notebook(file) else catalogue.code_of_script(data)
-    asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
+        raise UnreadableFileError("is binary, not text")
+    marked = ignore_comments.IGNORE_MARK in data
+    shown = cause_selection.unescape_line_ends(data) if is_notebook(file) else cause_selection.strip_documentation(data)
+    asked = cause_selection.possible_causes(shown, active) if cause_selection.imports_framework(shown) else []
     if not asked and not marked and not whole:
-        return Looked()
+        return FileResult()
     try:
-        document = opened(file, data)
+        document = open_document(file, data)
         try:
             if whole:
                 _ = document.source.tree
-            return _found(document, asked, active)
+            return _document_result(document, asked, active)
         except SyntaxError as error:
-            says = documents.complaint(error, document.source.text)
-            raise Unreadable(says, error.lineno) from error
+            says = documents.syntax_message(error, document.source.text)
+            raise UnreadableFileError(says, error.lineno) from error
     finally:
         source_file.clear_caches()  # results cached for one file do not apply to the next
 
 
-def opened(file: str, data: bytes) -> Document:
+def open_document(file: str, data: bytes) -> Document:
     """A file's bytes as a document. Raises ``Unreadable`` if they cannot be decoded."""
-    return notebooks.notebook(file, data) if is_notebook(file) else documents.script(file, data)
+    return notebooks.notebook_document(file, data) if is_notebook(file) else documents.script_document(file, data)
 
 
 def is_notebook(file: str) -> bool:
     return file.endswith(".ipynb")
 
 
-def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) -> Looked:
+def _document_result(document: Document, asked: Iterable[Cause], active: Collection[str]) -> FileResult:
     file = document.source.file
     errors = list(document.errors)
-    ignores = ignoring.read(document.source.text)
+    ignores = ignore_comments.read_comments(document.source.text)
     if ignores:
         _ = document.source.tree  # raises SyntaxError: comments count only in a file that is Python
     rows: list[str] | None = None
     findings: list[LintFinding] = []
-    titles = dict(TITLES)
+    titles = dict(TITLE_BY_ID)
     spots: list[tuple[str, Spot]] = []
     for cause in asked:
         titles[cause.id] = cause.title
@@ -112,35 +113,38 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
             raise
         except Exception as error:  # noqa: BLE001  a bug in one cause must not hide the findings of the others
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
-    kept = [(c, s) for c, s in spots if not _ignored(ignores, c, s)]
+    kept = [(c, s) for c, s in spots if not _is_ignored(ignores, c, s)]
     if UNUSED_IGNORE in active:
-        kept += [(UNUSED_IGNORE, s) for s in ignoring.unused(file, ignores, active, len(settings.known()))]
+        kept += [
+            (UNUSED_IGNORE, s)
+            for s in ignore_comments.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
+        ]
     for cause_id, spot in kept:
-        rows = documents.rows(document.source.text) if rows is None else rows
-        findings.append(_finding(document, rows, cause_id, titles[cause_id], spot))
+        rows = documents.split_lines(document.source.text) if rows is None else rows
+        findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
-    return Looked(tuple(findings), tuple(errors), document.source.parsed)
+    return FileResult(tuple(findings), tuple(errors), document.source.parsed)
 
 
-def _ignored(ignores: Iterable[ignoring.Ignore], cause: str, spot: Spot) -> bool:
+def _is_ignored(ignores: Iterable[ignore_comments.IgnoreComment], cause: str, spot: Spot) -> bool:
     """Whether a comment covers the finding. All comments are asked, because each records whether it was used."""
-    return bool([one for one in ignores if one.covers(cause, spot.start[0], spot.end[0])])
+    return bool([one for one in ignores if one.covers_finding(cause, spot.start[0], spot.end[0])])
 
 
-def _finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> LintFinding:
+def _build_finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> LintFinding:
     cell, line = document.place(spot.start[0])
     _, end_line = document.place(spot.end[0])
     cure = spot.prescription
-    diff = checked(document, spot) if cure is not None and cure.edits else None
-    last = min(spot.end[0], spot.start[0] + EXCERPT_LINES - 1)
+    diff = valid_diff(document, spot) if cure is not None and cure.edits else None
+    last = min(spot.end[0], spot.start[0] + MAX_EXCERPT_LINES - 1)
     return LintFinding(
         cause=cause,
         title=title,
         file=document.source.file,
         line=line,
-        column=documents.characters(rows[spot.start[0] - 1], spot.start[1]) + 1,
+        column=documents.character_column(rows[spot.start[0] - 1], spot.start[1]) + 1,
         end_line=end_line,
-        end_column=documents.characters(rows[spot.end[0] - 1], spot.end[1]) + 1,
+        end_column=documents.character_column(rows[spot.end[0] - 1], spot.end[1]) + 1,
         says=spot.says,
         code=tuple(rows[spot.start[0] - 1 : last]),
         cell=cell,
@@ -151,13 +155,13 @@ def _finding(document: Document, rows: list[str], cause: str, title: str, spot: 
     )
 
 
-def checked(document: Document, spot: Spot) -> str | None:
+def valid_diff(document: Document, spot: Spot) -> str | None:
     """The diff of a spot's edits. None if they change nothing, lose a comment, or make a file that does not parse."""
     wanted = spot.prescription.edits if spot.prescription is not None else ()
     try:
-        text = documents.applied(document.source.text, wanted)
-        if not documents.parses(text) or not edits.keeps_comments(document.source, wanted, text):
+        text = documents.apply_to_text(document.source.text, wanted)
+        if not documents.is_python(text) or not edits.keeps_comments(document.source, wanted, text):
             return None
         return document.diff(wanted) or None
-    except (InputError, Unreadable):
+    except (InputError, UnreadableFileError):
         return None

@@ -12,11 +12,11 @@ from slowtrain.errors import InputError
 if TYPE_CHECKING:
     from slowtrain.model.answers.batch_sizing import Device
 
-LEAST_BYTES = 1 << 20
-PAGE = "write the HTML report to FILE (default: in the folder of the runs)"
+MIN_DEVICE_BYTES = 1 << 20
+PAGE_HELP = "write the HTML report to FILE (default: in the folder of the runs)"
 
 
-def device(text: str | None) -> Device | None:
+def find_device(text: str | None) -> Device | None:
     """The named card or size; without a name, the GPU of this computer, or None if there is none.
 
     Raises ``InputError`` for an unknown name or a size below 1 MiB.
@@ -30,7 +30,7 @@ def device(text: str | None) -> Device | None:
         return Device(f"this computer's {found[0]}", *found[1:], "here") if found is not None else None
     size = card_memory.size_bytes(text)
     if size is not None:
-        if size < LEAST_BYTES:
+        if size < MIN_DEVICE_BYTES:
             raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
         return Device(text, size, "as it was given")
     card = card_memory.find_card(text)
@@ -38,7 +38,7 @@ def device(text: str | None) -> Device | None:
     return Device(f"{article} {card.name}", card.usable_mib << 20, card_memory.source_sentence(card), "card")
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="CARD",
@@ -49,7 +49,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_script(parser: argparse.ArgumentParser) -> None:
+def add_script_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", metavar="SCRIPT", help="training script")
     parser.add_argument(
         "arguments",
@@ -59,7 +59,7 @@ def add_script(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_recording(parser: argparse.ArgumentParser) -> None:
+def add_recording_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recording",
         type=Path,
@@ -68,7 +68,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_recording(args: argparse.Namespace) -> None:
+def require_recording(args: argparse.Namespace) -> None:
     """Raises ``InputError`` if ``--recording`` does not name a recording."""
     from slowtrain.recording import recording_folder
 
@@ -76,20 +76,20 @@ def check_recording(args: argparse.Namespace) -> None:
         raise InputError(f"{args.recording} is not a recording; give the folder that slowtrain run wrote")
 
 
-def stem(args: argparse.Namespace) -> str:
+def script_stem(args: argparse.Namespace) -> str:
     return str(args.script) if args.module else Path(args.script).stem
 
 
-def tell(
+def print_sizing(
     args: argparse.Namespace, file: Path, document: str, page: str, render: Callable[..., str], answer: Any
 ) -> None:
     """Writes JSON and page into the folder of the runs or to the requested files, and prints the text."""
-    from slowtrain.cli import _answer
+    from slowtrain.cli._support import answer_output
 
     shown = args.html or file.with_suffix(".html")
-    _answer.write(shown, page, folders=True)
-    _answer.write(file, document)
-    if args.json is None or not _answer.written(document, args.json):
-        _answer.show(render, answer)
+    answer_output.write_file(shown, page, folders=True)
+    answer_output.write_file(file, document)
+    if args.json is None or not answer_output.write_json(document, args.json):
+        answer_output.print_text(render, answer)
     if args.json != "-":
         print(f"\nreport: {shown}")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from slowtrain.errors import EnvironmentMissing, InputError
 
-MOST_BYTES = 5_000_000  # a larger Python file holds data or was generated
-FIRST_WITHOUT_WORKERS = 3  # first major version of Keras whose ``fit`` does not work with MultiWorkerMirroredStrategy
+MAX_SCRIPT_BYTES = 5_000_000  # a larger Python file holds data or was generated
+FIRST_KERAS_WITHOUT_MULTI_WORKER = (
+    3  # first major version of Keras whose ``fit`` does not work with MultiWorkerMirroredStrategy
+)
 FRAMEWORKS = ("tensorflow", "keras", "jax")
 
 
-def check(target: str, module: bool) -> None:
+def require_runnable(target: str, module: bool) -> None:
     """Raises ``InputError`` if the target is not a script, ``EnvironmentMissing`` if no framework is installed."""
     import importlib.util
 
@@ -23,7 +25,7 @@ def check(target: str, module: bool) -> None:
         raise InputError(f"{target} does not exist; give the path of a Python script, or -m and a module name")
     if not module and path.is_dir() and not (path / "__main__.py").exists():
         raise InputError(f"{target} is a folder; give the path of a Python script")
-    if module and (missing := absent(target)):
+    if module and (missing := missing_module_part(target)):
         raise InputError(f"there is no module named {missing}; give a module name as for python -m, or a script")
     if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
         raise EnvironmentMissing(
@@ -32,14 +34,14 @@ def check(target: str, module: bool) -> None:
         )
 
 
-def warning(target: str, module: bool) -> str | None:
+def known_failure(target: str, module: bool) -> str | None:
     """A warning about code that is known to fail: ``fit`` of Keras 3 under a strategy with several workers."""
     import os
 
     path = Path(*target.split(".")).with_suffix(".py") if module else Path(target)
     name = b"MultiWorkerMirroredStrategy"
     try:
-        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MOST_BYTES else b""
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES else b""
     except OSError:
         return None
     if name not in data:
@@ -49,7 +51,7 @@ def warning(target: str, module: bool) -> str | None:
     from slowtrain.source.spots.machine import strategies
 
     keras = keras_version(os.environ) or ""
-    if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_WITHOUT_WORKERS:
+    if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_KERAS_WITHOUT_MULTI_WORKER:
         return None
     if keras_backend(os.environ) != "tensorflow" or count_workers(os.environ) == 1:
         return None
@@ -63,7 +65,7 @@ def warning(target: str, module: bool) -> str | None:
     return f"{path}:{call.lineno}: {strategies.SAYS}; {strategies.CURE}" if call is not None else None
 
 
-def absent(module: str) -> str:
+def missing_module_part(module: str) -> str:
     """The part of a module name that ``python -m`` would not find from this folder. Empty if it may exist.
 
     Does not import the module. A package can change its ``__path__`` when it runs, so a package whose text mentions
@@ -79,7 +81,7 @@ def absent(module: str) -> str:
         importlib.invalidate_caches()
         spec, name = importlib.util.find_spec(top), top
         while spec is not None and (parts or spec.submodule_search_locations is not None):
-            if spec.submodule_search_locations is None or _finds_otherwise(spec.origin):
+            if spec.submodule_search_locations is None or _may_redirect_imports(spec.origin):
                 return ""  # a module can still turn itself into a package when it runs
             part = parts.pop(0) if parts else "__main__"
             name = f"{name}.{part}"
@@ -92,7 +94,7 @@ def absent(module: str) -> str:
     return name if spec is None else ""
 
 
-def _finds_otherwise(origin: str | None) -> bool:
+def _may_redirect_imports(origin: str | None) -> bool:
     """Whether a package may search for its modules outside its folder, or cannot be read."""
     if origin is None:
         return False  # a namespace package has no code

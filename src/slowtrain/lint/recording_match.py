@@ -18,21 +18,21 @@ from slowtrain.trace import Trace
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
 
 # If the verdict is of this kind, a cause of this family must explain it before a line of the family is called harmless.
-FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
+FAMILY_BY_VERDICT = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
 
 
-def joined(findings: Iterable[LintFinding], checkup: Checkup, trace: Trace) -> tuple[LintFinding, ...]:
+def add_runtime_costs(findings: Iterable[LintFinding], checkup: Checkup, trace: Trace) -> tuple[LintFinding, ...]:
     """The findings with ``runtime`` set from the recording, the most expensive first.
 
     ``runtime`` stays None if it is unknown: the cause was not checked, or the line was perhaps not reached.
     """
     several = list(findings)
-    reached = _Reached(trace)
-    matched = [replace(f, runtime=_runtime(f, several, checkup, reached)) for f in several]
-    return tuple(sorted(matched, key=_rank))  # a stable sort keeps the order of files and lines
+    reached = _ReachedLines(trace)
+    matched = [replace(f, runtime=_finding_runtime(f, several, checkup, reached)) for f in several]
+    return tuple(sorted(matched, key=_sort_key))  # a stable sort keeps the order of files and lines
 
 
-def _rank(finding: LintFinding) -> tuple[int, float]:
+def _sort_key(finding: LintFinding) -> tuple[int, float]:
     runtime = finding.runtime
     if runtime is None:
         return 1, 0.0
@@ -40,8 +40,8 @@ def _rank(finding: LintFinding) -> tuple[int, float]:
     return {CONFIRMED: 0, NOT_REACHED: 2, HARMLESS: 3}[runtime.state], -cost
 
 
-def _runtime(
-    finding: LintFinding, several: Sequence[LintFinding], checkup: Checkup, reached: _Reached
+def _finding_runtime(
+    finding: LintFinding, several: Sequence[LintFinding], checkup: Checkup, reached: _ReachedLines
 ) -> RuntimeState | None:
     if finding.cause == UNUSED_IGNORE:
         return None
@@ -50,16 +50,16 @@ def _runtime(
     same_cause = [f for f in several if f.cause == finding.cause and reached.has_file(f.file)]
     for diagnosis in checkup.diagnoses:
         if _share_lines(diagnosis.cause, finding.cause) and (
-            _same_place(finding, diagnosis, reached)
+            _at_measured_line(finding, diagnosis, reached)
             or (diagnosis.cause == finding.cause and not diagnosis.evidence.where and len(same_cause) == 1)
         ):
-            return _cost(diagnosis, checkup)
+            return _confirmed_cost(diagnosis, checkup)
     if reached.is_never_called(finding):
         return RuntimeState(NOT_REACHED)
     # A cause that costs no time (a loss that is NaN) was not judged line by line.
     found = any(d.cause == finding.cause and d.saving.speedup > 1 for d in checkup.diagnoses)
     judged = finding.cause in checkup.healthy or found
-    if not judged or not reached.has_line(finding) or _unexplained(finding, checkup):
+    if not judged or not reached.has_line(finding) or _wait_is_unexplained(finding, checkup):
         return None
     return RuntimeState(HARMLESS)
 
@@ -72,21 +72,21 @@ def _share_lines(one: str, other: str) -> bool:
     return one == other or "" != class_of(one).lines_shared_as == class_of(other).lines_shared_as
 
 
-def _unexplained(finding: LintFinding, checkup: Checkup) -> bool:
+def _wait_is_unexplained(finding: LintFinding, checkup: Checkup) -> bool:
     """Whether steps wait for the finding's family and no diagnosis explains it. Then the finding may cost time."""
-    family = FAMILIES.get(checkup.verdict)
+    family = FAMILY_BY_VERDICT.get(checkup.verdict)
     if family is None or not finding.cause.startswith(family):
         return False
     return not any(d.cause.startswith(family) for d in checkup.diagnoses)
 
 
-def _cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
+def _confirmed_cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
     saving = diagnosis.saving
     run_ms = diagnosis.run_share * checkup.run.total_ms
     return RuntimeState(CONFIRMED, saving.ms if saving.scope == "step" else None, run_ms if run_ms > 0 else None)
 
 
-def _same_place(finding: LintFinding, diagnosis: Diagnosis, reached: _Reached) -> bool:
+def _at_measured_line(finding: LintFinding, diagnosis: Diagnosis, reached: _ReachedLines) -> bool:
     """Whether one of the measured lines lies in the statement of the finding."""
     for place in diagnosis.evidence.where:
         if reached.is_same_file(place.file, finding.file):
@@ -96,47 +96,49 @@ def _same_place(finding: LintFinding, diagnosis: Diagnosis, reached: _Reached) -
     return False
 
 
-def texts(trace: Trace) -> dict[str, str]:
+def recorded_texts(trace: Trace) -> dict[str, str]:
     """Real path -> text of the script's files as they ran: kept in the recording, or unchanged on disk since then."""
     if trace.fact("profile"):
         return {}
     found: dict[str, str] = {}
     for file, text in (trace.fact("sources") or {}).items():
-        found.setdefault(_real(trace, str(file)), str(text))
+        found.setdefault(_recorded_path(trace, str(file)), str(text))
     for file, digest in (trace.fact("modules") or {}).items():
-        path = _real(trace, str(file))
+        path = _recorded_path(trace, str(file))
         if path not in found:
-            data = _bytes(path)
-            if data is not None and _digest(data).startswith(str(digest)):
+            data = _read_bytes(path)
+            if data is not None and _sha256_digest(data).startswith(str(digest)):
                 found[path] = data.decode("utf-8", "surrogateescape")
     return found
 
 
-def changed(files: Iterable[str], trace: Trace) -> list[str]:
+def changed_files(files: Iterable[str], trace: Trace) -> list[str]:
     """The files whose text has changed since the recording was made."""
-    kept = {_real(trace, str(f)): str(t) for f, t in (trace.fact("sources") or {}).items()}
-    digests = {_real(trace, str(f)): str(d) for f, d in (trace.fact("modules") or {}).items()}
-    return [f for f in files if _differs(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))]
+    kept = {_recorded_path(trace, str(f)): str(t) for f, t in (trace.fact("sources") or {}).items()}
+    digests = {_recorded_path(trace, str(f)): str(d) for f, d in (trace.fact("modules") or {}).items()}
+    return [
+        f for f in files if _differs_from_recorded(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))
+    ]
 
 
-def _digest(data: bytes) -> str:
+def _sha256_digest(data: bytes) -> str:
     import hashlib  # imported here because only a script of several files needs it; it takes 1 % of an answer's time
 
     return hashlib.sha256(data).hexdigest()
 
 
-def _differs(file: str, kept: str | None, digest: str | None) -> bool:
-    data = _bytes(file)
+def _differs_from_recorded(file: str, kept: str | None, digest: str | None) -> bool:
+    data = _read_bytes(file)
     if data is None:
         return False
     if digest is not None:
-        return not _digest(data).startswith(digest)
+        return not _sha256_digest(data).startswith(digest)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     # The recording keeps only the beginning of a long script.
     return kept is not None and not text.startswith(kept.replace("\r\n", "\n"))
 
 
-def _bytes(path: str) -> bytes | None:
+def _read_bytes(path: str) -> bytes | None:
     try:
         with open(path, "rb") as opened:
             return opened.read()
@@ -144,18 +146,18 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
-def _real(trace: Trace, file: str) -> str:
+def _recorded_path(trace: Trace, file: str) -> str:
     return os.path.realpath(os.path.join(trace.root, file)) if trace.root else os.path.realpath(file)
 
 
-class _Reached:
+class _ReachedLines:
     """The files that ran according to a recording, and every line at which something was measured."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.lines: dict[str, set[int]] = {}
         for file in (*(trace.fact("sources") or ()), *(trace.fact("modules") or ())):
-            self.lines.setdefault(_real(trace, str(file)), set())
+            self.lines.setdefault(_recorded_path(trace, str(file)), set())
         places = [name.place for name in trace.names]
         places += [event.place for event in trace.events]
         places += [w.place for pipe in trace.pipelines for w in pipe.written]
@@ -163,12 +165,12 @@ class _Reached:
         places.append(trace.steps.place)
         for place in places:
             if place is not None:
-                self.lines.setdefault(_real(trace, place.file), set()).add(place.line)
-        self._kept = texts(trace)
+                self.lines.setdefault(_recorded_path(trace, place.file), set()).add(place.line)
+        self._kept = recorded_texts(trace)
         self._sources: dict[str, Source | None] = {}
 
     def is_same_file(self, recorded: str, found: str) -> bool:
-        return _real(self.trace, recorded) == os.path.realpath(found)
+        return _recorded_path(self.trace, recorded) == os.path.realpath(found)
 
     def has_file(self, found: str) -> bool:
         return os.path.realpath(found) in self.lines
@@ -202,12 +204,13 @@ class _Reached:
         """First and last line of the innermost statement that holds the finding."""
         source = self._file_source(finding.file)
         holding = [
-            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
+            n for n in syntax_tree.walk(source.tree) if isinstance(n,
+            ast.stmt) and n.lineno <= finding.line <= _last_line(n)
         ] if source is not None else []  # fmt: skip
         if not holding:
             return finding.line, finding.end_line
         inner = max(holding, key=lambda n: n.lineno)
-        return min(inner.lineno, finding.line), max(_last(inner), finding.end_line)
+        return min(inner.lineno, finding.line), max(_last_line(inner), finding.end_line)
 
     def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
@@ -216,5 +219,5 @@ class _Reached:
         return self._sources[file]
 
 
-def _last(node: ast.stmt) -> int:
+def _last_line(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno

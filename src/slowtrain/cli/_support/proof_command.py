@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowtrain.cli.run import RUNS
+from slowtrain.cli.run import RUNS_FOLDER
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
     from slowtrain.model.answers.cure_proof import Proof
     from slowtrain.verify.measurement.paired_trial import Bench
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+TIME_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 def add_options(
@@ -31,7 +31,9 @@ def add_options(
         "--seed", type=int, default=0, help="seed for Python, NumPy and TensorFlow in every run (default: 0)"
     )
     parser.add_argument("--stdin", type=Path, metavar="FILE", help="standard input for every run")
-    parser.add_argument("--out", type=Path, default=Path(RUNS), help="folder for the runs (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path(RUNS_FOLDER), help="folder for the runs (default: %(default)s)"
+    )
     if html is not None:
         parser.add_argument("--html", type=Path, metavar="FILE", help=html)
     parser.add_argument(
@@ -41,45 +43,45 @@ def add_options(
     )
 
 
-def budget_s(text: str) -> float:
+def parse_budget_s(text: str) -> float:
     """Converts ``90s``, ``10m``, ``1h`` or a number of seconds to seconds. Raises ``InputError``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
+    seconds = float(found[1]) * TIME_UNITS_S[found[2]] if found else 0.0
     if not seconds:
         raise InputError(f"--budget {text} is not a time; write 90s, 10m or 1h")
     return seconds
 
 
-def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
+def create_bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     """The bench on which the probes run.
 
     Raises ``InputError`` for a script that cannot run, and ``EnvironmentMissing`` without a framework.
     """
     from slowtrain.capture.process import launch
-    from slowtrain.cli import _answer, _target
+    from slowtrain.cli._support import answer_output, script_check
     from slowtrain.verify.measurement.paired_trial import Bench
     from slowtrain.verify.measurement.probe_process import Script
 
-    _target.check(target, args.module)
-    _answer.writable(getattr(args, "html", None), args.json)
+    script_check.require_runnable(target, args.module)
+    answer_output.require_writable(getattr(args, "html", None), args.json)
     try:
         given = args.stdin.read_bytes() if args.stdin is not None else None
     except OSError as error:
         raise InputError(f"cannot read {args.stdin} ({error.strerror})") from error
-    seconds = budget_s(args.budget)
+    seconds = parse_budget_s(args.budget)
     folder = launch.new_folder(args.out, stem)
     deadline = time.monotonic() + seconds
-    said = Progress(deadline)
+    said = ProofProgress(deadline)
     script = Script(target, tuple(args.arguments), args.module, given)
-    return Bench(script, folder, deadline, args.seed, said, warn, said.tick)
+    return Bench(script, folder, deadline, args.seed, said, print_warning, said.tick)
 
 
-def warn(message: str) -> None:
+def print_warning(message: str) -> None:
     """Prints a line on stderr, also if it is not a terminal."""
     print(f"slowtrain: {message}", file=sys.stderr, flush=True)
 
 
-class Progress:
+class ProofProgress:
     """Prints the current activity and the remaining time on stderr.
 
     On a terminal, prints each message, and the running time of a long probe every ten seconds. Otherwise, prints at
@@ -108,34 +110,36 @@ class Progress:
 
     def _print_message(self, message: str) -> None:
         self._printed_s = time.monotonic()
-        warn(f"{message} (at most {_clock(max(self.deadline - self._printed_s, 0.0))} left)")
+        print_warning(f"{message} (at most {_format_clock(max(self.deadline - self._printed_s, 0.0))} left)")
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
 
 
-def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
+def print_proof(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
     """Prints the text, or only the JSON if ``--json -`` was given; writes the patch and the requested files."""
-    from slowtrain.cli import _answer
+    from slowtrain.cli._support import answer_output
     from slowtrain.report import pages
     from slowtrain.report import proof as report
 
     patch = folder / "fix.patch"
     if proof.diff:
-        _answer.write(patch, proof.diff)
+        answer_output.write_file(patch, proof.diff)
     if proof.diff and proof.files:
-        proof = replace(proof, apply=_git_apply(proof, patch, back=False), undo=_git_apply(proof, patch, back=True))
+        proof = replace(
+            proof, apply=_git_apply_command(proof, patch, back=False), undo=_git_apply_command(proof, patch, back=True)
+        )
     shown = None
     if proof.before is not None:
         page = pages.proof_page(proof, written=written)
         shown = args.html or folder / "fix.html"
-        _answer.write(shown, page, folders=True)
+        answer_output.write_file(shown, page, folders=True)
     document = report.proof_json(proof, written=written)
-    _answer.write(folder / "fix.json", document)
-    if args.json is not None and _answer.written(document, args.json):
+    answer_output.write_file(folder / "fix.json", document)
+    if args.json is not None and answer_output.write_json(document, args.json):
         return
-    _answer.show(report.proof_text, proof)
+    answer_output.print_text(report.proof_text, proof)
     if proof.diff:
         print(f"\npatch:  {patch}")
         if proof.files:
@@ -144,7 +148,7 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
         print(f"report: {shown}")
 
 
-def _git_apply(proof: Proof, patch: Path, *, back: bool) -> str:
+def _git_apply_command(proof: Proof, patch: Path, *, back: bool) -> str:
     """The command that applies the patch, or with ``back`` reverts it, from any current folder."""
     from slowtrain.verify.candidates import edited_files
 

@@ -7,42 +7,43 @@ import os
 from collections.abc import Collection, Sequence
 
 from slowtrain.errors import InputError
-from slowtrain.lint import documents, looking
-from slowtrain.lint.documents import Document, Unreadable
-from slowtrain.lint.looking import Looked
-from slowtrain.lint.settings import Settings
+from slowtrain.lint import file_check
+from slowtrain.lint.file_check import FileResult
+from slowtrain.lint.inputs import documents
+from slowtrain.lint.inputs.documents import Document, UnreadableFileError
+from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Edit, Effect
 from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
 from slowtrain.script.text import edits
 
-MOST_PASSES = 50  # each pass fixes at least one finding; edits that need more passes undo each other
+MAX_FIX_PASSES = 50  # each pass fixes at least one finding; edits that need more passes undo each other
 
 
-def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looked, RewrittenFile | None]:
+def fix_file(file: str, chosen: LintSettings, effects: Collection[Effect]) -> tuple[FileResult, RewrittenFile | None]:
     """The findings left after the fixes, and the rewritten file, None if nothing changes. Writes nothing."""
     try:
-        before = data = looking.content(file)
-        looked = looking.seen(file, data, chosen)
+        before = data = file_check.read_content(file)
+        looked = file_check.check_content(file, data, chosen)
         seen, fixed, settled = {data}, 0, False
-        for _ in range(MOST_PASSES):
+        for _ in range(MAX_FIX_PASSES):
             wanted = [f for f in looked.findings if f.edits and f.effect in effects]
-            new, done = _pass(looking.opened(file, data), data, wanted) if wanted else (data, 0)
+            new, done = _apply_compatible(file_check.open_document(file, data), data, wanted) if wanted else (data, 0)
             if not done or new in seen:
                 settled = new == data
                 break
             seen.add(new)
             data, fixed = new, fixed + done
-            looked = looking.seen(file, data, chosen)
+            looked = file_check.check_content(file, data, chosen)
         if not settled:
             error = FileError(file, "its fixes undo each other or never end; nothing was changed, please report")
-            first = looking.seen(file, before, chosen)
-            return Looked(first.findings, (*first.errors, error), first.parsed), None
-    except Unreadable as why:
-        return Looked(errors=(FileError(file, why.says, why.line),)), None
-    return looked, RewrittenFile(file, before, data, _diff(file, before, data), fixed) if data != before else None
+            first = file_check.check_content(file, before, chosen)
+            return FileResult(first.findings, (*first.errors, error), first.parsed), None
+    except UnreadableFileError as why:
+        return FileResult(errors=(FileError(file, why.says, why.line),)), None
+    return looked, RewrittenFile(file, before, data, _file_diff(file, before, data), fixed) if data != before else None
 
 
-def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
+def write_fixes(changed: Sequence[RewrittenFile]) -> list[FileError]:
     """Writes each file completely or not at all; returns an error for each file that could not be written."""
     errors = []
     for one in changed:
@@ -65,39 +66,39 @@ def write(changed: Sequence[RewrittenFile]) -> list[FileError]:
     return errors
 
 
-def _pass(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tuple[bytes, int]:
+def _apply_compatible(document: Document, data: bytes, wanted: Sequence[LintFinding]) -> tuple[bytes, int]:
     """Applies the edits of as many findings as do not overlap; returns the new bytes and the number of findings."""
     chosen: list[LintFinding] = []
     for finding in wanted:
-        if not any(_touch(a, b) for other in chosen for a in other.edits for b in finding.edits):
+        if not any(_edits_overlap(a, b) for other in chosen for a in other.edits for b in finding.edits):
             chosen.append(finding)
-    together = _made(document, [e for f in chosen for e in f.edits])
+    together = _apply_edits(document, [e for f in chosen for e in f.edits])
     if together is not None:
         return together, len(chosen)
     for finding in chosen:  # each alone was checked to parse
-        alone = _made(document, finding.edits)
+        alone = _apply_edits(document, finding.edits)
         if alone is not None:
             return alone, 1
     return data, 0
 
 
-def _made(document: Document, wanted: Sequence[Edit]) -> bytes | None:
+def _apply_edits(document: Document, wanted: Sequence[Edit]) -> bytes | None:
     try:
-        if documents.parses(documents.applied(document.source.text, wanted)):
+        if documents.is_python(documents.apply_to_text(document.source.text, wanted)):
             return document.edited_bytes(wanted)
     except InputError:
         pass
     return None
 
 
-def _touch(one: Edit, other: Edit) -> bool:
+def _edits_overlap(one: Edit, other: Edit) -> bool:
     """Whether two edits overlap or insert at the same place."""
     return one.start == other.start or (one.start < other.end and other.start < one.end)
 
 
-def _diff(file: str, before: bytes, after: bytes) -> str:
-    if looking.is_notebook(file):
+def _file_diff(file: str, before: bytes, after: bytes) -> str:
+    if file_check.is_notebook(file):
         old, new = before.decode("utf-8-sig"), after.decode("utf-8-sig")
     else:
-        old, new = documents.decoded(before)[0], documents.decoded(after)[0]
+        old, new = documents.decode_script(before)[0], documents.decode_script(after)[0]
     return edits.file_diff(file.lstrip("/"), old, new)

@@ -16,14 +16,14 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_tree
 from slowtrain.values import dataclass
 
-PYTHON_2 = re.compile(
+PYTHON_2_SYNTAX = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
     r"|except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*:)",
     re.MULTILINE,
 )
 
 
-class Unreadable(Exception):
+class UnreadableFileError(Exception):
     """A file cannot be linted: ``says`` is the reason in a few words, ``line`` the line if known."""
 
     def __init__(self, says: str, line: int | None = None) -> None:
@@ -51,7 +51,7 @@ class Document(ABC):
 
 
 @dataclass(frozen=True)
-class Script(Document):
+class ScriptDocument(Document):
     """A Python file."""
 
     source: Source
@@ -64,38 +64,38 @@ class Script(Document):
         return edits.apply_edits(self.content, wanted)
 
     def diff(self, wanted: Iterable[Edit]) -> str:
-        new, _ = decoded(self.edited_bytes(wanted))
+        new, _ = decode_script(self.edited_bytes(wanted))
         return edits.file_diff(self.source.file.lstrip("/"), self.source.text, new)
 
 
-def script(file: str, content: bytes) -> Script:
-    """A Python file's bytes as a document. Raises ``Unreadable`` if they cannot be decoded."""
-    text, _ = decoded(content)
-    return Script(Source(file, text), content)
+def script_document(file: str, content: bytes) -> ScriptDocument:
+    """A Python file's bytes as a document. Raises ``UnreadableFileError`` if they cannot be decoded."""
+    text, _ = decode_script(content)
+    return ScriptDocument(Source(file, text), content)
 
 
-def decoded(content: bytes) -> tuple[str, str]:
-    """A Python file's text, with its line ends kept, and its encoding. Raises ``Unreadable``."""
+def decode_script(content: bytes) -> tuple[str, str]:
+    """A Python file's text, with its line ends kept, and its encoding. Raises ``UnreadableFileError``."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding), encoding
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         if isinstance(error, UnicodeDecodeError):
             says = f"cannot be decoded: not {error.encoding} at byte {error.start}"
-            raise Unreadable(says, content.count(b"\n", 0, error.start) + 1) from error
-        raise Unreadable(f"cannot be decoded: {error}") from error
+            raise UnreadableFileError(says, content.count(b"\n", 0, error.start) + 1) from error
+        raise UnreadableFileError(f"cannot be decoded: {error}") from error
 
 
-def complaint(error: SyntaxError, text: str) -> str:
+def syntax_message(error: SyntaxError, text: str) -> str:
     """One line about a syntax error. Says so if the file is Python 2, because Python 3's message does not."""
-    old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
+    old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2_SYNTAX.search(text)
     if old:
         return f"Python 2, not Python 3: {error.msg}"
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"syntax error: {error.msg} (Python {version})"
 
 
-def parses(text: str) -> bool:
+def is_python(text: str) -> bool:
     try:
         parse_tree(text)
     except (SyntaxError, UnicodeError):
@@ -103,17 +103,17 @@ def parses(text: str) -> bool:
     return True
 
 
-def rows(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines as ``ast`` counts them, without line ends."""
     return re.split(r"\r\n|\r|\n", text)
 
 
-def characters(row: str, column: int) -> int:
+def character_column(row: str, column: int) -> int:
     """Converts a column in bytes, as ``ast`` gives it, to a column in characters."""
     return column if row.isascii() else len(row.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
 
 
-def applied(text: str, wanted: Iterable[Edit]) -> str:
+def apply_to_text(text: str, wanted: Iterable[Edit]) -> str:
     """A text with edits applied. Raises ``InputError`` if they cannot be applied."""
     try:
         return edits.apply_edits(text.encode(), wanted).decode()

@@ -7,17 +7,17 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from slowtrain.cli import _screen
+from slowtrain.cli._support import terminal_screen
 from slowtrain.errors import InputError
 from slowtrain.model.answers.live_frame import Alert, Frame, RunState
 from slowtrain.watch import ENDED_STATES, Watch
 from slowtrain.watch.alert_delivery import AlertDelivery
 
-EVERY_S = 2.0
-LINES_S = 10.0
+LOOK_INTERVAL_S = 2.0
+LINE_INTERVAL_S = 10.0
 
 
-class Following:
+class RunFollower:
     """Reads a run repeatedly, reports each alert once, and gives lines to print."""
 
     def __init__(self, watch: Watch, telling: AlertDelivery | None = None) -> None:
@@ -45,7 +45,7 @@ class Following:
         note = f" · {self.telling.note}" if self.telling is not None and self.telling.note else ""
         return f"q or Ctrl-C quits; the run continues. {self.watch.folder}{note}"
 
-    def news(self) -> Iterator[str]:
+    def new_lines(self) -> Iterator[str]:
         """The run in one line, after the alerts that were not printed yet."""
         from slowtrain.report import frames
 
@@ -59,7 +59,7 @@ class Following:
                 yield frames.alert_line(alert)
         yield frames.status_line(self.frame)
 
-    def summary(self) -> Iterator[str]:
+    def summary_lines(self) -> Iterator[str]:
         """The lines that stay on the terminal after the view is closed."""
         from slowtrain.report import frames
 
@@ -78,7 +78,7 @@ class Following:
             self.telling.close()
 
 
-class Live:
+class LiveView:
     """`slowtrain run` with ``--live`` or ``--alert-command``: ``tick`` is called while the script runs.
 
     On a terminal, the view uses the last rows and the script's output scrolls above them. Otherwise, it prints a line
@@ -86,17 +86,17 @@ class Live:
     """
 
     def __init__(self, folder: Path, telling: AlertDelivery | None, *, shown: bool) -> None:
-        self.following = Following(Watch(folder), telling)
+        self.following = RunFollower(Watch(folder), telling)
         self.shown = shown
-        self.foot = _screen.Foot(sys.stderr) if shown and _screen.drawable(sys.stderr) else None
+        self.foot = terminal_screen.StatusRows(sys.stderr) if shown and terminal_screen.can_draw(sys.stderr) else None
         self._look_s = 0.0
-        self._line_s = LINES_S
+        self._line_s = LINE_INTERVAL_S
         self._last_warning = ""
 
     def tick(self, seconds: float) -> None:
         if seconds < self._look_s:
             return
-        self._look_s = seconds + EVERY_S
+        self._look_s = seconds + LOOK_INTERVAL_S
         try:
             frame = self.following.look()
         except InputError as error:  # printed once; the end of the run reports it too
@@ -107,8 +107,8 @@ class Live:
         if self.foot is not None and self.foot.rows:
             self._draw(frame)
         elif self.shown and seconds >= self._line_s:
-            self._line_s = seconds + LINES_S
-            for line in self.following.news():
+            self._line_s = seconds + LINE_INTERVAL_S
+            for line in self.following.new_lines():
                 print(f"slowtrain: {line}", file=sys.stderr, flush=True)
 
     def _warn(self, message: str) -> None:
@@ -117,20 +117,20 @@ class Live:
             print(f"slowtrain: {message}", file=sys.stderr, flush=True)
 
     def _draw(self, frame: Frame) -> None:
-        from slowtrain.cli._answer import coloured, speaks_unicode
+        from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
         from slowtrain.report import live
 
         if self.foot is None or frame.state is RunState.ENDED:
             return
-        width, _ = _screen.size(sys.stderr)
+        width, _ = terminal_screen.terminal_size(sys.stderr)
         try:
             self.foot.draw(
                 live.foot_lines(
                     frame,
                     width=width,
                     height=self.foot.rows,
-                    colour=coloured(sys.stderr),
-                    unicode=speaks_unicode(sys.stderr),
+                    colour=supports_colour(sys.stderr),
+                    unicode=supports_unicode(sys.stderr),
                 )
             )
         except OSError:

@@ -16,21 +16,21 @@ from slowtrain.model import Checkup
 from slowtrain.number_text import format_count, format_number
 from slowtrain.values import dataclass
 
-REPORT = "report.html"
-ANSWER = "checkup.json"
-MOST_HOSTS = 16  # hosts whose profiles are also read one by one; each takes as long as a profile of one host
-STDOUT = "-"  # given as a file name
+REPORT_NAME = "report.html"
+ANSWER_NAME = "checkup.json"
+MAX_PROFILED_HOSTS = 16  # hosts whose profiles are also read one by one; each takes as long as a profile of one host
+STDOUT_NAME = "-"  # given as a file name
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordingAnswer:
     """The answer from a recording. ``html`` and ``json`` name additional files to write."""
 
     folder: Path
     html: Path | None = None
     json: str | None = None
 
-    def give(self) -> Checkup:
+    def print_answer(self) -> Checkup:
         """Examines the recording, prints the text and writes the reports into the recording.
 
         Raises ``InputError`` if the recording cannot be read or a report cannot be written.
@@ -38,16 +38,16 @@ class Answer:
         from slowtrain.recording import recording_folder
 
         recording_folder.require_recording(self.folder)  # before the slow imports
-        found = examine(self.folder)
-        tell(found, html=self.html, json=self.json, into=self.folder)
+        found = examine_recording(self.folder)
+        print_answer(found, html=self.html, json=self.json, into=self.folder)
         return found
 
 
-def examine(folder: Path) -> Checkup:
+def examine_recording(folder: Path) -> Checkup:
     """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
-    from slowtrain.cli import _numpy
+    from slowtrain.cli._support import numpy_import
 
-    _numpy.alone()
+    numpy_import.import_single_threaded()
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
     from slowtrain.trace.loading import recording_trace
@@ -69,26 +69,26 @@ def examine_profile(
     ``facts`` describe the computer that made the profile; they were read from the file ``given``.
     Raises ``InputError`` if a profile cannot be read or the facts are damaged.
     """
-    from slowtrain.cli import _numpy
+    from slowtrain.cli._support import numpy_import
 
-    _numpy.alone()
+    numpy_import.import_single_threaded()
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
     from slowtrain.checkup.sections.external_facts import join_facts
-    from slowtrain.cli import _facts
+    from slowtrain.cli._support import facts_file
     from slowtrain.profile import discovery
     from slowtrain.trace.loading import profile_trace
 
     kept, dropped = discovery.distinct_files(files)
     copies = [f"{copy.name} is identical to {twin.name} and was read once" for copy, twin in dropped]
-    trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_of_hosts(kept)))
+    trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_host_notes(kept)))
     if facts is not None and given is not None:
-        with _facts.judged(given):
+        with facts_file.reject_damaged(given):
             trace = join_facts(trace, facts, str(given))
     return build_checkup(trace, diagnose.diagnose_trace(trace), folder=path)
 
 
-def _of_hosts(files: Sequence[Path]) -> list[str]:
+def _host_notes(files: Sequence[Path]) -> list[str]:
     """One note per host about its own profile, because the slowest host determines the step time."""
     if len(files) < 2:
         return []
@@ -96,32 +96,32 @@ def _of_hosts(files: Sequence[Path]) -> list[str]:
     from slowtrain.trace.loading import profile_trace
 
     notes = []
-    for file in files[:MOST_HOSTS]:
+    for file in files[:MAX_PROFILED_HOSTS]:
         try:
             notes.append(
                 f"{file.name} alone: {headline_and_notes.describe_host_profile(profile_trace.load_profile([file]))}"
             )
         except InputError as error:
             notes.append(f"{file.name} alone: cannot be read: {error}")
-    more = len(files) - MOST_HOSTS
+    more = len(files) - MAX_PROFILED_HOSTS
     return [*notes, f"{more} more hosts were not read one by one"] if more > 0 else notes
 
 
-def tell(found: Checkup, *, html: Path | None, json: str | None, into: Path | None = None) -> None:
+def print_answer(found: Checkup, *, html: Path | None, json: str | None, into: Path | None = None) -> None:
     """Prints the text, or only the JSON if ``json`` is standard output; then writes the requested files.
 
     ``into`` is the recording in which the page and the JSON are stored. Raises ``InputError`` if a requested file
     cannot be written.
     """
     try:
-        _say(found, json)
+        _print_checkup(found, json)
     finally:  # the files are written even if the reader of standard output, such as `head`, has exited
-        _keep(found, html, json, into)
+        _write_reports(found, html, json, into)
 
 
-def _say(found: Checkup, json: str | None) -> None:
+def _print_checkup(found: Checkup, json: str | None) -> None:
     """Prints the answer before the page is made, because the page takes 10 % or more of the total time."""
-    if json == STDOUT:
+    if json == STDOUT_NAME:
         from slowtrain.report import json as document
 
         sys.stdout.write(document.checkup_json(found))
@@ -129,47 +129,49 @@ def _say(found: Checkup, json: str | None) -> None:
         from slowtrain.report import text
 
         sys.stdout.write("\n")
-        show(text.checkup_text, found)
+        print_text(text.checkup_text, found)
     sys.stdout.flush()
 
 
-def _keep(found: Checkup, html: Path | None, json: str | None, into: Path | None) -> None:
+def _write_reports(found: Checkup, html: Path | None, json: str | None, into: Path | None) -> None:
     from slowtrain.report import json as document
 
     shown: Path | None = None
-    whole = page(found) if html is not None or into is not None else ""
+    whole = checkup_page(found) if html is not None or into is not None else ""
     if into is not None:
         with contextlib.suppress(InputError):  # the recording may be on a read-only disk
-            write(into / REPORT, whole)
-            write(into / ANSWER, document.checkup_json(found))
-            shown = into / REPORT
+            write_file(into / REPORT_NAME, whole)
+            write_file(into / ANSWER_NAME, document.checkup_json(found))
+            shown = into / REPORT_NAME
     try:
-        if json is not None and json != STDOUT:
-            write(Path(json), document.checkup_json(found), folders=True)
+        if json is not None and json != STDOUT_NAME:
+            write_file(Path(json), document.checkup_json(found), folders=True)
         if html is not None:
-            write(html, whole, folders=True)
+            write_file(html, whole, folders=True)
             shown = html
     finally:  # if the requested page cannot be written, the page in the recording is still there
-        if json != STDOUT and shown is not None:
+        if json != STDOUT_NAME and shown is not None:
             print(f"\nreport: {shown}")
 
 
-def written(document: str, to: str) -> bool:
+def write_json(document: str, to: str) -> bool:
     """Writes the JSON to ``to``. Returns whether that is standard output, on which nothing else may be printed."""
-    if to == STDOUT:
+    if to == STDOUT_NAME:
         sys.stdout.write(document)
         return True
-    write(Path(to), document, folders=True)
+    write_file(Path(to), document, folders=True)
     return False
 
 
-def show(render: Callable[..., str], answer: Any) -> None:
+def print_text(render: Callable[..., str], answer: Any) -> None:
     """Prints an answer as text with the width, colours and characters of standard output."""
     width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    sys.stdout.write(render(answer, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)))
+    sys.stdout.write(
+        render(answer, width=width, colour=supports_colour(sys.stdout), unicode=supports_unicode(sys.stdout))
+    )
 
 
-def page(found: Checkup) -> str:
+def checkup_page(found: Checkup) -> str:
     """The HTML page, which includes the page of each diagnosed cause."""
     from slowtrain.causes import all_causes
     from slowtrain.cli import explain
@@ -177,15 +179,15 @@ def page(found: Checkup) -> str:
 
     diagnosed = {d.cause for d in found.diagnoses}
     causes = [c for c in all_causes() if c.id in diagnosed]
-    return checkup_page(found, {c.id: explain.with_examples(c.page, c.fixes) for c in causes})
+    return checkup_page(found, {c.id: explain.add_examples(c.page, c.fixes) for c in causes})
 
 
-def writable(html: Path | None, json: str | None) -> None:
+def require_writable(html: Path | None, json: str | None) -> None:
     """Raises ``InputError`` if a requested report cannot be written. Called before the long work.
 
     Folders that do not exist yet are accepted and not created, because the script may create them.
     """
-    for path in (html, None if json == STDOUT else json):
+    for path in (html, None if json == STDOUT_NAME else json):
         place = Path(os.path.realpath(path or os.devnull))
         there = next(p for p in (place, *place.parents) if p.exists())
         if place.is_dir():
@@ -199,7 +201,7 @@ def writable(html: Path | None, json: str | None) -> None:
         raise InputError(f"cannot write {path} ({os.strerror(wrong)}); choose another place")
 
 
-def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
+def write_file(path: Path, content: str | bytes, *, folders: bool = False) -> None:
     """Writes a file completely or not at all. With ``folders``, missing folders are created. Raises ``InputError``."""
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     place = Path(os.path.realpath(path))  # a link stays a link
@@ -218,17 +220,17 @@ def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
         raise InputError(f"cannot write {path} ({error.strerror}); choose another place") from error
 
 
-def coloured(stream: object) -> bool:
+def supports_colour(stream: object) -> bool:
     """Whether to print colours: on a terminal, unless it is dumb or NO_COLOR is set (https://no-color.org)."""
     isatty = getattr(stream, "isatty", None)
     return bool(isatty and isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def speaks_unicode(stream: object) -> bool:
+def supports_unicode(stream: object) -> bool:
     return str(getattr(stream, "encoding", "") or "").lower().replace("-", "") in ("utf8", "utf16")
 
 
-class Progress:
+class RunProgress:
     """Prints a line on stderr every ten seconds while the script runs, if stderr is a terminal."""
 
     EVERY_S = 10.0

@@ -13,23 +13,23 @@ from dataclasses import replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
 from slowtrain.errors import InputError
-from slowtrain.lint import documents
+from slowtrain.lint.inputs import documents
 from slowtrain.model import Edit
 from slowtrain.model.answers.linted_files import FileError
 from slowtrain.script.text import edits, source_file
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-SPACE = re.compile(r"[ \t\n\r]*")
-MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
-SHELL = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
+JSON_SPACE = re.compile(r"[ \t\n\r]*")
+LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
+SHELL_ASSIGNMENT = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
 # Cell magics whose body is Python run in the notebook.
-PYTHON_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")
-DECODE = JSONDecoder()
+PYTHON_CELL_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")
+JSON_DECODER = JSONDecoder()
 
 
 @dataclass(frozen=True)
-class Cell:
+class CodeCell:
     """A code cell: its ``number`` among all cells, its text, and the range of its source in the file's text.
 
     ``listed`` is true if the source is a JSON list of strings; ``strings`` are their ranges, or the one of a string.
@@ -50,18 +50,18 @@ class Notebook(documents.Document):
     source: Source
     content: bytes
     text: str
-    cells: tuple[Cell, ...]
+    cells: tuple[CodeCell, ...]
     first: tuple[int, ...]
     errors: tuple[FileError, ...] = ()
 
     def place(self, line: int) -> tuple[int | None, int]:
-        at = self._cell(line)
+        at = self._cell_at(line)
         return self.cells[at].number, line - self.first[at] + 1
 
     def edited_bytes(self, wanted: Iterable[Edit]) -> bytes:
         parts, at = [], 0
         for cell, new in self._changed_cells(wanted):
-            parts += [self.text[at : cell.start], _written(self.text, cell, new)]
+            parts += [self.text[at : cell.start], _encode_source(self.text, cell, new)]
             at = cell.end
         parts.append(self.text[at:])
         bom = b"\xef\xbb\xbf" if self.content.startswith(b"\xef\xbb\xbf") else b""
@@ -73,40 +73,40 @@ class Notebook(documents.Document):
             edits.file_diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._changed_cells(wanted)
         )
 
-    def _cell(self, line: int) -> int:
+    def _cell_at(self, line: int) -> int:
         return max(n for n, first in enumerate(self.first) if first <= line or n == 0)
 
-    def _changed_cells(self, wanted: Iterable[Edit]) -> Iterator[tuple[Cell, str]]:
+    def _changed_cells(self, wanted: Iterable[Edit]) -> Iterator[tuple[CodeCell, str]]:
         """The cells that the edits change, in order, with their new texts. Raises ``InputError``."""
         by_cell: dict[int, list[Edit]] = {}
         for edit in wanted:
-            at, last = self._cell(edit.start[0]), self._cell(edit.end[0])
+            at, last = self._cell_at(edit.start[0]), self._cell_at(edit.end[0])
             shift = self.first[at] - 1
-            if at != last or _taken(self.cells[at].text, edit.start[0] - shift, edit.end[0] - shift):
+            if at != last or _lines_differ(self.cells[at].text, edit.start[0] - shift, edit.end[0] - shift):
                 raise InputError(f"{self.source.file}: an edit would cross a magic or the end of a cell")
             start, end = (edit.start[0] - shift, edit.start[1]), (edit.end[0] - shift, edit.end[1])
             by_cell.setdefault(at, []).append(replace(edit, start=start, end=end))
         for at, several in sorted(by_cell.items()):
-            yield self.cells[at], documents.applied(self.cells[at].text, several)
+            yield self.cells[at], documents.apply_to_text(self.cells[at].text, several)
 
 
-def notebook(file: str, content: bytes) -> Notebook:
+def notebook_document(file: str, content: bytes) -> Notebook:
     """A notebook's bytes as a document. Raises ``Unreadable`` if they are not a notebook."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise documents.Unreadable(f"cannot be decoded: not utf-8 at byte {error.start}") from error
+        raise documents.UnreadableFileError(f"cannot be decoded: not utf-8 at byte {error.start}") from error
     try:
-        cells, language = _Reader(text).read()
+        cells, language = _CellReader(text).read()
     except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
-        raise documents.Unreadable(f"not a notebook: {error}") from error
+        raise documents.UnreadableFileError(f"not a notebook: {error}") from error
     cells = cells if language in ("", "python", "python3", "ipython") else []
     errors: list[FileError] = []
     parts, first, line = [], [], 1
     for cell in cells:
-        plain = neutral(cell.text)
+        plain = python_text(cell.text)
         if plain is None:
-            errors.append(_broken(file, cell))
+            errors.append(_cell_error(file, cell))
             plain = "\n" * cell.text.count("\n")
         first.append(line)
         parts.append(plain + "\n")
@@ -115,48 +115,48 @@ def notebook(file: str, content: bytes) -> Notebook:
     try:
         source_file.parse_tree(joined)
     except SyntaxError as error:  # each cell parses alone, but not all together: a __future__ import in a later cell
-        raise documents.Unreadable(documents.complaint(error, joined)) from error
+        raise documents.UnreadableFileError(documents.syntax_message(error, joined)) from error
     return Notebook(Source(file, joined), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
 
 
-def neutral(text: str) -> str | None:
+def python_text(text: str) -> str | None:
     """A cell as Python, line by line: magics and shell commands become ``pass``. None if it still is not Python."""
-    if documents.parses(text):
+    if documents.is_python(text):
         return text
     lines = text.split("\n")
     if text.lstrip().startswith("%%"):
-        if not PYTHON_MAGIC.match(text):
+        if not PYTHON_CELL_MAGIC.match(text):
             return "\n" * text.count("\n")
         at = next(n for n, one in enumerate(lines) if one.strip())
         lines[at] = ""
     going = False
     for n, one in enumerate(lines):
-        shell = SHELL.match(one)
-        magic = MAGIC.match(one)
+        shell = SHELL_ASSIGNMENT.match(one)
+        magic = LINE_MAGIC.match(one)
         if going:
             lines[n], going = "", one.rstrip().endswith("\\")
         elif shell or magic:
             lines[n] = f"{shell[1]}None" if shell else f"{magic[1]}pass" if magic else one
             going = one.rstrip().endswith("\\")
     plain = "\n".join(lines)
-    return plain if documents.parses(plain) else None
+    return plain if documents.is_python(plain) else None
 
 
-def _taken(text: str, first: int, last: int) -> bool:
+def _lines_differ(text: str, first: int, last: int) -> bool:
     """Whether lines of a cell differ between its text and the Python made of it."""
-    plain, own = (neutral(text) or "").split("\n"), text.split("\n")
+    plain, own = (python_text(text) or "").split("\n"), text.split("\n")
     return plain[first - 1 : last] != own[first - 1 : last]
 
 
-def _broken(file: str, cell: Cell) -> FileError:
+def _cell_error(file: str, cell: CodeCell) -> FileError:
     try:
         source_file.parse_tree(cell.text)
     except SyntaxError as error:
-        return FileError(file, documents.complaint(error, cell.text), error.lineno, cell.number)
+        return FileError(file, documents.syntax_message(error, cell.text), error.lineno, cell.number)
     return FileError(file, "is not Python", None, cell.number)
 
 
-def _written(text: str, cell: Cell, new: str) -> str:
+def _encode_source(text: str, cell: CodeCell, new: str) -> str:
     """The JSON of a cell's source with its new text. Unchanged lines keep their bytes."""
     ascii_only = text[cell.start : cell.end].isascii()
 
@@ -178,29 +178,29 @@ def _written(text: str, cell: Cell, new: str) -> str:
     return head + between.join(done) + tail
 
 
-class _Reader:
+class _CellReader:
     """Reads the JSON text and keeps the positions of the cells' sources, which ``json.loads`` does not give."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.number = 0
 
-    def read(self) -> tuple[list[Cell], str]:
+    def read(self) -> tuple[list[CodeCell], str]:
         """The code cells, and the language named in the notebook's metadata."""
-        cells: list[Cell] = []
+        cells: list[CodeCell] = []
         language = ""
-        for key, at in self._object_items(self._skip(0)):
+        for key, at in self._object_items(self._skip_space(0)):
             if key == "cells":
                 self.at = at
-                cells = list(self._cells(at))
+                cells = list(self._code_cells(at))
             elif key == "metadata":
-                about, self.at = DECODE.raw_decode(self.text, at)
+                about, self.at = JSON_DECODER.raw_decode(self.text, at)
                 language = str((about.get("language_info") or {}).get("name") or "").lower()
             else:
                 self._read_value(at)
         return cells, language
 
-    def _cells(self, at: int) -> Iterator[Cell]:
+    def _code_cells(self, at: int) -> Iterator[CodeCell]:
         for each in self._array_items(at):
             self.number += 1
             kind, found = "", None
@@ -213,11 +213,11 @@ class _Reader:
             if kind == "code" and found is not None:
                 yield found
 
-    def _read_source(self, at: int) -> Cell:
+    def _read_source(self, at: int) -> CodeCell:
         if self.text[at] == '"':
             value, end = scanstring(self.text, at + 1, True)
             self.at = end
-            return Cell(self.number, value, at, end, ((at, end),), False)
+            return CodeCell(self.number, value, at, end, ((at, end),), False)
         strings, parts = [], []
         for each in self._array_items(at):
             if self.text[each] != '"':
@@ -226,43 +226,43 @@ class _Reader:
             self.at = end
             strings.append((each, end))
             parts.append(value)
-        return Cell(self.number, "".join(parts), at, self.at, tuple(strings), True)
+        return CodeCell(self.number, "".join(parts), at, self.at, tuple(strings), True)
 
     def _read_value(self, at: int) -> object:
-        value, self.at = DECODE.raw_decode(self.text, at)
+        value, self.at = JSON_DECODER.raw_decode(self.text, at)
         return value
 
     def _object_items(self, at: int) -> Iterator[tuple[str, int]]:
         """Keys with the positions of their values. The caller reads each value, which moves ``self.at`` behind it."""
-        self._expect(at, "{")
-        at = self._skip(at + 1)
+        self._expect_text(at, "{")
+        at = self._skip_space(at + 1)
         while self.text[at] != "}":
-            self._expect(at, '"')
+            self._expect_text(at, '"')
             key, at = scanstring(self.text, at + 1, True)
-            at = self._skip(at)
-            self._expect(at, ":")
-            yield key, self._skip(at + 1)
-            at = self._next_item(self._skip(self.at), "}")
+            at = self._skip_space(at)
+            self._expect_text(at, ":")
+            yield key, self._skip_space(at + 1)
+            at = self._next_item(self._skip_space(self.at), "}")
         self.at = at + 1
 
     def _array_items(self, at: int) -> Iterator[int]:
-        self._expect(at, "[")
-        at = self._skip(at + 1)
+        self._expect_text(at, "[")
+        at = self._skip_space(at + 1)
         while self.text[at] != "]":
             yield at
-            at = self._next_item(self._skip(self.at), "]")
+            at = self._next_item(self._skip_space(self.at), "]")
         self.at = at + 1
 
     def _next_item(self, at: int, closing: str) -> int:
         if self.text[at] == closing:
             return at
-        self._expect(at, ",")
-        return self._skip(at + 1)
+        self._expect_text(at, ",")
+        return self._skip_space(at + 1)
 
-    def _expect(self, at: int, wanted: str) -> None:
+    def _expect_text(self, at: int, wanted: str) -> None:
         if self.text[at : at + 1] != wanted:
             raise ValueError(f"not JSON at character {at}")
 
-    def _skip(self, at: int) -> int:
-        match = SPACE.match(self.text, at)
+    def _skip_space(self, at: int) -> int:
+        match = JSON_SPACE.match(self.text, at)
         return match.end() if match else at

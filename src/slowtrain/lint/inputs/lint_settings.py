@@ -15,12 +15,12 @@ from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE
 from slowtrain.values import dataclass
 
-FILE = "pyproject.toml"
-KEYS = ("select", "ignore", "exclude", "per-file-ignores")
+CONFIG_FILE = "pyproject.toml"
+TABLE_KEYS = ("select", "ignore", "exclude", "per-file-ignores")
 
 
 @dataclass(frozen=True)
-class Settings:
+class LintSettings:
     """The selected cause ids (``active``), and patterns of paths relative to ``root``.
 
     ``excluded`` files are skipped; ``per_file`` lists ids that are not looked for in matching files.
@@ -31,76 +31,80 @@ class Settings:
     excluded: tuple[str, ...] = ()
     per_file: tuple[tuple[str, frozenset[str]], ...] = ()
 
-    def excludes(self, path: str) -> bool:
+    def excludes_path(self, path: str) -> bool:
         """Whether a file or a folder is excluded."""
-        return bool(self.excluded) and any(_matches(path, self.root, pattern) for pattern in self.excluded)
+        return bool(self.excluded) and any(_path_matches(path, self.root, pattern) for pattern in self.excluded)
 
     def active_for(self, path: str) -> frozenset[str]:
         """The ids that are looked for in one file."""
         found = self.active
         for pattern, ids in self.per_file:
-            if _matches(path, self.root, pattern):
+            if _path_matches(path, self.root, pattern):
                 found -= ids
         return found
 
 
 @functools.cache
-def known() -> tuple[str, ...]:
+def known_ids() -> tuple[str, ...]:
     """All ids, from the names of the causes' folders, so that no cause is imported."""
     return (*cause_files(), UNUSED_IGNORE)
 
 
-def expand(names: Iterable[str], said_in: str) -> frozenset[str]:
+def expand_names(names: Iterable[str], said_in: str) -> frozenset[str]:
     """The ids that ``names`` mean: an id, an id without its family, or a family.
 
     ``said_in`` is the option or file for the message. Raises ``InputError`` for an unknown name.
     """
     found: set[str] = set()
     for name in names:
-        ids = meant(name)
+        ids = matching_ids(name)
         if not ids:
             import difflib  # imported only for a wrong name
 
-            near = difflib.get_close_matches(name, [*known(), *(i.split("/")[-1] for i in known())], n=1)
+            near = difflib.get_close_matches(name, [*known_ids(), *(i.split("/")[-1] for i in known_ids())], n=1)
             hint = f"; did you mean {near[0]}?" if near else "; 'slowtrain explain' lists them"
             raise InputError(f"{said_in}: {name!r} is not a cause or a family{hint}")
         found |= ids
     return frozenset(found)
 
 
-def meant(name: str) -> frozenset[str]:
+def matching_ids(name: str) -> frozenset[str]:
     """The ids that one name means. Empty if it is unknown."""
     wanted = name.strip().lower().replace("_", "-").strip("/")
-    return frozenset(i for i in known() if wanted and wanted in (i, *i.split("/")))
+    return frozenset(i for i in known_ids() if wanted and wanted in (i, *i.split("/")))
 
 
-def load(
+def load_settings(
     paths: Sequence[str], *, config: Path | None = None, select: Sequence[str] = (), ignore: Sequence[str] = ()
-) -> Settings:
+) -> LintSettings:
     """The settings for ``paths``: from the nearest ``pyproject.toml`` above all of them, then from the command line.
 
     Raises ``InputError`` for invalid settings.
     """
-    file = config if config is not None else _nearest(paths)
-    given = _table(file, wanted=config is not None) if file is not None else {}
+    file = config if config is not None else _nearest_config(paths)
+    given = _lint_table(file, wanted=config is not None) if file is not None else {}
     where = str(file)
-    chosen = expand(select, "--select") or expand(_names(given, "select", where), where) or frozenset(known())
-    left = expand(_names(given, "ignore", where), where)
+    chosen = (
+        expand_names(select, "--select")
+        or expand_names(_string_list(given, "select", where), where)
+        or frozenset(known_ids())
+    )
+    left = expand_names(_string_list(given, "ignore", where), where)
     if select:  # --select takes precedence over ``ignore`` in the file
         left = frozenset()
-    active = chosen - left - expand(ignore, "--ignore")
+    active = chosen - left - expand_names(ignore, "--ignore")
     per_file = given.get("per-file-ignores", {})
     if not isinstance(per_file, Mapping):
         raise InputError(f"{where}: per-file-ignores must be a table of patterns and lists of causes")
-    return Settings(
+    return LintSettings(
         active,
         os.path.abspath(file.parent) if file is not None else os.getcwd(),
-        tuple(_names(given, "exclude", where)),
-        tuple((str(p), expand(_names(per_file, p, where), where)) for p in per_file),
+        tuple(_string_list(given, "exclude", where)),
+        tuple((str(p), expand_names(_string_list(per_file, p, where), where)) for p in per_file),
     )
 
 
-def _matches(path: str, root: str, pattern: str) -> bool:
+def _path_matches(path: str, root: str, pattern: str) -> bool:
     """Whether ``pattern`` matches the path relative to ``root``, or one of its folders.
 
     A pattern without a slash matches any single part of the path.
@@ -115,14 +119,14 @@ def _matches(path: str, root: str, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(head, plain) for head in heads)
 
 
-def _nearest(paths: Sequence[str]) -> Path | None:
+def _nearest_config(paths: Sequence[str]) -> Path | None:
     """The nearest ``pyproject.toml`` with our table, searched upwards from the folder that holds all ``paths``."""
     try:
         folder = Path(os.path.commonpath([os.path.abspath(p) for p in paths])) if paths else Path.cwd()
     except ValueError:  # paths on different drives
         folder = Path.cwd()
     for one in (folder, *folder.parents):
-        file = one / FILE
+        file = one / CONFIG_FILE
         try:
             if file.is_file() and "[tool.slowtrain" in file.read_text(encoding="utf-8", errors="replace"):
                 return file
@@ -131,27 +135,27 @@ def _nearest(paths: Sequence[str]) -> Path | None:
     return None
 
 
-def _table(file: Path, *, wanted: bool) -> Mapping[str, Any]:
+def _lint_table(file: Path, *, wanted: bool) -> Mapping[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {file} ({error})") from error
     if "[tool.slowtrain" not in text and not wanted:
         return {}
-    document = _parsed(text, file)
+    document = _parse_toml(text, file)
     tool = document.get("tool", {})
     table = tool.get("slowtrain", {}).get("lint", {}) if isinstance(tool, Mapping) else {}
     if not isinstance(table, Mapping):
         raise InputError(f"{file}: [tool.slowtrain.lint] must be a table")
-    unknown = sorted(set(table) - set(KEYS))
+    unknown = sorted(set(table) - set(TABLE_KEYS))
     if unknown:
         raise InputError(
-            f"{file}: [tool.slowtrain.lint] has an unknown key {unknown[0]!r}; the keys are {', '.join(KEYS)}"
+            f"{file}: [tool.slowtrain.lint] has an unknown key {unknown[0]!r}; the keys are {', '.join(TABLE_KEYS)}"
         )
     return table
 
 
-def _parsed(text: str, file: Path) -> Mapping[str, Any]:
+def _parse_toml(text: str, file: Path) -> Mapping[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:  # pragma: no cover
@@ -165,7 +169,7 @@ def _parsed(text: str, file: Path) -> Mapping[str, Any]:
         raise InputError(f"{file} is not valid TOML ({error})") from error
 
 
-def _names(table: Mapping[str, Any], key: str, where: str) -> list[str]:
+def _string_list(table: Mapping[str, Any], key: str, where: str) -> list[str]:
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         raise InputError(f"{where}: {key} must be a list of strings")
