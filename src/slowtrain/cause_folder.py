@@ -50,14 +50,14 @@ def cause_files() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for package in cause_packages():
         for folder in _package_folders(package):
-            for file in [*folder.glob("*/[!_]*.py"), *folder.glob("*/*/__init__.py")]:
+            for file in folder.glob("*/*/__init__.py"):
                 found.setdefault(cause_id(file), file)
     return dict(sorted(found.items()))
 
 
 def cause_id(file: Path) -> str:
-    """The id of the cause whose class is in ``file``: family, and name of the folder or file."""
-    at = file.parent if file.name == "__init__.py" else file.with_suffix("")
+    """The id of the cause whose class is in ``file``: family, and name of its folder."""
+    at = file.parent
     return f"{at.parent.name}/{at.name.replace('_', '-')}"
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.causes import compiling
-from slowtrain.causes.compiling import Price
-from slowtrain.causes.startup.slow_startup import SlowStartup
+from slowtrain.causes.startup.slow_startup import SlowStartup, compiling, remainder
+from slowtrain.causes.startup.slow_startup.compiling import Price
 from slowtrain.model import Diagnosis
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.cures.input import remainder
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing

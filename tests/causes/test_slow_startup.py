@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes import writtenout
-from slowtrain.causes.startup.slow_startup import SlowStartup
+from slowtrain.causes.startup.slow_startup import SlowStartup, writtenout
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 TRACED = """

@@ -10,7 +10,7 @@ import pytest
 import slowtrain
 from slowtrain.script.text.source_file import Source, blank_docstrings
 
-CAUSES = sorted(Path(slowtrain.__file__).parent.glob("causes/*/*.py"))  # half documentation
+CAUSES = sorted(Path(slowtrain.__file__).parent.glob("causes/**/*.py"))  # half documentation
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,13 @@ from slowtrain.whatif import Remedy
 # Of a step: where a profile shows less of a cause's symptoms, curing it could not give the tenth that is worth a word.
 LITTLE = 0.05
 
-SECTIONS = ("## What it means", "## How it is recognised", "## What to do", "## When it is not worth it")
+SECTIONS = (
+    "## What it means",
+    "## How it is recognised",
+    "## What to do",
+    "## Fix safety",
+    "## When it is not worth it",
+)
 
 Part = TypeVar("Part")
 
@@ -107,9 +113,6 @@ class Cause(ABC):
     def __init_subclass__(cls) -> None:
         *_, family, stem = cls.__module__.split(".")
         cls.family, cls.id = family, f"{family}/{stem.replace('_', '-')}"
-        if SECTIONS[0] in (cls.__doc__ or ""):  # single file
-            cls.page = inspect.cleandoc(cls.__doc__ or "")  # single file
-            cls.fixes = cls.__dict__.get("fixes", ())  # single file
         missing = [n for n in ("title", "needs") if not hasattr(cls, n)]
         if missing:
             raise TypeError(f"{inspect.getsourcefile(cls)}: cause {cls.id!r} lacks {', '.join(missing)}")

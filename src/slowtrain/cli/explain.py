@@ -17,7 +17,7 @@ from slowtrain.errors import InputError
 from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
-    import ast
+    pass
 
 HELP = "explain a cause: what it is, how it is detected, what to do"
 EXAMPLES = """
@@ -66,16 +66,9 @@ def read(file: Path) -> CausePage | None:
             if isinstance(line, (ast.Assign, ast.AnnAssign)) and isinstance(line.value, ast.Constant):
                 target = line.targets[0] if isinstance(line, ast.Assign) else line.target
                 if isinstance(target, ast.Name) and target.id == "title":
-                    return CausePage(cause_id(file), str(line.value.value), _doc(file, node))
+                    doc = add_examples(read_page(file.parent), read_examples(file.parent))
+                    return CausePage(cause_id(file), str(line.value.value), doc)
     return None
-
-
-def _doc(file: Path, cause: ast.ClassDef) -> str:
-    import ast
-
-    if file.name == "__init__.py":
-        return add_examples(read_page(file.parent), read_examples(file.parent))
-    return add_examples(ast.get_docstring(cause) or "", _fix_examples(cause))  # single file
 
 
 def add_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
@@ -87,16 +80,6 @@ def add_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
         shown += f"\n\n## Example\n```python\n{inspect.cleandoc(slow)}\n```\n\n"
         shown += f"`slowtrain lint` finds it there, and not in\n\n```python\n{inspect.cleandoc(cured)}\n```"
     return doc + shown
-
-
-def _fix_examples(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
-    import ast
-
-    for line in cause.body:
-        if isinstance(line, ast.Assign) and [getattr(t, "id", None) for t in line.targets] == ["fixes"]:
-            fixes: tuple[tuple[str, str], ...] = ast.literal_eval(line.value)
-            return fixes
-    return ()
 
 
 def format_cause_list(pages: Sequence[CausePage]) -> str:

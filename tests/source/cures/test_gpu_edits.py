@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from slowtrain.causes.startup.slow_startup import remainder
+from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.model import Edit
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.source.cures.compute import models, xla
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.cures.input import remainder
-from slowtrain.source.cures.transfer import todevice
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 FIT = """import numpy as np
@@ -106,18 +106,18 @@ def test_a_fit(tmp_path: Path) -> None:
 def test_a_fit_that_is_told_its_steps(tmp_path: Path) -> None:
     """Only that one: of a data set without a length Keras counts one step too many in each epoch."""
     told = FIT.replace("prefetch(2)", "repeat()").replace("epochs=2", "epochs=2, steps_per_epoch=5")
-    plain, ahead = _results(tmp_path, told, lambda s: todevice.prefetched_to_device(s, _line(told, "model.fit")))
+    plain, ahead = _results(tmp_path, told, lambda s: fix.prefetched_to_device(s, _line(told, "model.fit")))
     assert ahead == pytest.approx(plain, rel=1e-6)
     source = parse_source("train.py", FIT)
     assert source is not None
-    assert todevice.prefetched_to_device(source, _line(FIT, "model.fit")) == []
+    assert fix.prefetched_to_device(source, _line(FIT, "model.fit")) == []
 
 
 def test_a_loop(tmp_path: Path) -> None:
     plain, ahead, jit, half = _results(
         tmp_path,
         LOOP,
-        lambda s: todevice.prefetched_to_device(s, _line(LOOP, "for a, b in ds")),
+        lambda s: fix.prefetched_to_device(s, _line(LOOP, "for a, b in ds")),
         xla.fused_steps,
         lambda s: models.mixed(s, "mixed_bfloat16"),
     )

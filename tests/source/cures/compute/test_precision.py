@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.compute.double_precision import fix
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.compute import precision
 
 HEAD = "import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\nrng = np.random.default_rng(0)\n"
 CAST = '.astype("float32")'
@@ -13,7 +13,7 @@ def single(text: str, head: str = HEAD) -> str | None:
     """What becomes of a script behind its imports; None where it is left to a person."""
     parsed = source_file.parse_source("train.py", head + text)
     assert parsed is not None
-    done = precision.single(parsed)
+    done = fix.single(parsed)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     assert new.startswith(head)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.compute.host_placed_ops import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.compute import symmetric
 
 HEAD = "import tensorflow as tf\n"
 CALL = "r = tf.reduce_max(tf.abs(tf.linalg.eigvals(c)))  #@\n"
@@ -16,7 +16,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
-    found = symmetric.real_eigenvalues(source, line)
+    found = fix.real_eigenvalues(source, line)
     return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from slowtrain.causes.drift.growing_step import newest
+from slowtrain.causes.host.eager_step import fix as functions
+from slowtrain.causes.host.predict_in_loop import fix as singlesteps
 from slowtrain.model import Edit
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import functions, kerascalls, newest, retraced, singlesteps
+from slowtrain.source.cures.host import kerascalls, retraced
 
 Found = Callable[[source_file.Source, int], list[Edit]]
 

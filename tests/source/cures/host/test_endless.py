@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.host.short_epochs import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.host import endless
 
 HEAD = """\
 import numpy as np
@@ -35,7 +35,7 @@ SLICES = "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch"
 )
 def test_one_iterator_lasts(call: str, cured: str) -> None:
     source = Source("train.py", f"{HEAD}{call}\n")
-    assert edits.edited_text(source, endless.repeated(source, 5)) == f"{HEAD}{cured}\n"
+    assert edits.edited_text(source, fix.repeated(source, 5)) == f"{HEAD}{cured}\n"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_one_iterator_lasts(call: str, cured: str) -> None:
 )
 def test_what_may_mean_something_else_is_left(call: str) -> None:
     source = Source("train.py", f"{HEAD}{call}\n")
-    assert endless.repeated(source, 5) == []
+    assert fix.repeated(source, 5) == []

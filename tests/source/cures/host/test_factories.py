@@ -10,8 +10,8 @@ from textwrap import dedent
 
 import pytest
 
+from slowtrain.causes.host.compile_in_loop import factories
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import factories
 
 MOVED = """
 import tensorflow as tf

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.startup.slow_startup.graphloops import looped
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.host.graphloops import looped
 
 STEPS = """\
 import tensorflow as tf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.host.compile_in_loop import rebuilding
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import rebuilding
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.host.compile_in_loop import restarting
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import restarting
 
 SESSION = """\
 import keras

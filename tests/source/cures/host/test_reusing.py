@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
+from slowtrain.causes.host.compile_in_loop import restarting, reusing
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import restarting, reusing
 
 WARDS = """
 import keras

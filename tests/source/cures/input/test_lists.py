@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.transfer.per_step_feed import fix
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.input import lists
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 CASES: dict[str, tuple[str, str | None]] = {
@@ -47,7 +47,7 @@ def test_arrays_first(name: str) -> None:
     text = source_file.parse_source("train.py", HEAD + script)
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
-    found = lists.as_array_first(text, line)
+    found = fix.as_array_first(text, line)
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.edited_text(text, found)
@@ -57,7 +57,7 @@ def test_where_a_list_is_made_and_converted() -> None:
     script = "import tensorflow as tf\ntf.constant([t[i] for i in chosen])\ntf.constant(table)\n"
     text = source_file.parse_source("train.py", script)
     assert text is not None
-    assert [lists.made_there(text, line) for line in (1, 2, 3)] == [False, True, False]
+    assert [fix.made_there(text, line) for line in (1, 2, 3)] == [False, True, False]
 
 
 ROWS = """rows, kinds = read()
@@ -72,7 +72,7 @@ def once(script: str) -> str | None:
     text = source_file.parse_source("train.py", HEAD + script)
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
-    found = lists.as_array_once(text, line)
+    found = fix.as_array_once(text, line)
     return edits.edited_text(text, found) if found else None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.drift.growing_step import rebased
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import rebased
 
 METHOD = """class Run:
     def __init__(self, ds):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.startup.slow_startup import remainder
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import remainder
 
 HEAD = "import tensorflow as tf\n"
 SLICES = "tf.data.Dataset.from_tensor_slices((x, y))"

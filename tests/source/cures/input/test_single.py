@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
+from slowtrain.causes.input.rebuilt_pipeline import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import single
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 DATA = "tf.data.Dataset.from_tensor_slices"
@@ -20,7 +20,7 @@ def listed(text: str, parts: int = 2) -> str | None:
     source = parse_source("train.py", whole)
     assert source is not None
     line = 1 + next(i for i, row in enumerate(whole.split("\n")) if "Dataset" in row)
-    found = single.listed(source, line, parts)
+    found = fix.listed(source, line, parts)
     return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 

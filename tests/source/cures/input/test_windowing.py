@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.causes.input.per_element_map import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import windowing
 
 HEAD = "import numpy as np\nimport tensorflow as tf\ntable = np.arange(60.0).reshape(20, 3)\nN = 4\n"
 LINES = """
@@ -64,7 +64,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(i for i, row in enumerate(source.text.splitlines(), 1) if ".flat_map" in row)
-    found = windowing.gathered(source, line)
+    found = fix.gathered(source, line)
     return edits.edited_text(source, found) if found else None
 
 

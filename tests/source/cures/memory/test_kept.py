@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.memory.host_leak import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.memory import kept
 
 LOOP = "import random\nimport numpy as np\nimport tensorflow as tf\nheld = []\nfor x in ds:\n    held.append(step(x))\n"
 AGENT = """class Agent:
@@ -39,7 +39,7 @@ def read(text: str) -> Source:
 
 def limited(text: str, *, attribute: bool = False, kind: str = "list") -> str | None:
     source = read(text)
-    found = kept.limited(source, kept.Kept("held", attribute, kind), 700)
+    found = fix.limited(source, fix.Kept("held", attribute, kind), 700)
     return edits.edited_text(source, found) if found else None
 
 
@@ -69,13 +69,13 @@ def test_an_object_forgets_as_well() -> None:
     new = limited(text, attribute=True)
     assert new is not None
     assert "self.held = collections.deque(maxlen=700)" in new
-    assert kept.trains_with(read(text), kept.Kept("held", True, "list"))
+    assert fix.trains_with(read(text), fix.Kept("held", True, "list"))
     assert limited(AGENT.format(use="self.held"), attribute=True) is None
 
 
 def test_what_nothing_reads_before_the_end_is_no_part_of_the_training() -> None:
-    assert not kept.trains_with(read(LOOP + "print(held[-1])\n"), kept.Kept("held", False, "list"))
-    assert kept.trains_with(read(LOOP + "    y = random.sample(held, 2)\n"), kept.Kept("held", False, "list"))
+    assert not fix.trains_with(read(LOOP + "print(held[-1])\n"), fix.Kept("held", False, "list"))
+    assert fix.trains_with(read(LOOP + "    y = random.sample(held, 2)\n"), fix.Kept("held", False, "list"))
 
 
 def test_a_dictionary_forgets_its_oldest() -> None:
@@ -99,7 +99,7 @@ def test_a_dictionary_that_is_read_by_its_keys_stays(got: str, use: str) -> None
 
 def reduced(use: str) -> str | None:
     source = read(GRADS.format(use=use))
-    found = kept.reduced(source, kept.Kept("held", False, "list"))
+    found = fix.reduced(source, fix.Kept("held", False, "list"))
     return edits.edited_text(source, found) if found else None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.transfer.per_step_readback import fix
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.transfer import at_once
 
 STEP = """\
 import tensorflow as tf
@@ -63,7 +63,7 @@ def test_read_whole(name: str) -> None:
     text = source_file.parse_source("train.py", STEP.format(returned=returned, loop=loop))
     assert text is not None
     line = next(i for i, row in enumerate(text.text.split("\n"), 1) if row.startswith("        for "))
-    found = at_once.read_whole(text, line)
+    found = fix.read_whole(text, line)
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.edited_text(text, found)
@@ -115,7 +115,7 @@ def test_elements_are_read_by_place(name: str) -> None:
     text = PLACES.format(body=body)
     read = source_file.parse_source("train.py", text)
     assert read is not None
-    found = at_once.read_by_place(read, text[: text.index(body)].count("\n") + 1)
+    found = fix.read_by_place(read, text[: text.index(body)].count("\n") + 1)
     new = edits.edited_text(read, found) if found else None
     assert (after is None) is (new is None)
     if new is not None and after is not None:

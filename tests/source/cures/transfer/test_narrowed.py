@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.transfer.wide_input import narrowed
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.transfer import narrowed
 
 HEAD = """import keras
 import numpy as np

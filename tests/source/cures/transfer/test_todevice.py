@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.transfer import todevice
 
 HEAD = """import tensorflow as tf
 
@@ -26,7 +26,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = todevice.prefetched_to_device(source, line)
+    found = fix.prefetched_to_device(source, line)
     new = edits.edited_text(source, found) if found else None
     assert new is None or parse_source("train.py", new) is not None
     return new

@@ -1,0 +1,44 @@
+"""Where the cause compute/dense-embedding-update shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.spots.compute import ops as spotted
+from slowtrain.source.spots.compute import walked
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Large tables under Adam; work on every row of a table before rows are looked up."""
+    whole, updated = tuple(spotted.whole_tables(source)), tuple(spotted.updated_tables(source))
+    for one in whole:
+        cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
+        yield Spot(one.start, one.end, one.says, cure)
+    penalised = tuple(spotted.penalised_tables(source))
+    for one in penalised:
+        yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.CHANGES_TRAINING, one.cure))
+    for one in spotted.made_dense(source):
+        yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.EQUIVALENT, one.cure))
+    for one in updated:
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
+        yield Spot(one.start, one.end, one.says, cure)
+    for call, rows in () if whole else walked.worked_on(source):
+        says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
+        first = "look up rows first; normalise or regularise only those"
+        yield Spot(edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, first))
+    for norm, (rows, width) in () if penalised else walked.penalised(source):
+        says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
+        fewer = "take the norm of the rows that were looked up"
+        yield Spot(
+            edits.node_start(norm), edits.node_end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer)
+        )
+    for call, (rows, width) in () if updated else walked.updated(source):
+        says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
+        lazy = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
+        yield Spot(
+            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, lazy)
+        )

@@ -1,0 +1,22 @@
+"""Where the cause compute/handwritten-op shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import walked
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
+    known = list(reached.handwritten(source))
+    for one in known:
+        cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
+        yield Spot(one.start, one.end, one.says, cure)
+    for node, says in () if known else walked.one_by_one(source):
+        whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")
+        yield Spot(edits.node_start(node), edits.node_end(node), says, whole)

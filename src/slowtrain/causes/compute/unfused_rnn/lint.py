@@ -1,0 +1,50 @@
+"""Where the cause compute/unfused-rnn shows in a script's text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.compute import models
+from slowtrain.source.spots.compute import layered
+
+SHORT = 64  # turns of a recurrence: written out, a graph of some thousand ops
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """A layer of a file that trains, with a setting that cuDNN does not know."""
+    if not literal_sizes.takes_training_steps(source):
+        return
+    seen: set[ast.Call] = set()
+    for call in call_index.index_of(source).called("LSTM", "GRU"):
+        if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
+            continue
+        setting = models.unfused(call)
+        if setting is not None:
+            seen.add(call)
+        if setting is not None and not (setting.arg == "unroll" and _short(source)):
+            changed, same = models.fused_rnn(source, edits.node_end(call.func)[0])
+            text = f"{setting.arg}={ast.unparse(setting.value)}"
+            effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
+            cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not know", edits=changed)
+            says = f"with {text} a GPU runs this layer as a loop of small ops"
+            yield Spot(edits.node_start(setting.value), edits.node_end(setting.value), says, cure)
+    for call, says in dict.fromkeys(layered.unfused(source)):
+        if call not in seen:
+            usual = "leave out what cuDNN does not know, and take the layer in place of its cell"
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
+            yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
+
+
+def _short(source: Source) -> bool:
+    """Whether all sequences of the file are visibly short: written out, they are what ``unroll`` is for."""
+    shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).called("Input")]
+    turns = [
+        literal_sizes.literal_int(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2
+    ]
+    return bool(turns) and all(n is not None and n <= SHORT for n in turns)

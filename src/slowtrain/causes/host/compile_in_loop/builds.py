@@ -1,0 +1,135 @@
+"""Models, functions and optimizers that a loop makes again though nothing in it asks for another one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from slowtrain.causes.host.compile_in_loop import rebuilding
+from slowtrain.model import Edit
+from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.source.cures.host import hoisting
+from slowtrain.source.spots.host import retraces
+from slowtrain.values import dataclass
+
+LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
+
+
+@dataclass(frozen=True)
+class Build:
+    """From where to where it stands, what is seen, and what takes it out of the loop."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    changed: tuple[Edit, ...]
+
+
+def compiled_again(source: Source) -> Iterator[Build]:
+    """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
+    for call in call_index.index_of(source).called("compile") if literal_sizes.takes_training_steps(source) else ():
+        loops = scope_names.enclosing_loops(source, call)
+        turns = literal_sizes.loop_turns(source, loops[0]) if loops else 0
+        if turns is not None and turns < LEAST_BUILDS:
+            continue
+        changed = tuple(hoisting.recompiled(source, call.lineno))
+        if changed:
+            yield Build(
+                *call_index.operation_range(call),
+                "compile() in each turn of a loop throws the traced graph away",
+                changed,
+            )
+
+
+def functions_again(source: Source) -> Iterator[Build]:
+    """A ``tf.function`` that a loop defines, or has another function define, and calls."""
+    if not retraces.may_graph(source):
+        return
+    makers: set[str] = set()
+    for graph in retraces.graphs(source):
+        loops = scope_names.enclosing_loops(source, graph.function)
+        outer = node_lookup.enclosing_function(source, graph.function)
+        if loops and not _excused(source, graph.function, loops[0], graph.names[0]):
+            yield _made_here(source, graph.function)
+        elif outer is not None and not loops and _returns(outer, graph.names[0]):
+            makers.add(outer.name)
+    for call in call_index.index_of(source).called("function"):
+        loops = scope_names.enclosing_loops(source, call)
+        holder = node_lookup.enclosing_statement(source, call)
+        if not loops or name_bindings.qualified_name(source, call.func) != "tensorflow.function":
+            continue
+        name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
+        if isinstance(name, ast.Name) and holder is not None and not _excused(source, holder, loops[0], name.id):
+            changed = tuple(hoisting.hoisted(source, call.lineno))
+            yield Build(
+                edits.node_start(call),
+                edits.node_end(call),
+                "tf.function() in a loop traces anew in each turn",
+                changed,
+            )
+    for call in call_index.index_of(source).called(*sorted(makers)) if makers else ():
+        yield from _made_by(source, call)
+
+
+def _made_here(source: Source, function: ast.FunctionDef) -> Build:
+    first = function.decorator_list[0]
+    says = f"{function.name} is a new tf.function in each turn of the loop, and traced anew"
+    return Build(edits.node_start(first), edits.node_end(first), says, tuple(hoisting.hoisted(source, function.lineno)))
+
+
+def _made_by(source: Source, call: ast.Call) -> Iterator[Build]:
+    loops, holder = scope_names.enclosing_loops(source, call), node_lookup.enclosing_statement(source, call)
+    if not loops or not isinstance(holder, ast.Assign) or holder.value is not call:
+        return
+    name = holder.targets[0]
+    if isinstance(name, ast.Name) and not _excused(source, holder, loops[0], name.id):
+        says = (
+            f"{node_lookup.called_name(call)}() makes a new tf.function in each turn of the loop, which is traced anew"
+        )
+        yield Build(edits.node_start(call), edits.node_end(call), says, tuple(rebuilding.rebuilt(source, call.lineno)))
+
+
+def _returns(function: ast.AST, name: str) -> bool:
+    found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
+    return len(found) == 1 and isinstance(found[0], ast.Name) and found[0].id == name
+
+
+def _excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
+    """Whether each turn needs one of its own, takes none, or there are few turns."""
+    if literal_sizes.has_few_turns(source, loop) or literal_sizes.is_literal_loop(loop):
+        return True
+    called = [c for c in call_index.index_of(source).called(name) if loop in scope_names.enclosing_loops(source, c)]
+    return not called or bool(scope_names.read_names(made) & _of_the_turn(source, loop, made))
+
+
+def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> set[str]:
+    """Names that hold something else in each turn: the loop's own, what is computed of them, what counts or draws."""
+    differ = scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
+    every = [
+        n
+        for n in scope_names.nodes_in_scope(list(loop.body))
+        if isinstance(n, (ast.Assign, ast.AugAssign, ast.For, ast.With))
+    ]
+    for _ in range(3):
+        for one in every:
+            if one is made:
+                continue
+            value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
+            parts = source.called(value) if value is not None else [one]
+            read = {
+                n for p in parts if not isinstance(p, FUNCTION_NODES) or p is value for n in scope_names.read_names(p)
+            }
+            if isinstance(one, (ast.AugAssign, ast.With)) or read & differ or _draws(parts):
+                differ |= scope_names.bound_names(one.target if isinstance(one, ast.For) else one)
+    return differ
+
+
+def _draws(parts: Sequence[ast.AST]) -> bool:
+    return any(
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in retraces.DRAWN
+        for p in parts
+        for n in syntax_tree.walk(p)
+    )

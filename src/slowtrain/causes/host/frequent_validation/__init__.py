@@ -1,0 +1,257 @@
+"""Validation or checkpointing takes a large part of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.spans import Event
+from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import reinitialised_loops, source_locations
+from slowtrain.script.locations.recorded_sources import recorded_source
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.host.rarer import guarded
+from slowtrain.source.spots.host import counting
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import checkpoint_time
+from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, starts_in_windows, starts_within
+from slowtrain.values import dataclass
+from slowtrain.whatif import Remedy, Skip
+
+LEAST = 3  # passes over the validation data in one run
+WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
+KEPT = 0.1  # of the training time is what validation may take in the cure
+KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Passes over validation data, and the training between them, ms."""
+
+    passes: int
+    ms: float
+    training_ms: float
+    places: tuple[Place, ...]
+    what: str = "validations"
+
+    @property
+    def each_ms(self) -> float:
+        return self.ms / self.passes
+
+
+class FrequentValidation(Cause):
+    """Validation, or saving checkpoints by hand, takes a large part of the run."""
+
+    title = "validation or checkpointing takes a large part of the run"
+    lines_shared_as = "save"
+    needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
+    scope = "run"
+    words = ("validation_data", "GradientTape", "train_on_batch")
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _validation(trace)
+        if found is None:
+            return None
+        return Evidence(
+            f"{found.passes} {found.what} of {format_number(found.each_ms)} ms take "
+            f"{format_number(found.ms / 1e3, 2)} s, "
+            f"the training between them {format_number(found.training_ms / 1e3, 2)} s",
+            {
+                "passes": float(found.passes),
+                "pass_ms": found.each_ms,
+                "validation_ms": found.ms,
+                "training_ms": found.training_ms,
+            },
+            source_locations.merge_places(_decided(trace, found), found.places),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _validation(trace)
+        if found is None:
+            return []
+        kept = max(KEPT * found.training_ms, KEPT_PASSES * found.each_ms)
+        # How often is enough is the user's to say: between half as often and once.
+        return [Skip(max(found.ms - kept, 0.0), spread=(0.6, min(found.ms / max(found.ms - kept, 1e-9), 1.2)))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        each, training = evidence.numbers["pass_ms"], evidence.numbers["training_ms"]
+        passes = evidence.numbers["passes"]
+        rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)
+        if "checkpoints" in evidence.says:
+            saved = measured.first(trace, evidence.where, lambda s, line: guarded(s, line, rarer))
+            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=saved)
+            return
+        counted = measured.first(trace, evidence.where, _in_batches)
+        if counted:
+            once = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, once, edits=counted)
+        says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
+        found = measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
+        found = found or measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
+        yield Prescription("edit", Effect.EXACT, says, edits=found)
+
+
+def _in_batches(source: Source, line: int) -> Sequence[Edit]:
+    """``validation_steps`` of the ``fit`` at ``line``, where they are a number of samples."""
+    for call, given, _ in counting.in_samples(source):
+        named = next((k.arg for k in call.keywords if k.value is given), "")
+        if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
+            return kerascalls.counted_in_batches(source, call.lineno, named)
+    return ()
+
+
+def _validation(trace: Trace) -> Validation | None:
+    if not len(trace.steps):
+        return None
+    ways = [
+        (way(trace), LEAST if way is _nested else checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.MIN_CHECKPOINT_SHARE)
+        for way in (_nested, _called, _by_hand)
+    ]
+    ways.append((_saved(trace), checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.checkpoint_share_limit(trace)))
+    candidates = [v for v, least, share in ways if v is not None and v.passes >= least and v.ms > share * v.training_ms]
+    return max(candidates, key=lambda v: v.ms) if candidates else None
+
+
+def _decided(trace: Trace, found: Validation) -> tuple[Place, ...]:
+    """How often a script validates: the number, where it is written apart, and the condition around the pass."""
+
+    def often(source: Source, line: int) -> Iterable[int]:
+        around = kerascalls.guard(source, line)
+        turns = kerascalls.divided_by(around) if around is not None else None
+        if around is not None and turns is not None:
+            yield from source_locations.literal_line(source, turns)
+            yield around.lineno
+
+    return tuple(p for place in found.places for p in source_locations.file_places(trace, place, often))
+
+
+def _nested(trace: Trace) -> Validation | None:
+    """Validation that `fit` runs, outside callbacks (those answer for what they call)."""
+    passes = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
+    passes = _plain(trace, [e for e in passes if not is_in_callback(trace, e)])
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    fits = [f for f in fits if any(f.start_ms <= p.start_ms <= f.end_ms for p in passes)]
+    if not passes:
+        return None
+    spent = _usual(passes)
+    training = sum(f.ms for f in fits) - sum(p.ms for p in passes) - _apart_ms(trace, fits)
+    places = tuple(dict.fromkeys(f.place for f in fits if f.place is not None))
+    return Validation(len(passes), spent, max(training, 1e-9), places)
+
+
+def _called(trace: Trace) -> Validation | None:
+    """`evaluate` or `predict` called by the script again and again between training."""
+    best: Validation | None = None
+    lines: dict[str, list[Event]] = {}
+    for event in trace.events_of("loop"):
+        if event.name in ("evaluate", "predict") and not event.data.get("nested") and event.data.get("site"):
+            # Each of several models is scored for itself, however often that line is reached.
+            lines.setdefault(f"{event.name}{event.data['site']}{event.data.get('model')}", []).append(event)
+    for several in lines.values():
+        passes = _plain(trace, several)
+        if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
+            continue  # a few rows at a time: the call itself is what costs
+        between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in pairwise(passes)]
+        if len(passes) < LEAST or median_value(between) < 1:
+            continue
+        training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
+        place = passes[0].place
+        found = Validation(len(passes), _usual(passes), max(training, 1e-9), (place,) if place else ())
+        best = found if best is None or found.ms > best.ms else best
+    return best
+
+
+def _by_hand(trace: Trace) -> Validation | None:
+    """Bursts of calls of a function that takes no gradient, between training steps of a loop of one's own.
+
+    A policy that acts between steps is called once at a time, or for one sample: no burst over a data set.
+    """
+    calls = trace.lane("function")
+    calls = calls.where((calls.thread == main_thread(trace)) & ~starts_in_windows(trace, calls))
+    own = [e for e in trace.events_of("trace") if not e.data.get("keras")]
+    training = {e.data.get("number") for e in own if e.data.get("training")}
+    numbers = np.array([n.detail.get("number") if n.lane == "function" else None for n in trace.names], dtype=object)
+    trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
+    steps = calls.where(trains)
+    best: Validation | None = None
+    for number in unique_values(calls.name[~trains]) if len(steps) > LEAST else ():
+        name, mine = trace.names[int(number)], calls.where(calls.name == number)
+        if name.place is None or median_value(mine.value) < 2:
+            continue
+        after = np.searchsorted(steps.start_ms, mine.start_ms)
+        bursts, first, count = np.unique(after, return_index=True, return_counts=True)
+        if len(bursts) < LEAST or median_value(count) < 3 or len(bursts) > 0.7 * len(steps):
+            continue
+        # Before the first step there is nothing to validate: it makes what is trained on. And each of several models
+        # is scored for itself.
+        if bursts[0] == 0 or _of_another_model(trace, name.place):
+            continue
+        spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
+        gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
+        training_ms = float(median_value(gaps)) * len(steps) if len(gaps) else 0.0
+        found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
+        best = found if best is None or found.ms > best.ms else best
+    return best
+
+
+def _of_another_model(trace: Trace, place: Place) -> bool:
+    step, text = trace.steps.place, recorded_source(trace, place.file)
+    return (
+        step is not None
+        and text is not None
+        and step.file == place.file
+        and reinitialised_loops.resets_weights(text, step.line, place.line)
+    )
+
+
+def _saved(trace: Trace) -> Validation | None:
+    """Checkpoints that the script itself writes between steps."""
+    found = checkpoint_time.find_checkpoints(trace)
+    if found is None or found.passes < LEAST:
+        return None
+    return Validation(found.passes, found.ms, found.training_ms, found.places, "checkpoints")
+
+
+def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
+    """Without the first where it traced."""
+    traces = [e.start_ms for e in trace.events_of("trace")]
+    return [p for p in passes if not any(p.start_ms <= t <= p.end_ms for t in traces)]
+
+
+def _usual(passes: list[Event]) -> float:
+    """All passes as long as the median one: a profiler window in one of them is not the user's."""
+    return float(median_value([p.ms for p in passes])) * len(passes)
+
+
+def _apart_ms(trace: Trace, fits: list[Event]) -> float:
+    """Tracing and profiler windows inside ``fits``."""
+    ms = 0.0
+    for lane in ("trace", "window"):
+        for event in trace.events_of(lane):
+            ms += event.ms if any(f.start_ms <= event.start_ms <= f.end_ms for f in fits) else 0.0
+    return ms
+
+
+def _work_share(trace: Trace, passes: list[Event]) -> float:
+    calls = trace.lane("function")
+    return float(calls.ms[starts_within(calls, passes)].sum()) / max(sum(p.ms for p in passes), 1e-9)
+
+
+def _steps_between(trace: Trace, start_ms: float, end_ms: float) -> int:
+    trained = trace.lane("on_batch").start_ms if not trace.steps.training else trace.steps.start_ms
+    low, high = np.searchsorted(trained, (start_ms, end_ms))
+    return int(high - low)
+
+
+def _training_ms(trace: Trace, passes: list[Event]) -> float:
+    """Time from the first pass to the end of the last that is neither theirs, nor a window's, nor tracing."""
+    start, end = passes[0].start_ms, passes[-1].end_ms
+    apart = [e for lane in ("trace", "window") for e in trace.events_of(lane) if start <= e.start_ms < end]
+    return max(end - start - sum(p.ms for p in passes) - sum(e.ms for e in apart), 0.0)

@@ -1,0 +1,16 @@
+"""Where the cause host/heavy-callback shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.spots.host import every
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Callbacks that save, predict, draw or count all weights after every batch."""
+    for one in every.heavy(source):
+        cure = Prescription("edit", Effect.EXACT, one.cure, edits=one.changed)
+        yield Spot(one.start, one.end, one.says, cure)

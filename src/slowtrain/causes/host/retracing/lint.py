@@ -1,0 +1,58 @@
+"""Where the cause host/retracing shows in a script's text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.host import retraced
+from slowtrain.source.spots import reached
+from slowtrain.source.spots.host import retraces
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
+    found: dict[ast.Call, list[retraces.Changing]] = {}
+    for one in reached.changing(source):
+        if all(one.parameter != known.parameter for known in found.get(one.call, ())):
+            found.setdefault(one.call, []).append(one)
+    for several in found.values():
+        yield _spot(source, several)
+    for call, kind in retraces.fresh(source):
+        same = "make the object once before the loop: its tf.function is traced for each object anew"
+        says = (
+            f"{node_lookup.called_name(call)} is a tf.function of {kind}, of which each turn makes a new one to trace"
+        )
+        yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EXACT, same))
+
+
+def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
+    """The arguments of one call that change."""
+    first = several[0]
+    line, name = first.graph.function.lineno, first.graph.names[0]
+    texts = [one.parameter for one in several if one.number == "text"]
+    numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
+    known = {"": "an array of another shape", "object": "an object with other numbers",
+             "held": "a structure with another Python number", "text": "another text, or holds one,"}  # fmt: skip
+    what = known.get(first.number, "a Python number")
+    says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
+    if texts:
+        cure = Prescription("edit", Effect.EXACT, f"leave the text out of what {name}() is given: {', '.join(texts)}")
+    elif any(one.number in ("object", "held") for one in several):
+        apart = f"pass what changes in {first.parameter} as tensors (tf.constant)"
+        cure = Prescription("edit", Effect.EQUIVALENT, apart)
+    elif len(numbers) == len(several):
+        tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
+        sure = all(one.number != "number" for one in several)
+        changed = tuple(retraced.as_tensors(source, line, numbers)) if sure else ()
+        cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=changed)
+    else:
+        opened = () if numbers else tuple(retraced.reduced(source, line))
+        pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"
+        left = f"let the graph leave the varying shape of {first.parameter} open: reduce_retracing=True"
+        cure = Prescription("edit", Effect.EQUIVALENT, left if opened else pad, edits=opened)
+    return Spot(edits.node_start(first.given), edits.node_end(first.given), says, cure)

@@ -1,0 +1,35 @@
+"""Where the cause input/per-element-map shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.causes.input.per_element_map import fix
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.spots.input import staged, tiny
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """A map of cheap operations over elements that are visibly small, in front of ``batch``."""
+    known = list(tiny.maps(source))
+    for one in known:
+        line = edits.node_end(one.call.func)[0]
+        made = tuple(datasets.batched_first(source, line, None, one.ranks)[0])
+        cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+        says = f"map is called for each {one.says}, and the call takes longer than its few operations"
+        yield Spot(*call_index.operation_range(one.call), says, cure)
+    for more in staged.beside([one.call for one in known], staged.per_element(source)):
+        line = edits.node_end(more.call.func)[0]
+        made = tuple(datasets.batched_first(source, line, None, ())[0])
+        cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+        says = f"map is called for each {more.says}, and the call takes longer than its few operations"
+        yield Spot(*call_index.operation_range(more.call), says, cure)
+    for call in tiny.windows(source):
+        made = tuple(fix.gathered(source, edits.node_end(call.func)[0]))
+        cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
+        says = "for each window this makes a data set of its own, and an iterator"
+        yield Spot(*call_index.operation_range(call), says, cure)

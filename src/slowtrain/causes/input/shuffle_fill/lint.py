@@ -1,0 +1,34 @@
+"""Where the cause input/shuffle-fill shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import call_index
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.spots.input import shuffling, staged
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """A buffer of what a map takes long to make, filled anew in each epoch."""
+    known = [one for one in shuffling.behind_maps(source) if one.does is not None]
+    for one in known:
+        made = tuple(datasets.shuffled_first(source, edits.node_end(one.call.func)[0]))
+        says = "shuffle names or records before the expensive map"
+        cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+        says = f"each epoch begins with {one.does} for every element of this buffer, before its first step"
+        yield Spot(*call_index.operation_range(one.call), says, cure)
+    for more in staged.beside([one.call for one in known], staged.filled(source)):
+        made = tuple(datasets.shuffled_first(source, edits.node_end(more.call.func)[0])) if more.early else ()
+        says = "shuffle names or records before the expensive map"
+        if not more.early:
+            says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), and "
+            says += "steps_per_epoch in place of take(), or iter() once"
+        yield Spot(
+            *call_index.operation_range(more.call),
+            more.says,
+            Prescription("edit", Effect.EQUIVALENT, says, edits=made),
+        )

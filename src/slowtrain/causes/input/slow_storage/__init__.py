@@ -1,0 +1,69 @@
+"""The producer waits for bytes, not for a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.causes.waiting import bytes_to_tell, for_bytes, mean, read_mb_per_s, reads, waiting
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import handmade_input
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import ahead
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
+from slowtrain.whatif import Drop, Remedy, Supply
+
+
+class SlowStorage(Cause):
+    """Batches come as slowly as a disk, a file share or a network gives their bytes."""
+
+    title = "Storage is the limit"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.MACHINE})
+    symptoms = frozenset({Category.INPUT, Category.PYTHON})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        return super().wants(trace) | bytes_to_tell(trace)
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = waiting(trace)
+        if found is None or not for_bytes(trace, found):
+            return None
+        iowait, rate = mean(trace, "iowait_share"), read_mb_per_s(trace)
+        beside = (
+            f"; {format_number(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
+        )
+        return Evidence(
+            f"making a batch takes up to {format_number(found.made_ms)} ms, "
+            f"{format_number(found.ms)} ms of it with no core at work{beside}",
+            {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
+            found.where,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = waiting(trace)
+        if found is None:
+            return []
+        if found.by_hand:
+            return [Drop({Category.PYTHON: found.ms}, 0.0, (0.7, 1.1))]
+        return [Supply(found.left, spread=(0.7, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        pipe = trace.pipeline
+        readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
+        node = measured.making(trace) or (readers[0] if readers else None)
+        if handmade_input(trace) is not None:
+            beside = measured.first(trace, evidence.where, ahead.made_ahead)
+            says = "fetch the next batch in a background thread while the step runs"
+            yield Prescription("edit", Effect.EXACT, says, edits=beside)
+        made = measured.kept(trace, evidence.where, node)
+        if made:
+            says = "keep what was read with .cache(): it fits in memory"
+            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
+        yield Prescription(
+            "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
+        )
+        yield Prescription(
+            "advice", Effect.EQUIVALENT, "store fewer bytes an element: uint8 instead of floats, compressed records"
+        )

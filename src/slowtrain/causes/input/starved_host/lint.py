@@ -1,0 +1,26 @@
+"""Where the cause input/starved-host shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import call_index
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.spots.input import threads
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """One thread for a pipeline that asks for several calls at once."""
+    for limit in threads.limited(source):
+        made = tuple(datasets.threads_freed(source, limit.lineno))
+        says = "remove the limit on the data set's threads (private_threadpool_size)"
+        maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
+        drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
+        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=made)
+        says = "several calls at once are asked for, and this leaves the data set one thread"
+        yield Spot(edits.node_start(limit), edits.node_end(limit), says, cure)

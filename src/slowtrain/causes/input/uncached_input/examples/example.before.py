@@ -1,0 +1,22 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+keras.utils.set_random_seed(0)
+raw = [tf.io.encode_jpeg(tf.cast(p, tf.uint8)).numpy() for p in np.random.rand(64, 64, 64, 3) * 255]
+names = [f"{i}.jpg" for i in range(64)]
+for name, jpeg in zip(names, raw):
+    tf.io.write_file(name, jpeg)
+
+
+def load(name):
+    image = tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(name), channels=3), (32, 32)) / 255.0
+    return image, tf.reduce_mean(image)
+
+
+ds = tf.data.Dataset.from_tensor_slices(names)
+ds = ds.map(load, num_parallel_calls=4)
+ds = ds.batch(32).prefetch(2)
+model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+history = model.fit(ds, epochs=3)

@@ -1,0 +1,56 @@
+"""Where the cause input/uncached-input shows in a script's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slowtrain.causes.input.uncached_input import anew
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.number_text import format_number
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.spots.input import repeating, staged
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Work that is the same in every epoch, of which literals of the file say that its result is small."""
+    known = list(repeating.work(source))
+    for one in known:
+        effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
+        says = f"put .cache() behind this {node_lookup.called_name(one.call)}"
+        cure = Prescription("edit", effect, says, edits=one.edits)
+        says = f"every epoch does {one.does} again for each element; "
+        says += f"all results take {format_number(one.bytes / 2**20)} MiB"
+        generator = (
+            node_lookup.argument_value(one.call, "generator", 0)
+            if "generator" in node_lookup.called_name(one.call)
+            else None
+        )
+        place = (
+            call_index.operation_range(one.call)
+            if generator is None
+            else (edits.node_start(generator), edits.node_end(generator))
+        )
+        yield Spot(*place, f"{says} at most", cure)
+    seen = {one.call for one in known}
+    early_ones = list(repeating.too_early(source))
+    for more, size in staged.again(source, cached=not early_ones):
+        if more.call in seen:
+            continue
+        seen.add(more.call)
+        says = f"every epoch does {more.says} again for each element"
+        says += f"; all results take {format_number(size / 2**20)} MiB at most" if size else "; its result is small"
+        cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, where all results fit")
+        yield Spot(*call_index.operation_range(more.call), says, cure)
+    for early in early_ones:
+        says = "put .cache() behind the map that does it, where its results fit into memory"
+        cure = Prescription("advice", Effect.EXACT, says)
+        kept = "this keeps names only" if early.names else "this keeps what is not worked on yet"
+        says = f"{kept}: every epoch does {early.does} again for each element behind it"
+        yield Spot(*call_index.operation_range(early.cache), says, cure)
+    for each in anew.caches(source):
+        says = "build it once, before the loop; what differs from turn to turn goes behind its cache"
+        cure = Prescription("advice", Effect.EQUIVALENT, says)
+        says = f"each turn builds the data set anew, with a cache that nobody reads: {each.does} is done in every pass"
+        yield Spot(edits.node_start(each.built), edits.node_end(each.built), says, cure)

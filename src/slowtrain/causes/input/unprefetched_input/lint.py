@@ -1,0 +1,60 @@
+"""Where the cause input/unprefetched-input shows in a script's text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.pipelines import dataset_chains, element_sizes, training_pipelines
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.spots.input import handfed, staged
+
+FEW = 10  # batches, assumed: training of as few is a trial
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead.
+
+    A loop of steps that reads each batch from a file itself.
+    """
+    for fed in handfed.read(source):
+        says = "make the next batch in a background thread while the step runs"
+        cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
+        yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
+    seen: set[ast.Call] = set()
+    for flow in dict.fromkeys(training_pipelines.training_chains(source)):
+        names = (*flow.begun, *flow.names)
+        working = [n for n, name in enumerate(names) if name in training_pipelines.WORKING_OPERATIONS]
+        behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
+        if (element_sizes.max_elements(source, flow) or FEW) < FEW:
+            continue
+        if not working or behind:  # what a cache holds is only cut into batches
+            continue
+        if not flow.calls:
+            yield from _made_elsewhere(source, flow)
+            continue
+        last = flow.calls[-1]
+        made = tuple(datasets.prefetched(source, edits.node_end(last.func)[0]))
+        cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+        says = f"the pipeline ends in {node_lookup.called_name(last)}: nothing makes the next batch while the step runs"
+        seen.add(last)
+        yield Spot(*call_index.operation_range(last), says, cure)
+    for more in staged.beside(seen, staged.unprefetched(source)):
+        made = tuple(datasets.prefetched(source, edits.node_end(more.call.func)[0]))
+        cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+        yield Spot(*call_index.operation_range(more.call), more.says, cure)
+
+
+def _made_elsewhere(source: Source, flow: dataset_chains.DatasetChain) -> Iterable[Spot]:
+    """All of a pipeline is in a function of another file: what that gives can be fetched ahead here."""
+    if flow.entry is None:
+        return
+    text, also = datasets.autotune(source, flow.entry)
+    made = (*also, *edits.append_to_chain(source, flow.entry, f".prefetch({text})"))
+    cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+    says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"
+    yield Spot(edits.node_start(flow.entry), edits.node_end(flow.entry), says, cure)

@@ -1,0 +1,14 @@
+"""The card reports faults."""
+
+from __future__ import annotations
+
+from slowtrain.causes import Cause
+from slowtrain.causes.judged import Judged
+
+
+class FaultyGpu(Judged, Cause):
+    """The card reports memory errors, or the driver faults of it."""
+
+    title = "The GPU reports faults"
+    machine_topic = "card health"
+    doctor_rank = 30

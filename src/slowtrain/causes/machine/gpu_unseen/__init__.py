@@ -1,0 +1,14 @@
+"""There is a GPU, and the framework does not see it."""
+
+from __future__ import annotations
+
+from slowtrain.causes import Cause
+from slowtrain.causes.judged import Judged
+
+
+class GpuUnseen(Judged, Cause):
+    """A GPU is there, and the framework trains on the CPU because it does not see it."""
+
+    title = "There is a GPU, and the framework does not see it"
+    machine_topic = "gpu visibility"
+    doctor_rank = 10

@@ -1,0 +1,14 @@
+"""A setting that slows training was left on."""
+
+from __future__ import annotations
+
+from slowtrain.causes import Cause
+from slowtrain.causes.judged import Judged
+
+
+class SlowingSetting(Judged, Cause):
+    """A setting for finding errors, or for repeatable runs, was left on and slows everything down."""
+
+    title = "A setting that slows training was left on"
+    machine_topic = "settings"
+    doctor_rank = 80

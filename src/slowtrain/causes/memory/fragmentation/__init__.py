@@ -1,0 +1,49 @@
+"""Enough memory is free, in no one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
+from slowtrain.number_text import format_number
+from slowtrain.trace import Trace
+from slowtrain.whatif import Remedy
+
+
+class Fragmentation(Cause):
+    """Enough memory is free in total, but no one piece of it is as large as what the step asks for."""
+
+    title = "Free memory is in too small pieces"
+    verdict_word = VerdictKind.MEMORY
+    needs = frozenset({Signal.ALLOCATOR})
+    scope = "run"
+    matters = True
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("launch", "exhausted", "outcome") == "fragmented":
+            told = trace.fact("launch", "exhausted")
+            figures = ("asked_bytes", "free_bytes", "largest_free_bytes")
+            return Evidence(str(told.get("says")), {n: float(told[n]) for n in figures if told.get(n) is not None})
+        for name, pool in sorted((trace.fact("pools", default=None) or {}).items()):
+            share = pool.get("fragmentation_share")
+            free = pool["limit_bytes"] - pool["in_use_bytes"]
+            asked = pool["largest_request_bytes"]
+            largest = free if share is None else (1 - share) * free
+            if share is not None and largest < asked <= free:
+                return Evidence(
+                    f"{name}: of {format_number(free / 2**20)} MiB free the largest piece is "
+                    f"{format_number(largest / 2**20)} MiB, "
+                    f"and one request of the step is {format_number(asked / 2**20)} MiB",
+                    {"free_bytes": free, "fragmentation_share": share, "largest_request_bytes": asked},
+                )
+        return None
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return []  # a request that fails costs the run, and one that does not costs no time
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.on_accelerator:
+            says = "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free pieces"
+            yield Prescription("setting", Effect.EXACT, says)
+        yield Prescription("advice", Effect.EXACT, "give every step the same shapes: drop_remainder=True, few paddings")

@@ -1,0 +1,229 @@
+"""What a loop of training steps adds to in every turn and never takes from: arrays put together, lists of tensors.
+
+A list of losses is left alone, as one of scalars; so is what the script reads as a whole later on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.causes.memory.host_leak import kept
+from slowtrain.script.evaluators import literal_sizes, value_kinds
+from slowtrain.script.interpreter.domain import shape_rules
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.properties import handwritten_steps
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
+from slowtrain.values import dataclass
+
+JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
+BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"})
+# Of what they are given as much is kept: joined, or as an array of NumPy's.
+KEEPING = frozenset({"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"})
+MOST_BYTES = 2e9  # what a list may hold on purpose is less
+REDUCING = ("reduce_", "mean", "sum")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Statements of every turn; ``names`` of tensors there, more than one number each, that the step gave back."""
+
+    statements: list[ast.stmt]
+    names: frozenset[str]
+
+
+def everywhere(source: Source) -> Iterator[kept.Kept]:
+    """What grows in the loop itself, and in functions that it calls in every turn."""
+    for steps in handwritten_steps.step_loops_of(source):
+        if literal_sizes.has_few_turns(source, steps.loop):
+            continue
+        for block in _blocks(source, steps):
+            for one in block.statements:
+                grown = _joined(source, one)
+                if grown is not None:
+                    says = "each turn copies all that the turns before it kept, and keeps some more"
+                    yield kept.Kept(grown, says, "keep the last ones only: a slice, or a deque with maxlen")
+                held = _held(source, one, block.names)
+                if held is not None:
+                    says = "a tensor of each step stays in memory, and only the last ones are ever read"
+                    yield kept.Kept(held, says, "keep a number of it, or the last ones in a deque with maxlen")
+
+
+def reached(source: Source) -> Iterator[kept.Kept]:
+    """Tensors and arrays, more than a number each, that a list gets in every step, from whatever function adds them."""
+    seen: set[ast.expr] = set()
+    for event in file_events(source) if ".append" in source.text and step_loops.step_events(source) else ():
+        if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
+            continue
+        if event.on.born:
+            continue
+        loop = step_loops.step_loop_of(source, event)
+        given = event.given.get("", 0)
+        wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
+        func = event.node.func if isinstance(event.node, ast.Call) else None
+        owner = func.value if isinstance(func, ast.Attribute) else None
+        if loop is None or not wide or event.node in seen:
+            continue
+        total = _bytes(event)
+        if _made_once(source, owner):
+            says = "a tensor of each step stays in memory, and only the last ones are ever read"
+            cure = "keep a number of it, or the last ones in a deque with maxlen"
+        elif total >= MOST_BYTES:
+            says = f"a tensor of each step stays in memory: {total / 1e9:,.1f} GB of them in the end, or more"
+            cure = "take what is needed of it in each step, as a metric does, and keep that"
+        else:
+            continue
+        seen.add(event.node)
+        yield kept.Kept(event.node, says, cure)
+
+
+def _bytes(event: Event) -> int:
+    """How much all that a list gets takes, as far as the text tells sizes and turns."""
+    turns = prod(loop.turns or 1 for loop in event.regular_loops(1))
+    parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
+    return turns * sum(
+        prod(n or 1 for n in one.shape or ()) * shape_rules.DTYPE_BYTES.get(one.dtype, 1) for one in parts
+    )
+
+
+def _made_once(source: Source, owner: ast.expr | None) -> bool:
+    """Whether a list is bound in one place, and all that reads it adds to it, counts it, or takes its end."""
+    if isinstance(owner, ast.Name):
+        names = call_index.nodes_of_kind(source, ast.Name)
+        stored = [n for n in names if n.id == owner.id and not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+        return len(stored) == 1 and _only_added(source, owner.id, ast.Name)
+    if not isinstance(owner, ast.Attribute):
+        return False
+    return len(class_members.attribute_stores(source, owner.attr)) == 1 and _only_added(
+        source, owner.attr, ast.Attribute
+    )
+
+
+def _blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Block]:
+    tensors = _tensors(source, steps) if steps.graph else frozenset[str]()
+    yield _Block(list(handwritten_steps.statements_per_turn(steps.loop)), tensors)
+    for call, function in handwritten_steps.functions_per_turn(source, steps):
+        given = {name: value_kinds.argument_in(function, call, name) for name in scope_names.parameter_names(function)}
+        names = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
+        yield _Block(list(handwritten_steps.statements_per_turn(function)), names)
+
+
+def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
+    """Whether it is one of ``tensors``, or some of them put together: ``tf.stack([z, x])``."""
+    if isinstance(value, ast.Name):
+        return value.id in tensors
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return any(_large(source, e, tensors) for e in value.elts)
+    if isinstance(value, ast.Dict):
+        return any(_large(source, e, tensors) for e in value.values)
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) in KEEPING:
+        given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
+        return any(_large(source, e, tensors) for e in given)
+    return False
+
+
+def _tensors(source: Source, steps: handwritten_steps.StepLoop) -> frozenset[str]:
+    """Names that get what the step returns and itself makes a mean or a sum of: more than a number."""
+    function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
+    if function is None:
+        return frozenset()
+    calls = (n for n in syntax_tree.walk(function) if isinstance(n, ast.Call))
+    reduced = {_plain(c.args[0]) for c in calls if c.args and node_lookup.called_name(c).startswith(REDUCING)}
+    return frozenset(outer for inner, outer in kept.handed_back(source, steps) if inner in reduced)
+
+
+def _plain(node: ast.expr) -> str:
+    """The name of which something is made number by number: ``z`` of ``tf.square(z)``, ``z ** 2``."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and node_lookup.called_name(node) in BY_NUMBER:
+        node = node.args[0]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
+        node = node.left
+    return scope_names.dotted_name(node)
+
+
+def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
+    """``bank = concat([bank, keys])``, of a name or an attribute that is bound nowhere else in a loop."""
+    if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.value, ast.Call):
+        return None
+    call, target = one.value, one.targets[0]
+    whole = name_bindings.qualified_name(source, call.func).startswith(("numpy.", "tensorflow.", "keras."))
+    parts = call.args[0] if call.args else None
+    if not whole or node_lookup.called_name(call) not in JOINING or not isinstance(parts, (ast.List, ast.Tuple)):
+        return None
+    name = scope_names.dotted_name(target)
+    others = [p for p in parts.elts if scope_names.dotted_name(p) != name]
+    plain = all(isinstance(p, (ast.Name, ast.Attribute, ast.Call)) for p in others)
+    if not name or len(others) != len(parts.elts) - 1 or not others or not plain:
+        return None
+    if isinstance(target, ast.Attribute):
+        again = [n for n in class_members.attribute_stores(source, target.attr) if n is not target]
+        return call if again and all(_constructing(source, n) for n in again) else None
+    where = name_bindings.binding_scope(source, target, name) if isinstance(target, ast.Name) else None
+    others_bound = [n for n in name_bindings.bindings_of(where, name) if n is not target] if where is not None else []
+    first = bool(others_bound) and all(
+        isinstance(n, ast.Name) and not scope_names.enclosing_loops(source, n) for n in others_bound
+    )
+    return call if first else None
+
+
+def _constructing(source: Source, node: ast.AST) -> bool:
+    function = node_lookup.enclosing_function(source, node)
+    return function is not None and function.name == "__init__"
+
+
+def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | None:
+    """``self.seen.append(z)``, of a list that the file only adds to, and of which it reads no more than the end."""
+    call = one.value if isinstance(one, ast.Expr) else None
+    if not names or not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
+        return None
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not _large(source, call.args[0], names):
+        return None
+    if isinstance(owner, ast.Name):
+        return call if kept.grows(source, call) and _only_added(source, owner.id, ast.Name) else None
+    if not isinstance(owner, ast.Attribute) or not class_members.is_self_attribute(owner):
+        return None
+    stored = class_members.attribute_stores(source, owner.attr)
+    made = node_lookup.parents_of(source).get(stored[0]) if len(stored) == 1 else None
+    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and _empty(made.value)
+    once = listed and _constructing(source, stored[0])
+    return call if once and _only_added(source, owner.attr, ast.Attribute) else None
+
+
+def _empty(made: ast.expr | None) -> bool:
+    """``[]``, ``list()``, and a deque that has no end."""
+    if isinstance(made, ast.Call):
+        return (
+            scope_names.dotted_name(made.func).rpartition(".")[2] in ("list", "deque")
+            and not made.args
+            and not made.keywords
+        )
+    return isinstance(made, ast.List)
+
+
+def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
+    """Whether all that reads the list appends to it, counts it, or takes its end."""
+    above = node_lookup.parents_of(source)
+    for node in call_index.nodes_of_kind(source, kind):
+        assert isinstance(node, (ast.Name, ast.Attribute))
+        if (node.id if isinstance(node, ast.Name) else node.attr) != name or not isinstance(node.ctx, ast.Load):
+            continue
+        holder = above.get(node)
+        added = isinstance(holder, ast.Attribute) and holder.attr == "append"
+        counted = isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len"
+        if isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) in ("list", "tuple"):
+            node, holder = holder, above.get(holder)  # list(seen)[-9:]
+        end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
+        if not (added or counted or (end and _behind(getattr(holder, "slice", None)))):
+            return False
+    return True
+
+
+def _behind(at: ast.expr | None) -> bool:
+    """``[-9:]``, ``[-1]``."""
+    return isinstance(at, ast.Slice) or (isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub))

@@ -1,0 +1,16 @@
+"""The build has no machine code for this card, so that the driver compiles it at start."""
+
+from __future__ import annotations
+
+from slowtrain.causes import Cause
+from slowtrain.causes.judged import Judged
+from slowtrain.model import VerdictKind
+
+
+class JitFromPtx(Judged, Cause):
+    """The build has no machine code for this card: the driver compiles all of it at the first start."""
+
+    title = "The driver compiles the framework's GPU code at start"
+    verdict_word = VerdictKind.STARTUP
+    machine_topic = "compiled code"
+    doctor_rank = 70

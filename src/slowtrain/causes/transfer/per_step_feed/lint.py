@@ -1,0 +1,34 @@
+"""Where the cause transfer/per-step-feed shows in a script's text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from slowtrain.causes.transfer.per_step_feed import conversions
+from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.text import edits
+from slowtrain.script.text.source_file import Source
+from slowtrain.source.cures.input import feeding_by_hand
+from slowtrain.source.spots.input import handfed
+from slowtrain.source.spots.transfer import stepwise
+
+
+def find_spots(source: Source) -> Iterable[Spot]:
+    """Conversions between the steps of a loop: of data that stays as it is, that NumPy draws there, of lists."""
+    seen: set[ast.expr] = set()
+    for fed in handfed.converted(source):
+        says = "convert once before the loop" if fed.edits else "feed from a tf.data.Dataset that ends in .prefetch()"
+        cure = Prescription("edit", Effect.EXACT if fed.edits else Effect.CHANGES_TRAINING, says, edits=fed.edits)
+        seen.add(fed.node)
+        yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
+    for one in conversions.needless(source):
+        if one.call not in seen:
+            seen.add(one.call)
+            made = tuple(feeding_by_hand.repeated_once(source, one.call.lineno)) if one.same else ()
+            cure = Prescription("edit" if made else "advice", Effect.EXACT, one.cure, edits=made)
+            yield Spot(edits.node_start(one.call), edits.node_end(one.call), one.says, cure)
+    reached = (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))
+    for more in stepwise.beside(seen, reached):
+        cure = Prescription("advice", Effect.EXACT, more.cure)
+        yield Spot(edits.node_start(more.node), edits.node_end(more.node), more.says, cure)
