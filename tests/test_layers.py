@@ -1,4 +1,4 @@
-"""What may import what, and who may print. The picture is in CONTRIBUTING.md.
+"""What may import what, and who may print. The table is in CONTRIBUTING.md.
 
 The rules are read from the source text, so that an import inside a function counts too.
 """

@@ -63,9 +63,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 SHOWN = """
 from slowtrain.causes import all_causes, named
-from slowtrain.lint import settings
+from slowtrain.lint.inputs import lint_settings
 (cause,) = [c for c in all_causes() if c.id == "host/slow-logger"]
-print(cause.fires, named("host/slow-logger") is not None, len(all_causes()), "host/slow-logger" in settings.known())
+print(cause.fires, named("host/slow-logger") is not None, len(all_causes()), "host/slow-logger" in lint_settings.known_ids())
 """
 
 
