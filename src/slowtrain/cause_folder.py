@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 OWN_PACKAGE = "slowtrain.causes"
@@ -108,3 +109,12 @@ def read_examples(folder: Path) -> tuple[tuple[str, str], ...]:
 
 def _after(before: Path) -> Path:
     return before.with_name(before.name.removesuffix(BEFORE) + AFTER)
+
+
+def add_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
+    """The page with the cause's examples: the code in which ``slowtrain lint`` finds it, and the fixed code."""
+    shown = ""
+    for slow, cured in fixes:
+        shown += f"\n\n## Example\n```python\n{inspect.cleandoc(slow)}\n```\n\n"
+        shown += f"`slowtrain lint` finds it there, and not in\n\n```python\n{inspect.cleandoc(cured)}\n```"
+    return doc + shown

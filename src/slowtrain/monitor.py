@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
 from slowtrain.model.answers.live_frame import Alert, Frame
+from slowtrain.recording.recording_folder import RUNS_FOLDER
 from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     from slowtrain.capture.process.session import Session
 
-RUNS = "slowtrain-runs"
 EVERY_S = 2.0
 HEIGHT_PX = 720  # of the report in a notebook
 
@@ -216,7 +216,7 @@ class Settings:
 
 @contextmanager
 def record(
-    folder: str | Path = RUNS,
+    folder: str | Path = RUNS_FOLDER,
     *,
     name: str | None = None,
     windows: bool = True,
@@ -271,7 +271,7 @@ class Monitoring:
 
     def __init__(
         self,
-        folder: str | Path = RUNS,
+        folder: str | Path = RUNS_FOLDER,
         *,
         name: str | None = None,
         windows: bool = True,

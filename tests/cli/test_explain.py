@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.cause_folder import cause_files
+from slowtrain.cause_folder import add_examples, cause_files
 from slowtrain.causes import all_causes
 from slowtrain.cli import explain
 from slowtrain.errors import InputError
@@ -28,7 +28,7 @@ def test_it_reads_what_the_catalogue_holds() -> None:
     assert set(read) == {cause.id for cause in all_causes()}
     for cause in all_causes():
         assert read[cause.id].title == cause.title
-        assert read[cause.id].doc.split() == explain.add_examples(cause.page, cause.fixes).split()
+        assert read[cause.id].doc.split() == add_examples(cause.page, cause.fixes).split()
 
 
 def test_the_list_has_every_cause_with_its_title() -> None:

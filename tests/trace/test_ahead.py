@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps import device_paced_steps
 from slowtrain.profile.steps.profile_steps import StepTimes
 

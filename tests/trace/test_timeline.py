@@ -14,7 +14,8 @@ from slowtrain.columns import intervals
 from slowtrain.profile import framework_names
 from slowtrain.profile.activity import timeline
 from slowtrain.profile.activity.device_activity import D2H, H2D, KERNEL, Activities
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.format import xplane
 from slowtrain.profile.steps import profile_steps
 from slowtrain.profile.summaries import window_ops

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowtrain.cause_folder import cause_files, cause_id, read_examples, read_page
+from slowtrain.cause_folder import add_examples, cause_files, cause_id, read_examples, read_page
 from slowtrain.errors import InputError
 from slowtrain.values import dataclass
 
@@ -69,17 +69,6 @@ def read(file: Path) -> CausePage | None:
                     doc = add_examples(read_page(file.parent), read_examples(file.parent))
                     return CausePage(cause_id(file), str(line.value.value), doc)
     return None
-
-
-def add_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
-    """The page with the cause's examples: the code in which ``slowtrain lint`` finds it, and the fixed code."""
-    import inspect
-
-    shown = ""
-    for slow, cured in fixes:
-        shown += f"\n\n## Example\n```python\n{inspect.cleandoc(slow)}\n```\n\n"
-        shown += f"`slowtrain lint` finds it there, and not in\n\n```python\n{inspect.cleandoc(cured)}\n```"
-    return doc + shown
 
 
 def format_cause_list(pages: Sequence[CausePage]) -> str:

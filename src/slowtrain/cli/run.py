@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slowtrain.cli import watch
 from slowtrain.errors import InputError
+from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 HELP = "run a training script unchanged and show why its steps are slow"
 EXAMPLES = """
@@ -17,7 +18,6 @@ slowtrain run --html report.html train.py     write the HTML report
 slowtrain run --json - train.py               JSON on standard output, the script's output on standard error
 slowtrain run --live train.py                 show the run in the last rows of the terminal
 """
-RUNS_FOLDER = "slowtrain-runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

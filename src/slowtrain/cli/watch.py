@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
+from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:
     from slowtrain.cli._support.live_view import RunFollower
@@ -22,7 +23,6 @@ slowtrain watch --once                            print the current state and ex
 slowtrain watch --json                            print the current state as JSON and exit
 slowtrain watch --alert-command 'notify-send Slowtrain'
 """
-RUNS_FOLDER = Path("slowtrain-runs")
 MAX_LISTED_RUNS = 5
 LOOK_INTERVAL_S = 2.0
 LINE_INTERVAL_S = 5.0  # if plain lines are printed instead of a screen
@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
     every = args.every if args.every is not None else LOOK_INTERVAL_S
     if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
         raise InputError("--every must be 0.1 to 3600 seconds, --window 1 to 86400")
-    folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(RUNS_FOLDER))
+    folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(Path(RUNS_FOLDER)))
     recording_folder.require_begun_recording(folder)  # before the slow imports
     numpy_import.import_single_threaded()
     from slowtrain.cli._support.live_view import RunFollower
@@ -126,8 +126,8 @@ def run_in_progress() -> Path | None:
     }
     running = sorted(known, key=_last_write_time, reverse=True)
     for folder in running:
-        if folder.parent == RUNS_FOLDER.resolve():
-            return RUNS_FOLDER / folder.name
+        if folder.parent == Path(RUNS_FOLDER).resolve():
+            return Path(RUNS_FOLDER) / folder.name
     if len(running) > 1:
         typed = [f"slowtrain watch {shlex.quote(str(f))} (process {known[f]})" for f in running[:MAX_LISTED_RUNS]]
         more = f", and {len(running) - MAX_LISTED_RUNS} more" if len(running) > MAX_LISTED_RUNS else ""

@@ -394,11 +394,3 @@ def eager_op(event: str) -> str | None:
     """Return the op type of an EAGER_LOCAL event; None for a function's call and for other events."""
     kind = event.removeprefix(EAGER_LOCAL)
     return None if kind == event or kind.startswith(FUNCTION_PREFIXES) else kind
-
-
-# ---- results of a step ------------------------------------------------------------------------------------------
-
-
-def is_loss(name: str) -> bool:
-    """Return whether a result is a loss. Keras names it ``loss``; results of functions are all named ``result``."""
-    return "loss" in name or name.startswith("result")

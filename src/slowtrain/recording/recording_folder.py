@@ -13,6 +13,7 @@ RECORDING_FILE = "recording.sqlite"
 LAUNCH_FILE = "launch.json"
 ENDED_FILE = "ended.txt"
 FAILED_FILE = "failed.txt"
+RUNS_FOLDER = "slowtrain-runs"  # default folder of recordings
 
 
 def is_recording(path: Path) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
 from slowtrain.model.answers.live_frame import Alert, RunState
-from slowtrain.profile.framework_names import is_loss
 from slowtrain.report import wording
 from slowtrain.values import dataclass
 from slowtrain.watch.background_diagnosis import DiagnosisReport

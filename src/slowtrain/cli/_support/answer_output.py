@@ -173,13 +173,13 @@ def print_text(render: Callable[..., str], answer: Any) -> None:
 
 def checkup_page(found: Checkup) -> str:
     """The HTML page, which includes the page of each diagnosed cause."""
+    from slowtrain.cause_folder import add_examples
     from slowtrain.causes import all_causes
-    from slowtrain.cli import explain
     from slowtrain.report.pages import checkup_page
 
     diagnosed = {d.cause for d in found.diagnoses}
     causes = [c for c in all_causes() if c.id in diagnosed]
-    return checkup_page(found, {c.id: explain.add_examples(c.page, c.fixes) for c in causes})
+    return checkup_page(found, {c.id: add_examples(c.page, c.fixes) for c in causes})
 
 
 def require_writable(html: Path | None, json: str | None) -> None:

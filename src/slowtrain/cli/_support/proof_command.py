@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowtrain.cli.run import RUNS_FOLDER
 from slowtrain.errors import InputError
+from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:
     from slowtrain.model.answers.cure_proof import Proof

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity.timeline import HostThread
+from slowtrain.profile.activity.host_threads import HostThread
 
 
 def find_main_thread(threads: Sequence[HostThread]) -> HostThread | None:

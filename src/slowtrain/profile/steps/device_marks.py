@@ -14,7 +14,8 @@ import numpy as np
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Bools, Floats
 from slowtrain.profile.activity.device_activity import Activities
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, launch_calls
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, launch_calls
 from slowtrain.values import dataclass
 
 # Largest share of a mark's work that callback ops after the calls can have. Logical ops and copies of a number

@@ -17,7 +17,8 @@ from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.profile import framework_names
 from slowtrain.profile.activity.device_activity import COLLECTIVE, KERNEL, Activities
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps import device_marks
 from slowtrain.values import dataclass
 

@@ -20,7 +20,7 @@ import numpy as np
 from slowtrain.columns.input_pipeline import ASYNC_PREFIXES, PYTHON_OPS, Node, Pipeline, WrittenDataset, node_family
 from slowtrain.columns.kernels import Producer
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity.timeline import HostThread
+from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.format import xplane
 from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.profile.summaries import tfdata_stages

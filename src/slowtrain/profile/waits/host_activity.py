@@ -17,7 +17,7 @@ from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Place
 from slowtrain.profile import framework_names
 from slowtrain.profile.activity import main_thread
-from slowtrain.profile.activity.timeline import HostThread
+from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.values import dataclass
 

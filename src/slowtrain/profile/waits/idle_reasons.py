@@ -20,7 +20,8 @@ from slowtrain.model import IdleGap
 from slowtrain.profile import framework_names
 from slowtrain.profile.activity import main_thread
 from slowtrain.profile.activity.device_activity import COLLECTIVE, KERNEL, Activities
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline, launch_calls
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline, launch_calls
 from slowtrain.profile.waits import missing_data
 from slowtrain.values import dataclass
 

@@ -14,7 +14,8 @@ from slowtrain.columns.steps import MIN_TELLING_STEPS
 from slowtrain.number_text import first_names
 from slowtrain.patterns import late
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity.timeline import HostThread, ProfiledDevice, Timeline, host_name, launch_calls
+from slowtrain.profile.activity.host_threads import HostThread
+from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline, host_name, launch_calls
 from slowtrain.profile.format import xplane
 from slowtrain.profile.steps.profile_steps import StepTimes
 

@@ -70,9 +70,8 @@ def measure_curve(
     except NoRecord:
         device, said = None, [NO_MEMORY_RECORD]
     device = device_for_framework(sizing, device) if found is not None else device
-    limit = (
-        found.largest_fit(MemoryPool(device.limit_bytes, growth)) if found is not None and device is not None else None
-    )
+    pool = MemoryPool(device.limit_bytes, growth) if device is not None else None
+    limit = found.largest_fit(pool) if found is not None and pool is not None else None
     below = own is None
     search = _KneeSearch(sizing, limit, below, MAX_TIMED_BATCH if most is None else most)
     points = search.points()

@@ -8,9 +8,9 @@ from typing import Any
 
 from slowtrain.causes import Cause
 from slowtrain.causes.numerics.nonfinite_loss import fix
+from slowtrain.columns.steps import is_loss
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.number_text import format_number
-from slowtrain.profile.framework_names import is_loss
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.source.cures.numerics import finite
