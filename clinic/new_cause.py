@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.number_text import plain
+from slowtrain.number_text import format_number
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
@@ -29,7 +29,7 @@ from slowtrain.whatif import Drop, Remedy
 MIN_SHARE = 0.05  # of a step. TODO: a threshold has its reason here.
 
 
-class {class_name}(Cause):
+class {class_name}(Cause[Evidence]):
     """TODO: the first line of page.md."""
 
     title = "TODO: {words} takes a large part of each step"
@@ -37,16 +37,16 @@ class {class_name}(Cause):
     symptoms = frozenset({{Category.PYTHON}})  # TODO: the categories of a step that show it in every case
     words = ("TODO",)  # TODO: names one of which stands in each script that has it; without a source side delete this
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         """TODO: return evidence where the trace has the cause."""
         return None
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         """TODO: what the cure takes out of a step. The saving is computed from it."""
         return [Drop({{Category.PYTHON: evidence.numbers["python_ms"]}})]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("advice", Effect.EXACT, f"TODO: what to do; it takes {{plain(trace.step_ms)}} ms")
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("advice", Effect.EXACT, f"TODO: what to do; it takes {{format_number(trace.step_ms)}} ms")
 '''
 
 LINT = '''"""Where the cause {name} shows in a script's text. Delete this file if it cannot be seen there."""
@@ -123,16 +123,16 @@ def test_nothing_is_left_to_do() -> None:
 
 
 def test_the_evidence_names_the_line() -> None:
-    found = CAUSE.examine(drawn(CAUSE.fires[0]))
-    assert found is not None, "write examine() in __init__.py: it has to find the first trace of traces.txt"
+    found = CAUSE.find(drawn(CAUSE.fires[0]))
+    assert found is not None, "write find() in __init__.py: it has to find the first trace of traces.txt"
     assert found.where, "evidence names the lines to look at, the costliest first"
 
 
 def test_the_price_is_bounded_by_what_was_measured() -> None:
     trace = drawn(CAUSE.fires[0])
-    evidence = CAUSE.examine(trace)
-    assert evidence is not None, "write examine() first"
-    assert CAUSE.remedy(trace, evidence), "write remedy(): what a cure takes out of a step"
+    evidence = CAUSE.find(trace)
+    assert evidence is not None, "write find() first"
+    assert CAUSE.remedies(trace, evidence), "write remedies(): what a cure takes out of a step"
 '''
 
 

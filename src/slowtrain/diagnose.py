@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Any
 
-from slowtrain.causes import Cause, all_causes, general, general_start
+from slowtrain.causes import Cause, all_causes, class_of, general, general_start
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.pricing import price_remedies
@@ -22,7 +23,21 @@ from slowtrain.whatif import Remedy, replay_remedies
 MIN_SPEEDUP_BY_SCOPE = {"step": 1.1, "run": 1.05}
 MIN_SAVED_RUN_SHARE = 0.02  # of the whole run: a smaller saving outside the steps is not reported either
 
-PricedDiagnoses = list[tuple[Diagnosis, Sequence[Remedy]]]
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """A diagnosis with what decides its place among the others."""
+
+    diagnosis: Diagnosis
+    remedies: Sequence[Remedy]
+    spoils: bool = False
+    grows: bool = False
+    hangs_on_run_length: bool = False
+
+    @property
+    def is_worth_it(self) -> bool:
+        saving = self.diagnosis.saving
+        return saving.speedup >= MIN_SPEEDUP_BY_SCOPE[saving.scope]
 
 
 @dataclass(frozen=True)
@@ -35,56 +50,66 @@ class Findings:
     together: Saving | None = None
 
 
-def diagnose_trace(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
+def diagnose_trace(trace: Trace, causes: Sequence[Cause[Any]] | None = None) -> Findings:
     """Puts every cause into exactly one of the three outcomes."""
-    found: PricedDiagnoses = []
+    found: list[Diagnosed] = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
-    some, causes = causes is not None, all_causes() if causes is None else causes
-    for cause in causes:
-        wanted = cause.wants(trace)
-        missing = tuple(sorted(str(s) for s in wanted - trace.signals))
-        if missing:
-            unchecked.append(Unchecked(cause.id, missing))
-            continue
-        one = _diagnose_cause(cause, trace)
-        # Too few steps prove neither that a step is slow for this reason nor the opposite. Steps with unknown contents
-        # cannot prove the opposite.
-        few = not trace.enough and (one is None or _is_of_step(one))
-        blind = trace.is_mostly_unattributed and one is None and not trace.fact("profile")
-        if Signal.STEPS in wanted and (few or blind):
-            unchecked.append(Unchecked(cause.id, (str(Signal.STEPS),)))
-        elif one is None:
-            healthy.append(cause.id)
+    for cause in all_causes() if causes is None else causes:
+        outcome = _judge_cause(cause, trace)
+        if isinstance(outcome, Diagnosed):
+            found.append(outcome)
+        elif isinstance(outcome, Unchecked):
+            unchecked.append(outcome)
         else:
-            found.append(one)
-    if told := [] if some else _general_diagnoses(trace, found):
-        found += told
-        ids = {d.cause for d, _ in told}
-        healthy = [id_ for id_ in healthy if id_ not in ids]
-        unchecked = [u for u in unchecked if u.cause not in ids]
-    # The largest saving of the run comes first; of equal ones, the largest saving of its own scope.
-    named = {c.id: c for c in causes}
-    spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
-    # The recorded run is often a short sample of a training. So a saving that depends on its length comes after one of
-    # a step.
-    each_step = any(d.saving.scope == "step" and d.saving.speedup >= MIN_SPEEDUP_BY_SCOPE["step"] for d, _ in found)
-    last = {d.cause for d, _ in found if each_step and named[d.cause].hangs_on_run_length_in(trace, d.evidence)}
-
-    def group(one: Diagnosis) -> int:
-        """0: costs grow with the run; 1: gains at any length; 2: depends on the length; 3: no gain."""
-        if one.cause in last:
-            return 2
-        if last and one.saving.speedup <= 1.0:
-            return 3
-        return 0 if named[one.cause].grows and one.saving.speedup >= MIN_SPEEDUP_BY_SCOPE[one.saving.scope] else 1
-
-    found.sort(key=lambda f: (f[0].cause not in spoils, group(f[0]), *_diagnosis_rank(f[0])))
-    found = _gentler_first(found)
-    remedies = [r for _, several in found for r in several]
+            healthy.append(cause.id)
+    general_ones = _general_diagnoses(trace, found) if causes is None else []
+    ids = {one.diagnosis.cause for one in general_ones}
+    found = _ranked([*found, *general_ones])
+    remedies = [remedy for one in found for remedy in one.remedies]
     scope = "step" if trace.step_ms else "run"
     together = price_remedies(trace, remedies, scope, each_at_its_end=True) if remedies else None
-    return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
+    return Findings(
+        tuple(one.diagnosis for one in found),
+        tuple(id_ for id_ in healthy if id_ not in ids),
+        tuple(u for u in unchecked if u.cause not in ids),
+        together,
+    )
+
+
+def _judge_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | Unchecked | None:
+    """The cause's outcome; None if the trace is free of it."""
+    wanted = cause.wants(trace)
+    if missing := wanted - trace.signals:
+        return Unchecked(cause.id, tuple(sorted(map(str, missing))))
+    one = _diagnose_cause(cause, trace)
+    # Too few steps prove neither that a step is slow for this reason nor the opposite. Steps with unknown contents
+    # cannot prove the opposite.
+    few = not trace.enough and (one is None or one.diagnosis.saving.scope == "step")
+    blind = trace.is_mostly_unattributed and one is None and not trace.fact("profile")
+    if Signal.STEPS in wanted and (few or blind):
+        return Unchecked(cause.id, (str(Signal.STEPS),))
+    return one
+
+
+def _ranked(found: Sequence[Diagnosed]) -> list[Diagnosed]:
+    """The diagnoses in the order in which they are reported.
+
+    The largest saving of the run comes first; of equal ones, the largest saving of its own scope. The recorded run is
+    often a short sample of a training. So a saving that depends on its length comes after one of a step.
+    """
+    each_step = any(one.diagnosis.saving.scope == "step" and one.is_worth_it for one in found)
+    last = {one.diagnosis.cause for one in found if each_step and one.hangs_on_run_length}
+
+    def group(one: Diagnosed) -> int:
+        """0: costs grow with the run; 1: gains at any length; 2: depends on the length; 3: no gain."""
+        if one.diagnosis.cause in last:
+            return 2
+        if last and one.diagnosis.saving.speedup <= 1.0:
+            return 3
+        return 0 if one.grows and one.is_worth_it else 1
+
+    return _gentler_first(sorted(found, key=lambda one: (not one.spoils, group(one), *_diagnosis_rank(one.diagnosis))))
 
 
 MIN_EQUAL_SAVING_SHARE = (
@@ -92,13 +117,11 @@ MIN_EQUAL_SAVING_SHARE = (
 )
 
 
-def _gentler_first(
-    found: list[tuple[Diagnosis, Sequence[Remedy]]],
-) -> list[tuple[Diagnosis, Sequence[Remedy]]]:
+def _gentler_first(found: list[Diagnosed]) -> list[Diagnosed]:
     """Orders neighbours with about the same saving of a step: the cure that changes less comes first."""
     ordered = list(found)
     for i in range(len(ordered) - 1):
-        (one, _), (other, _) = ordered[i : i + 2]
+        one, other = ordered[i].diagnosis, ordered[i + 1].diagnosis
         steps = one.saving.scope == other.saving.scope == "step"
         alike = steps and other.saving.ms >= MIN_EQUAL_SAVING_SHARE * one.saving.ms > 0
         if alike and _change_rank(other) < _change_rank(one):
@@ -113,20 +136,21 @@ def _change_rank(one: Diagnosis) -> tuple[int, bool]:
     )
 
 
-def _general_diagnoses(trace: Trace, found: PricedDiagnoses) -> PricedDiagnoses:
+def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnosed]:
     """Diagnoses of the largest part that no cause explains: of a step, or of a run that is hardly steps."""
     if trace.fact("doctor") or trace.fact("profile"):  # a profile has neither lines nor anything outside its window
         return []
-    told: PricedDiagnoses = []
-    for part in general.unexplained_parts(trace, found) if trace.enough and not trace.is_mostly_unattributed else ():
+    told: list[Diagnosed] = []
+    priced = [(one.diagnosis, one.remedies) for one in found]
+    for part in general.unexplained_parts(trace, priced) if trace.enough and not trace.is_mostly_unattributed else ():
         reason = general.general_reason(trace, part)
-        if reason is not None and reason.cause not in {d.cause for d, _ in (*found, *told)}:
+        if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *told)}:
             remedies = general.remedies(trace, reason)
             evidence = general.evidence(trace, part, reason)
             one = _diagnosis_of_rest(
                 trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"
             )
-            if part is general.largest_part(trace) or one[0].saving.speedup >= MIN_SPEEDUP_BY_SCOPE["step"]:
+            if part is general.largest_part(trace) or one.is_worth_it:
                 told.append(one)
     start = general_start.reason(trace) if not found and (not trace.enough or trace.is_mostly_unattributed) else None
     if start is not None:
@@ -146,11 +170,11 @@ def _diagnosis_of_rest(
     remedies: Sequence[Remedy],
     prescriptions: Sequence[Prescription],
     scope: str,
-) -> tuple[Diagnosis, Sequence[Remedy]]:
+) -> Diagnosed:
     saving = price_remedies(trace, remedies, scope)
     share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
     cures = tuple(_with_diff(trace, p) for p in prescriptions)
-    return Diagnosis(cause, title, evidence, saving, share, cures), remedies
+    return Diagnosed(Diagnosis(cause, title, evidence, saving, share, cures), remedies, grows=class_of(cause).grows)
 
 
 EFFECT_ORDER = tuple(Effect)  # in the order of the enumeration: exact, equivalent, changes training
@@ -162,29 +186,30 @@ def _diagnosis_rank(one: Diagnosis) -> tuple[float, float, tuple[int, bool], str
     return -round(one.run_share, 3), -round(one.saving.speedup, 2), _change_rank(one), one.cause
 
 
-def _is_of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:
-    return one[0].saving.scope == "step"
-
-
-def _diagnose_cause(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | None:
-    evidence = cause.examine(trace)
-    if evidence is None:
+def _diagnose_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | None:
+    finding = cause.find(trace)
+    if finding is None:
         return None
-    remedies = list(cause.remedy(trace, evidence))
-    scope = cause.scope_in(trace, evidence)
+    remedies = list(cause.remedies(trace, finding))
+    scope = cause.scope_in(trace, finding)
     saving = price_remedies(trace, remedies, scope)
     share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
     small = saving.speedup < MIN_SPEEDUP_BY_SCOPE[scope] or (scope == "run" and share < MIN_SAVED_RUN_SHARE)
     # Facts of a machine alone have no timings, so what is wrong there is reported at any cost.
     if small and not cause.matters_in(trace) and not trace.fact("doctor"):
         return None
-    prescriptions = tuple(_with_diff(trace, p) for p in cause.prescribe(trace, evidence))
-    return Diagnosis(
-        cause.id, cause.title, _with_lint_places(cause, trace, evidence), saving, share, prescriptions
-    ), remedies
+    prescriptions = tuple(_with_diff(trace, p) for p in cause.cures(trace, finding))
+    evidence = _with_lint_places(cause, trace, cause.evidence(trace, finding))
+    return Diagnosed(
+        Diagnosis(cause.id, cause.title, evidence, saving, share, prescriptions),
+        remedies,
+        spoils=cause.spoils_in(trace, finding),
+        grows=cause.grows,
+        hangs_on_run_length=cause.hangs_on_run_length_in(trace, finding),
+    )
 
 
-def _with_lint_places(cause: Cause, trace: Trace, evidence: Evidence) -> Evidence:
+def _with_lint_places(cause: Cause[Any], trace: Trace, evidence: Evidence) -> Evidence:
     """Evidence with the lines from lint after the measured lines."""
     seen = source_locations.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
     return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MAX_LINT_PLACES]))))

@@ -346,7 +346,7 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
     done = running.recorded(tmp_path / "run", script, env={"SLOWTRAIN_NATIVE": native})
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
-    evidence = HostLeak().examine(trace)
+    evidence = HostLeak().find(trace)
     assert evidence is not None
     assert re.search(r"`Node`: [\d,]+ objects, 4 a step more", evidence.says)
     assert evidence.numbers["made_per_step_bytes"] == pytest.approx(4 * 2000 * 32, rel=0.1)

@@ -68,7 +68,7 @@ def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> No
     assert trace.steps.training
     assert trace.steps.place is not None
     assert trace.steps.place.line == _line(GROWING, "session.run([train, loss]")
-    found = GrowingStep().examine(trace)
+    found = GrowingStep().find(trace)
     assert found is not None
     assert found.where[0].line == _line(GROWING, "v1.assign(rate")
     assert "; the graph grew from " in found.says
@@ -80,7 +80,7 @@ def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
     trace = recording_trace.load_recording(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(1200, abs=2)
-    assert GrowingStep().examine(trace) is None
+    assert GrowingStep().find(trace) is None
 
 
 FED = """

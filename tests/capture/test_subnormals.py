@@ -39,6 +39,6 @@ def test_the_variable_with_most_of_them_is_named(tmp_path: Path) -> None:
     assert told["way"] == "eager"
     costs = 'subnormal_cost={"function":1.0,"eager":8.0,"numpy":17.0}'
     trace = parse_drawing(f"step 1111\n@fact subnormals={str(told).replace(chr(39), chr(34))} {costs}")
-    found = Denormals().examine(trace)
+    found = Denormals().find(trace)
     assert found is not None
     assert found.says.endswith("most of them, 30, are in adam/first_kernel_velocity of 40 numbers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_ids_and_titles_are_unique() -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
-def test_the_page_is_complete(cause: Cause) -> None:
+def test_the_page_is_complete(cause: Cause[Any]) -> None:
     page = cause.page
     summary, *_ = page.splitlines()
     assert summary.endswith(".")
@@ -77,14 +78,14 @@ def test_the_page_is_complete(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
-def test_examples_of_both_kinds_are_given(cause: Cause) -> None:
+def test_examples_of_both_kinds_are_given(cause: Cause[Any]) -> None:
     assert cause.fires
     assert cause.quiet
     assert cause.title == cause.title.strip(". ")
 
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("fires"))
-def test_fires(cause: Cause, drawing: str) -> None:
+def test_fires(cause: Cause[Any], drawing: str) -> None:
     trace = parse_drawing(drawing)
     found = diagnose_trace(trace, [cause])
     assert [d.cause for d in found.diagnoses] == [cause.id], "it has to be found in this trace of traces.txt"
@@ -108,13 +109,13 @@ def test_fires(cause: Cause, drawing: str) -> None:
 
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("quiet"))
-def test_quiet(cause: Cause, drawing: str) -> None:
+def test_quiet(cause: Cause[Any], drawing: str) -> None:
     found = diagnose_trace(parse_drawing(drawing), [cause])
     assert found.diagnoses == (), "it is not there in this trace of traces.txt"
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
-def test_unmeasured_is_unchecked(cause: Cause) -> None:
+def test_unmeasured_is_unchecked(cause: Cause[Any]) -> None:
     """Not measured never reads as healthy: each needed signal alone turns the answer."""
     assert cause.needs
     assert all(isinstance(s, Signal) for s in cause.needs)
@@ -126,6 +127,6 @@ def test_unmeasured_is_unchecked(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
-def test_an_empty_run_gives_no_finding(cause: Cause) -> None:
+def test_an_empty_run_gives_no_finding(cause: Cause[Any]) -> None:
     """A run without a step, without anything: nothing fires, and nothing raises."""
     assert diagnose_trace(parse_drawing("@once"), [cause]).diagnoses == ()

@@ -54,13 +54,13 @@ def started(text: str, given: str = "", keras: str = "3.15.1") -> Trace:
     ],
 )
 def test_who_asked_for_xla(text: str, given: str, default: bool) -> None:
-    evidence = SlowStartup().examine(started(text, given))
+    evidence = SlowStartup().find(started(text, given))
     assert evidence is not None
     assert (DEFAULT in evidence.says) is default
 
 
 def test_keras_2_compiles_with_xla_only_where_it_is_told_to() -> None:
-    evidence = SlowStartup().examine(started("model.compile('sgd')\\nmodel.fit(x)", keras="2.15.0"))
+    evidence = SlowStartup().find(started("model.compile('sgd')\\nmodel.fit(x)", keras="2.15.0"))
     assert evidence is not None
     assert DEFAULT not in evidence.says
 

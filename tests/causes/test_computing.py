@@ -75,7 +75,7 @@ PRODUCTS = """
 @pytest.mark.parametrize("name", ["MatMul", "matmul"])
 def test_the_arithmetic_of_many_products_stays_whatever_calls_them(name: str) -> None:
     """`tf.matmul(x, w)` names its op by its type, `x @ w` does not."""
-    found = HandwrittenOp().examine(parse_drawing(PRODUCTS.replace("NAME", name)))
+    found = HandwrittenOp().find(parse_drawing(PRODUCTS.replace("NAME", name)))
     assert found is not None
     assert found.numbers["device"] < 0.1
 

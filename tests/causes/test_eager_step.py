@@ -66,9 +66,9 @@ def prescribed(text: str, *times: int, lines: tuple[int, ...] = LINES) -> tuple[
     trace = parse_drawing(DRAWING + spans)
     trace = replace(trace, facts={**trace.facts, "sources": {DRAWN_FILE: text}})
     cause = next(c for c in all_causes() if c.id == "host/eager-step")
-    evidence = cause.examine(trace)
+    evidence = cause.find(trace)
     assert evidence is not None
-    (cure,) = cause.prescribe(trace, evidence)
+    (cure,) = cause.cures(trace, evidence)
     source = parse_source(DRAWN_FILE, text)
     assert source is not None
     return cure, edits.edited_text(source, cure.edits)

@@ -45,9 +45,9 @@ def retraced(name: str, said: str) -> Trace:
 
 def cure(trace: Trace) -> str:
     cause = Retracing()
-    evidence = cause.examine(trace)
+    evidence = cause.find(trace)
     assert evidence is not None
-    (only,) = cause.prescribe(trace, evidence)
+    (only,) = cause.cures(trace, evidence)
     assert not only.edits
     return only.says
 
@@ -60,13 +60,13 @@ def test_what_is_traced_again_has_a_cure_in_jaxs_words() -> None:
 
 
 def test_python_that_nobody_divided_by_lines_is_no_feed_on_jax() -> None:
-    assert PerStepFeed().examine(parse_drawing(HANDED)) is not None
-    assert PerStepFeed().examine(parse_drawing(HANDED + "@fact jax=true\n")) is None
+    assert PerStepFeed().find(parse_drawing(HANDED)) is not None
+    assert PerStepFeed().find(parse_drawing(HANDED + "@fact jax=true\n")) is None
 
 
 def test_without_a_step_a_loop_that_calls_compiled_functions_is_no_preprocessing() -> None:
-    found = ElementwisePreprocessing().examine(parse_drawing(LOOP.replace("MAKER", "wrapped")))
+    found = ElementwisePreprocessing().find(parse_drawing(LOOP.replace("MAKER", "wrapped")))
     assert found is not None
     assert "no step was seen" in found.says
     for maker in ("jax.jit", "partial(jax.jit, static_argnums=0)", "jax.value_and_grad", "tf.function"):
-        assert ElementwisePreprocessing().examine(parse_drawing(LOOP.replace("MAKER", maker))) is None, maker
+        assert ElementwisePreprocessing().find(parse_drawing(LOOP.replace("MAKER", maker))) is None, maker

@@ -39,7 +39,7 @@ def test_it_writes_every_part_of_a_cause(write, tmp_path: Path) -> None:  # type
     assert [heading for heading in SECTIONS if heading not in page] == []
     assert len(cause_folder.read_traces(folder, "fires")) == len(cause_folder.read_traces(folder, "quiet")) == 1
     assert len(cause_folder.read_examples(folder)) == 1
-    assert "class SlowThing(Cause):" in (folder / "__init__.py").read_text()
+    assert "class SlowThing(Cause[Evidence]):" in (folder / "__init__.py").read_text()
     assert (tmp_path / "tests/test_slow_thing.py").is_file()
 
 

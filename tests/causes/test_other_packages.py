@@ -11,22 +11,22 @@ import pytest
 
 CLASS = '''
 from slowtrain.causes import Cause
-from slowtrain.model import Signal
+from slowtrain.model import Evidence, Signal
 
 
-class SlowLogger(Cause):
+class SlowLogger(Cause[Evidence]):
     """A logger of ours."""
 
     title = "the logger of Acme is slow"
     needs = frozenset({Signal.STEPS})
 
-    def examine(self, trace):
+    def find(self, trace):
         return None
 
-    def remedy(self, trace, evidence):
+    def remedies(self, trace, evidence):
         return []
 
-    def prescribe(self, trace, evidence):
+    def cures(self, trace, evidence):
         return []
 '''
 TRACES = "fires: always\n    step    1\n    python  p\n\nquiet\n    step    1\n    device  d\n"

@@ -20,4 +20,4 @@ def test_a_call_may_take_longer_beside_other_processes(call_us: int, crowded: bo
         @pipeline Slices ms=0.2 elements=100 > Map ms={call_us / 10} elements=100 parallelism=1 line=12 > Batch ms=0.2
         > Prefetch buffer=2
     """)
-    assert (PerElementMap().examine(trace) is not None) is found
+    assert (PerElementMap().find(trace) is not None) is found

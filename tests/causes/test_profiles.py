@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def _cases(attribute: str) -> list[object]:
 
 
 @pytest.mark.parametrize(("cause", "drawing"), [*_cases("fires"), *_cases("quiet")])
-def test_each_wanted_signal_alone_turns_the_answer(cause: Cause, drawing: str) -> None:
+def test_each_wanted_signal_alone_turns_the_answer(cause: Cause[Any], drawing: str) -> None:
     wanted = cause.wants(parse_drawing(drawing))
     assert wanted
     for signal in wanted:
@@ -71,7 +72,7 @@ def test_each_wanted_signal_alone_turns_the_answer(cause: Cause, drawing: str) -
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
-def test_of_a_recording_exactly_the_needs_are_wanted(cause: Cause) -> None:
+def test_of_a_recording_exactly_the_needs_are_wanted(cause: Cause[Any]) -> None:
     extra = {"compute/full-precision", "compute/unaligned-shapes", "compute/unfused-rnn", "compute/host-placed-ops",
              "compute/unfused-elementwise", "transfer/wide-input", "transfer/small-copies"}  # fmt: skip
     for drawing in (*cause.fires, *cause.quiet):

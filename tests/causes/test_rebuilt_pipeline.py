@@ -25,7 +25,7 @@ def anew(trace: Trace) -> Trace:
 
 
 def found(trace: Trace) -> Evidence:
-    evidence = CAUSE.examine(trace)
+    evidence = CAUSE.find(trace)
     assert evidence is not None
     return evidence
 
@@ -34,7 +34,7 @@ def test_what_has_to_be_done_depends_on_whether_the_data_set_is_new_as_well() ->
     same, new = parse_drawing(EACH), anew(parse_drawing(EACH))
     assert found(same).says.startswith("an iterator over the same data set is made in each step: 6 of its 10 ms, 3 of")
     assert found(new).says.startswith("a data set and an iterator over it are made in each step: 6 of its 10 ms, 3 of")
-    says = [next(iter(CAUSE.prescribe(t, found(t)))).says for t in (same, new)]
+    says = [next(iter(CAUSE.cures(t, found(t)))).says for t in (same, new)]
     assert "before the loop: it = iter(ds.repeat())" in says[0]
     assert "hand the arrays to the step" in says[1]
 
@@ -67,7 +67,7 @@ def test_a_data_set_of_one_batch_becomes_the_batch(batches: int, edited: bool) -
     detail = f'{{"element":[{{}},{{}}],"cardinality":{batches}}}'
     trace = anew(parse_drawing(f"{EACH}\n        @pipeline Slices ms=0.1 line=8 detail={detail}"))
     trace = replace(trace, facts={**trace.facts, "sources": {"train.py": text}})
-    cure = next(iter(CAUSE.prescribe(trace, found(trace))))
+    cure = next(iter(CAUSE.cures(trace, found(trace))))
     assert cure.effect is Effect.EXACT
     assert [e.text for e in cure.edits] == ["[(tf.convert_to_tensor(x), tf.convert_to_tensor(y))]"] * edited
 
@@ -111,4 +111,4 @@ def test_iterators_that_other_threads_make_are_not_the_steps() -> None:
     trace = parse_drawing(EACH)
     spans = trace.lane("iterator")
     elsewhere = replace(trace, lanes={**trace.lanes, "iterator": replace(spans, thread=spans.thread + 1)})
-    assert CAUSE.examine(elsewhere) is None
+    assert CAUSE.find(elsewhere) is None

@@ -13,7 +13,7 @@ from slowtrain.trace.loading.drawn_trace import parse_drawing
 def test_cores_that_others_take_are_not_called_idle(drawing: str, crowded: bool) -> None:
     others = "\n@sample cpu_mean_share=0.95 process_cpu_seconds=0" if crowded else ""
     trace = parse_drawing(f"{drawing}{others}")
-    found = SequentialMap().examine(trace)
+    found = SequentialMap().find(trace)
     assert found is not None
     assert ("are idle" in found.says) is not crowded
     assert ("while training takes" in found.says) is crowded

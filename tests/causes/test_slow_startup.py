@@ -22,10 +22,10 @@ device  kkkkkkkkkk
 @pytest.mark.parametrize("name", ["step", "step_without_XLA"])
 def test_a_function_may_have_any_name(name: str) -> None:
     trace, cause = parse_drawing(TRACED.replace("NAME", name)), SlowStartup()
-    evidence = cause.examine(trace)
+    evidence = cause.find(trace)
     assert evidence is not None
     assert name in evidence.says
-    assert [p.says for p in cause.prescribe(trace, evidence)] == ["trace it once, with None for the sizes that change"]
+    assert [p.says for p in cause.cures(trace, evidence)] == ["trace it once, with None for the sizes that change"]
 
 
 def test_each_drawn_start_has_a_cure_of_its_own() -> None:
@@ -33,9 +33,9 @@ def test_each_drawn_start_has_a_cure_of_its_own() -> None:
     found = []
     for drawing in cause.fires:
         trace = parse_drawing(drawing)
-        evidence = cause.examine(trace)
+        evidence = cause.find(trace)
         assert evidence is not None
-        found.append(next(iter(cause.prescribe(trace, evidence))).says.split(":")[0].split(",")[0])
+        found.append(next(iter(cause.cures(trace, evidence))).says.split(":")[0].split(",")[0])
     layer = "leave out unroll=True"
     once, jit = "trace it once", "leave jit_compile=True out of runs this short"
     looped = "let the graph loop itself"

@@ -77,4 +77,4 @@ def test_python_that_waits_for_a_core_does_not_wait_for_the_world(crowded: bool)
         @producer scans ms=8 calls=1 line=9 hot=11
         @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
     """)
-    assert (PythonInput().examine(trace) is not None) is crowded
+    assert (PythonInput().find(trace) is not None) is crowded

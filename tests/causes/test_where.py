@@ -68,7 +68,7 @@ def recorded(drawing: str, text: str) -> Trace:
 
 def named(cause: str, drawing: str, text: str) -> list[int]:
     """The lines that the evidence names."""
-    found = next(c for c in all_causes() if c.id == cause).examine(recorded(drawing, text))
+    found = next(c for c in all_causes() if c.id == cause).find(recorded(drawing, text))
     assert found is not None
     return [place.line for place in found.where]
 
@@ -409,9 +409,9 @@ def test_elements_may_overtake_each_other_where_nothing_limits_the_threads() -> 
     """
     trace = recorded(STARVED, text)
     cause = next(c for c in all_causes() if c.id == "input/starved-host")
-    evidence = cause.examine(trace)
+    evidence = cause.find(trace)
     assert evidence is not None
-    edited = [p for p in cause.prescribe(trace, evidence) if p.edits]
+    edited = [p for p in cause.cures(trace, evidence) if p.edits]
     assert [(p.effect, p.edits[0].text) for p in edited] == [(Effect.CHANGES_TRAINING, ", deterministic=False")]
     limited = text.rstrip(" ") + "    options = tf.data.Options()\n    options.threading.private_threadpool_size = 1\n"
     limited += "    ds = ds.with_options(options)\n"
@@ -422,7 +422,7 @@ def test_elements_may_overtake_each_other_where_nothing_limits_the_threads() -> 
         ({}, Effect.EQUIVALENT),
     ):
         drawing = STARVED.replace("> Batch", f"detail={json.dumps({'ops': ops}, separators=(',', ':'))} > Batch")
-        several = list(cause.prescribe(recorded(drawing, limited), evidence))
+        several = list(cause.cures(recorded(drawing, limited), evidence))
         assert [p.effect for p in several if p.edits] == [effect]
 
 
@@ -449,9 +449,9 @@ def reshaped(shape: str, rate: str) -> str:
 def opened(drawing: str, text: str = PADDED) -> list[list[str]]:
     trace = recorded(drawing, text)
     cause = next(c for c in all_causes() if c.id == "host/retracing")
-    evidence = cause.examine(trace)
+    evidence = cause.find(trace)
     assert evidence is not None
-    return [[e.text for e in p.edits] for p in cause.prescribe(trace, evidence) if p.edits]
+    return [[e.text for e in p.edits] for p in cause.cures(trace, evidence) if p.edits]
 
 
 FIXED_RATE = '{"kind":"python","type":"float","value":"0.1"}'
@@ -510,6 +510,6 @@ def test_an_array_that_is_joined_to_itself(path: str, owner: str, line: str) -> 
     drawing = JOINED.replace("PATH", path).replace("OWNER", owner)
     assert named("memory/host-leak", drawing, text) == [6]
     assert named("drift/growing-step", drawing, text)[0] == 6
-    found = next(c for c in all_causes() if c.id == "drift/growing-step").examine(recorded(drawing, text))
+    found = next(c for c in all_causes() if c.id == "drift/growing-step").find(recorded(drawing, text))
     assert found is not None
     assert found.says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")

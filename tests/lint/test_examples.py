@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,13 +48,13 @@ def test_every_cause_with_a_source_side_has_an_example() -> None:
 
 
 @each
-def test_found_in_the_slow_one_alone(cause: Cause, slow: str, cured: str) -> None:
+def test_found_in_the_slow_one_alone(cause: Cause[Any], slow: str, cured: str) -> None:
     assert cause.id in {one.cause for one in spotted.seen(slow)}
     assert spotted.seen(cured) == []
 
 
 @each
-def test_the_cure_is_the_causes_own(cause: Cause, slow: str, cured: str) -> None:
+def test_the_cure_is_the_causes_own(cause: Cause[Any], slow: str, cured: str) -> None:
     source = parse_source("train.py", slow)
     assert source is not None
     spots = list(cause.spot(source))
@@ -83,7 +84,7 @@ def test_slow_and_cured_train_to_the_same_loss(tmp_path: Path) -> None:
             assert cured == pytest.approx(slow, rel=1e-5), name
 
 
-def _effect(cause: Cause, slow: str) -> Effect | None:
+def _effect(cause: Cause[Any], slow: str) -> Effect | None:
     source = parse_source("train.py", slow)
     assert source is not None
     cure = next(iter(cause.spot(source))).prescription

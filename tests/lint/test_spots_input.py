@@ -330,7 +330,7 @@ QUIET = {
 }
 
 
-def spots(cause: Cause, text: str) -> list[tuple[int, int, str]]:
+def spots(cause: Cause[Any], text: str) -> list[tuple[int, int, str]]:
     """First line, last line and text of what a cause finds, with its words looked at as the linter does."""
     if not any(word in text for word in cause.words):
         return []

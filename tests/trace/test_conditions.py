@@ -132,7 +132,7 @@ def test_a_generator_that_takes_longer_is_named_also_where_others_came_meanwhile
     kind, says = kind_of(trace)
     assert kind == str(Category.INPUT)
     assert re.search(r"; `rows`, which makes it, took 2\S* ms a step at first and 8\S* ms at the end$", says)
-    evidence = GrowingStep().examine(trace)
+    evidence = GrowingStep().find(trace)
     assert evidence is not None
     assert [p.line for p in evidence.where] == [11]
 

@@ -101,10 +101,10 @@ def test_the_stage_that_takes_longer_for_each_element_is_named(every: int, parts
     assert then == pytest.approx(1 + 0.02 * STEPS / 8, rel=0.2)
     assert now == pytest.approx(1 + 0.02 * STEPS * 7 / 8, rel=0.1)
     assert (quick, slow) == pytest.approx((1e3 * then / BATCH, 1e3 * now / BATCH), rel=0.05)
-    evidence = GrowingStep().examine(trace)
+    evidence = GrowingStep().find(trace)
     assert evidence is not None
     assert [place.line for place in evidence.where] == [11]
-    cures = [p.says for p in GrowingStep().prescribe(trace, Evidence("", {}, ()))]
+    cures = [p.says for p in GrowingStep().cures(trace, Evidence("", {}, ()))]
     assert any("what that stage works on" in says for says in cures)
 
 

@@ -71,11 +71,11 @@ def test_a_librarys_line_is_told_and_is_no_place_of_the_scripts() -> None:
 
 def test_host_leak_names_what_no_name_leads_to() -> None:
     trace = run(LOOK % NODES, TRACED % '[["train.py",9,true,14000000,400]]')
-    evidence = HostLeak().examine(trace)
+    evidence = HostLeak().find(trace)
     assert evidence is not None
     assert "behind none of the script's own names: `Node`: 9,000 objects, 25 a step more; " in evidence.says
     assert evidence.where == (Place("train.py", 9),)
-    (cure,) = HostLeak().prescribe(trace, evidence)
+    (cure,) = HostLeak().cures(trace, evidence)
     assert "gc.get_referrers()" in cure.says
 
 
@@ -84,7 +84,7 @@ def test_what_a_container_explains_is_not_told_by_type() -> None:
         '@grow held kept from=400 by=40 every=40 detail={"path":"kept","kind":"list","element":"ndarray",'
         '"element_bytes":75000,"file":"train.py","named":"kept"}'
     )
-    evidence = HostLeak().examine(run(held, LOOK % NODES))
+    evidence = HostLeak().find(run(held, LOOK % NODES))
     assert evidence is not None
     assert "`kept` holds" in evidence.says
     assert "Node" not in evidence.says
@@ -95,13 +95,13 @@ def test_what_a_container_explains_is_not_told_by_type() -> None:
 )
 def test_circles_count_once_the_collector_came_by_or_never_will(collected: bool, off: bool, told: bool) -> None:
     look = (LOOK % NODES).replace('"collects":true', '"collects":false') if off else LOOK % NODES
-    evidence = HostLeak().examine(run(look, collected=collected))
+    evidence = HostLeak().find(run(look, collected=collected))
     assert (evidence is not None) is told
     assert evidence is None or ("collector is off" in evidence.says) is off
 
 
 def test_nothing_is_said_of_functions_where_none_was_traced_again() -> None:
-    evidence = HostLeak().examine(run())
+    evidence = HostLeak().find(run())
     assert evidence is not None
     assert "traced again" not in evidence.says
     assert "behind none of the script's own names" in evidence.says

@@ -219,10 +219,10 @@ def test_calls_that_trace_are_events_with_their_count() -> None:
 
 
 def test_a_function_that_is_traced_in_every_step_is_told_without_its_arguments() -> None:
-    evidence = Retracing().examine(retraced(8))
+    evidence = Retracing().find(retraced(8))
     assert evidence is not None
     assert "does not hold its arguments" in evidence.says
-    assert Retracing().examine(retraced(2)) is None
+    assert Retracing().find(retraced(2)) is None
 
 
 def test_the_first_trace_of_jax_in_a_profile_may_be_its_first_ever() -> None:

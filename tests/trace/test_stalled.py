@@ -138,7 +138,7 @@ def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_come
     samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
     trace = replace(trace, samples=samples)
     assert [(s.kind, s.period) for s in stalls.find_stalls(trace)] == [("python", None)]
-    assert (Stalls().examine(trace) is not None) is told
+    assert (Stalls().find(trace) is not None) is told
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_where_others_want_all_processors_what_the_script_does_itself_comes_firs
     trace = parse_drawing(text)
     at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
     samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
-    evidence = Stalls().examine(replace(trace, samples=samples))
+    evidence = Stalls().find(replace(trace, samples=samples))
     assert evidence is not None
     assert said in evidence.says
 

@@ -188,7 +188,7 @@ def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> 
     assert jump is not None
     assert jump.epoch == 7
     assert jump.after_ms - jump.before_ms == pytest.approx(1.8, rel=0.1)
-    said = SlowerEpochs().examine(trace)
+    said = SlowerEpochs().find(trace)
     assert said is not None
     assert "callbacks took" in said.says
 

@@ -162,8 +162,8 @@ def _prescribed(cause: Any, drawing: str) -> Any:
     from slowtrain.trace.loading.drawn_trace import parse_drawing
 
     trace = parse_drawing(drawing)
-    evidence = cause.examine(trace)
-    return cause.prescribe(trace, evidence) if evidence is not None else ()
+    evidence = cause.find(trace)
+    return cause.cures(trace, evidence) if evidence is not None else ()
 
 
 def test_the_help_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from slowtrain import cause_folder
 from slowtrain.model import Category, Evidence, Prescription, Signal, Spot, VerdictKind
@@ -57,18 +57,23 @@ def _from_folder(read: Callable[[Path], Part]) -> Part:
     return cast(Part, _FolderPart(read))
 
 
-class Cause(ABC):
+FindingT = TypeVar("FindingT")
+
+
+class Cause(ABC, Generic[FindingT]):
     """One reason for which training is slower than it need be.
 
-    ``examine`` is asked only if every signal of ``needs`` was measured. Its finding is reported if replaying
-    ``remedy`` saves enough (``diagnose.WORTH``), and always if ``matters``. ``spoils``: the result of the run is worth
-    nothing (a loss that is no number), so that the finding comes before any saving.
+    ``find`` is called once for a trace, if every signal of ``needs`` was measured. It returns a finding, which is a
+    frozen class of the cause's own or, if that holds enough, an ``Evidence``. The other methods get the finding and
+    search nothing again. It is reported if replaying ``remedies`` saves enough (``diagnose.MIN_SPEEDUP_BY_SCOPE``),
+    and always if ``matters``. ``spoils``: the result of the run is worth nothing (a loss that is no number), so that
+    the finding comes before any saving.
 
     A profile tells less than a recording. ``recorded`` are the signals beyond ``needs`` that are needed to judge a
     profile. ``symptoms`` are categories of a step that show this cause in every case: a profile without them is free
     of it.
 
-    ``prescribe`` names cures, the best first. A cure has one of four outcomes (``slowtrain.model.CURE_KINDS``):
+    ``cures`` names cures, the best first. A cure has one of four outcomes (``slowtrain.model.CURE_KINDS``):
 
     * an edit with ``edits``, or a treatment: ``slowtrain fix`` makes it and proves it;
     * an edit without ``edits``, because no machine writes it: a person makes it and ``slowtrain verify`` proves it;
@@ -127,32 +132,38 @@ class Cause(ABC):
         return self.needs | self.recorded
 
     @abstractmethod
-    def examine(self, trace: Trace) -> Evidence | None:
-        """The evidence for this cause, or None where the trace is free of it."""
+    def find(self, trace: Trace) -> FindingT | None:
+        """The finding, or None if the trace is free of this cause."""
+
+    def evidence(self, trace: Trace, finding: FindingT) -> Evidence:
+        """The finding in words, numbers and places. A cause whose finding is an ``Evidence`` inherits this method."""
+        if not isinstance(finding, Evidence):
+            raise NotImplementedError(f"{self.id} has findings of its own and no evidence()")
+        return finding
 
     @abstractmethod
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, finding: FindingT) -> Sequence[Remedy]:
         """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain."""
 
-    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        """What the saving is told of, a ``step`` or the ``run``, where that depends on where the time was found."""
+    def scope_in(self, trace: Trace, finding: FindingT) -> str:
+        """The scope of the saving, ``step`` or ``run``, if it depends on where the time was found."""
         return self.scope
 
     def matters_in(self, trace: Trace) -> bool:
-        """Whether it is reported whatever it costs, where that depends on what was measured."""
+        """Whether it is reported at any cost, if that depends on what was measured."""
         return self.matters
 
-    def hangs_on_run_length_in(self, trace: Trace, evidence: Evidence) -> bool:
-        """Whether a longer run turns the gain of this cure into a loss: then what each step gains is told before it."""
+    def hangs_on_run_length_in(self, trace: Trace, finding: FindingT) -> bool:
+        """Whether a longer run turns the gain of this cure into a loss. Then the gains of each step come before it."""
         return False
 
-    def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
-        """Whether this finding leaves nothing of the run, where that depends on how bad it is."""
+    def spoils_in(self, trace: Trace, finding: FindingT) -> bool:
+        """Whether this finding makes the run's result worthless, if that depends on how bad it is."""
         return self.spoils
 
     @abstractmethod
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        """What to do, best first."""
+    def cures(self, trace: Trace, finding: FindingT) -> Iterable[Prescription]:
+        """What to do, the best first."""
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Where this cause shows in a file's text (``slowtrain lint``); sure ones only.
@@ -166,7 +177,7 @@ class Cause(ABC):
 
 
 @functools.cache
-def named(name: str) -> Cause:
+def named(name: str) -> Cause[Any]:
     """One of them by its id; ours is imported without the others. Raises ``ModuleNotFoundError``."""
     module = f"{__name__}.{name.replace('/', '.').replace('-', '_')}"
     try:
@@ -180,14 +191,14 @@ def named(name: str) -> Cause:
 
 
 @functools.cache
-def all_causes() -> tuple[Cause, ...]:
+def all_causes() -> tuple[Cause[Any], ...]:
     """One instance of each cause, by family and id; those of other packages among them."""
     for package in cause_folder.cause_packages():
         if package == __name__:
             _import_causes(package)
         else:
             _import_others_causes(package)
-    found: dict[str, Cause] = {}
+    found: dict[str, Cause[Any]] = {}
     for cause in Cause.__subclasses__():
         if not inspect.isabstract(cause):
             found.setdefault(cause.id, cause())
@@ -195,11 +206,11 @@ def all_causes() -> tuple[Cause, ...]:
 
 
 @functools.cache
-def _by_id() -> dict[str, type[Cause]]:
+def _by_id() -> dict[str, type[Cause[Any]]]:
     return {cause.id: type(cause) for cause in all_causes()}
 
 
-def class_of(cause_id: str) -> type[Cause]:
+def class_of(cause_id: str) -> type[Cause[Any]]:
     """The class with this id; :class:`Cause` itself, with the attributes' defaults, where there is none."""
     return _by_id().get(cause_id, Cause)
 

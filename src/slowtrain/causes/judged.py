@@ -16,7 +16,9 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 if TYPE_CHECKING:
-    from slowtrain.causes import Cause as Base
+    from slowtrain.causes import Cause
+
+    Base = Cause[Evidence]
 else:
     Base = object
 MOST_SAID = 3  # of what is wrong for one cause: a card of eight has it eight times
@@ -112,12 +114,12 @@ class Judged(Base):
         wanted = super().wants(trace)
         return wanted | missing(trace, self.id) if wanted <= trace.signals else wanted
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         return evidence(trace, self.id)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         # Nothing of the run tells what it would be like on another machine.
         return []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield from prescriptions(trace, self.id)

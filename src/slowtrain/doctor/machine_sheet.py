@@ -60,7 +60,7 @@ def trace_of_facts(facts: Mapping[str, Any]) -> Trace:
     return Trace(signals=frozenset({Signal.FACTS}), facts={"machine": facts, "doctor": True})
 
 
-def machine_causes() -> Sequence[Cause]:
+def machine_causes() -> Sequence[Cause[Any]]:
     """The causes that facts alone can decide, the worst first."""
     ranked = [(c.doctor_rank, c.id, c) for c in all_causes() if c.doctor_rank is not None]
     return [cause for _, _, cause in sorted(ranked, key=lambda one: one[:2])]

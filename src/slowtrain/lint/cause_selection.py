@@ -7,7 +7,7 @@ import functools
 import gc
 import re
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.script.text.source_file import ascii_words, blank_docstrings
 
@@ -39,7 +39,7 @@ def strip_documentation(content: bytes) -> bytes:
 
 
 @functools.cache
-def lintable_causes() -> tuple[Cause, ...]:
+def lintable_causes() -> tuple[Cause[Any], ...]:
     """The causes that lint can find in source text."""
     with rare_garbage_collection():
         from slowtrain.causes import all_causes
@@ -61,7 +61,7 @@ def rare_garbage_collection() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def possible_causes(content: bytes, active: Collection[str]) -> list[Cause]:
+def possible_causes(content: bytes, active: Collection[str]) -> list[Cause[Any]]:
     """The causes of ``active`` whose words occur in ``content``."""
     names = ascii_words(content)
     by_name = _causes_by_name()

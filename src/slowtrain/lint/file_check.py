@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
 from slowtrain.lint import cause_selection, ignore_comments
@@ -93,7 +93,7 @@ def is_notebook(file: str) -> bool:
     return file.endswith(".ipynb")
 
 
-def _document_result(document: Document, asked: Iterable[Cause], active: Collection[str]) -> FileResult:
+def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Collection[str]) -> FileResult:
     file = document.source.file
     errors = list(document.errors)
     ignores = ignore_comments.read_comments(document.source.text)

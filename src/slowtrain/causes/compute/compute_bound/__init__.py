@@ -17,14 +17,14 @@ NO_LAYER = "(no layer)"
 LETTERS = 40  # of an op that a compiled program names by its whole instruction
 
 
-class ComputeBound(Cause):
+class ComputeBound(Cause[Evidence]):
     """Computing is the largest part of each step: the model's arithmetic is what the step costs."""
 
     title = "The model's own computing bounds the step"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
     matters = True
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         busy = trace.share(Category.DEVICE)
         if trace.kernels is None or trace.kernels.ms <= 0 or _waiting(trace) > HALF * busy:
             return None
@@ -43,10 +43,10 @@ class ComputeBound(Cause):
             _where(trace) or ((place,) if place else ()),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         alone = _alone(trace)
         if alone is not None:
             says = f"nearly all of it is one op, {alone.name}: what else computes the same is worth trying"

@@ -36,7 +36,7 @@ LEAST_ROWS = 1000
 LEAST_SHARE = 0.3  # of all weights: smaller tables are not what the optimizer's time goes to
 
 
-class DenseEmbeddingUpdate(Cause):
+class DenseEmbeddingUpdate(Cause[Evidence]):
     """Each step updates every row of a large embedding, though the batch used few of them."""
 
     title = "Every row of an embedding is updated in each step"
@@ -45,10 +45,10 @@ class DenseEmbeddingUpdate(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # A profile can show it by the ops that make a gradient dense; an optimizer's own ops need the model to be told.
-        unknown = trace.fact("profile") and self.examine(trace) is None
+        unknown = trace.fact("profile") and self.find(trace) is None
         return self.needs | ({Signal.MODEL} if unknown else set())
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
         if kernels is None or not kernels.by_name or not _large(trace):
             return None
@@ -91,13 +91,13 @@ class DenseEmbeddingUpdate(Cause):
             ),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         whole = evidence.numbers["table_ms"]
         rows = 0.0 if trace.on_accelerator else evidence.numbers["touched_rows"] * ROW_MS
         table = op_work.ms_of_streaming_ops(trace, evidence.numbers["table_share"], min(whole - rows, 0.98 * whole))
         return [Drop(table, spread=(0.75, 1.05))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         first = edit_project(trace, ops.looked_up_first)
         rows = Prescription(
             "edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those", edits=first

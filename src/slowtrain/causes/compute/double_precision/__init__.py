@@ -30,7 +30,7 @@ X64 = "jax_enable_x64"
 MOSTLY = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
 
 
-class DoublePrecision(Cause):
+class DoublePrecision(Cause[Evidence]):
     """The model computes in float64, at several times the cost of float32."""
 
     title = "The model computes in double precision"
@@ -45,7 +45,7 @@ class DoublePrecision(Cause):
         told = device is not None and device.kind == "GPU" and tensor_cores.is_format_known(device)
         return self.needs | ({Signal.DEVICE} if told else {Signal.MODEL})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _in_kernels(trace)
         matrix: dict[str, int] = {}
@@ -84,7 +84,7 @@ class DoublePrecision(Cause):
         seen = source_locations.project_places(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
         return (seen or source_locations.edit_places(_in_single(trace)))[:2]
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device, products, conv = (evidence.numbers[k] for k in ("device_ms", "matmul_share", "conv_share"))
         if trace.on_accelerator:
             kept = _kept_by_card(trace)
@@ -94,7 +94,7 @@ class DoublePrecision(Cause):
         kept = products / MATMUL + conv / CONV + (1 - products - conv) / REST
         return [_drop(trace, device * (1 - kept), (0.7, 1.25))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "compute in float32: drop set_floatx('float64'), make the data float32"
         if trace.on_jax:
             says = "compute in float32: drop jax_enable_x64 and set_floatx('float64'), make the data float32"

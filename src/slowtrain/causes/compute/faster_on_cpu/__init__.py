@@ -11,13 +11,13 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
 
-class FasterOnCpu(Cause):
+class FasterOnCpu(Cause[Evidence]):
     """The same steps take less time on the CPU than on the GPU: what they compute is too small for the device."""
 
     title = "The CPU would be faster"
     needs = frozenset({Signal.STEPS, Signal.CROSSOVER})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         row = _row(trace)
         if row is None or not str(row.get("faster")).startswith("cpu") or not trace.on_accelerator:
             return None
@@ -32,14 +32,14 @@ class FasterOnCpu(Cause):
         says = f"at a batch of {row['batch']:,} the CPU was measured to be {speedup['value']:.2f}x as fast"
         return Evidence(says + later, numbers)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         gone = trace.step_ms * (1 - 1 / evidence.numbers["speedup"])
         parts: dict[Category, float] = {}
         for category in sorted(trace.categories, key=trace.mean, reverse=True):
             parts[category] = min(trace.mean(category), gone - sum(parts.values()))
         return [Drop({c: ms for c, ms in parts.items() if ms > 0})]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         on_jax = trace.on_jax
         setting = "JAX_PLATFORMS=cpu" if on_jax else "CUDA_VISIBLE_DEVICES=-1"
         threads = str((_row(trace) or {}).get("faster")).partition(":threads=")[2]

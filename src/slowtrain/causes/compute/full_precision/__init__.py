@@ -52,7 +52,7 @@ class Work:
         return 1.0 if self.format == FLOAT32 else HALF_OTHER_GAIN
 
 
-class FullPrecision(Cause):
+class FullPrecision(Cause[Evidence]):
     """Matrix products and convolutions run in float32 or TF32 on a GPU whose tensor cores take 16 bits."""
 
     title = "Matrix work in wider numbers than the tensor cores need"
@@ -68,7 +68,7 @@ class FullPrecision(Cause):
         unnamed = device.kind == "GPU" and tensor_cores.find_card(trace) is None
         return super().wants(trace) | ({Signal.MODEL} if unknown else set()) | ({Signal.MACHINE} if unnamed else set())
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _work(trace)
         if found is None or trace.device is None:
             return None
@@ -84,7 +84,7 @@ class FullPrecision(Cause):
             tensor_cores.op_lines(trace.device, lambda op: op_shapes.product_format(op) in (FLOAT32, TF32)),
         )  # fmt: skip
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _work(trace)
         if found is None:
             return []
@@ -99,7 +99,7 @@ class FullPrecision(Cause):
         least, most = saved(found.least_gain, 1.0, 1.0), saved(found.most, TWICE, TWICE)
         return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         card = tensor_cores.find_card(trace)
         device = trace.device
         if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:

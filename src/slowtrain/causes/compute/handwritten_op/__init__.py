@@ -33,7 +33,7 @@ LEFT = 0.15
 ADDING = re.compile(r"add(?:_\d+)?$")
 
 
-class HandwrittenOp(Cause):
+class HandwrittenOp(Cause[Evidence]):
     """Something that TensorFlow has one op for is written as a loop, or by way of another."""
 
     title = "An op is written by hand"
@@ -41,11 +41,11 @@ class HandwrittenOp(Cause):
     recorded = frozenset({Signal.TRACES, Signal.LINES})  # the graph with its source lines
     words = ("one_hot", "add_weight", "map_fn", "GradientTape", ".fit")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         ways = (_one_hot(trace), _repeated(trace), _turns(trace), _called_back(trace), _python_loop(trace))
         return max(filter(None, ways), key=_worth, default=None)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         now = evidence.numbers
         if now.get("exact"):
             return [
@@ -62,7 +62,7 @@ class HandwrittenOp(Cause):
         steps_ms = _worth(evidence) * len(trace.steps)
         return "run" if evidence.numbers.get("compile_ms", 0.0) > steps_ms else self.scope
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("exact"):
             says = "look rows up with tf.gather or layers.Embedding instead of multiplying"
             found = measured.first(trace, evidence.where, ops.looked_up)

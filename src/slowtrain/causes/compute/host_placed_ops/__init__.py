@@ -41,7 +41,7 @@ class Crossing:
     waiting_ms: float
 
 
-class HostPlacedOps(Cause):
+class HostPlacedOps(Cause[Evidence]):
     """Ops inside the step run on the host, for want of a kernel for the device, and the device waits for them."""
 
     title = "Ops of the step run on the host"
@@ -54,7 +54,7 @@ class HostPlacedOps(Cause):
             return super().wants(trace)
         return super().wants(trace) | {Signal.TRACES, Signal.MODEL}
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _crossing(trace, trace.device) if trace.device is not None else None
         if found is None:
             return None
@@ -69,7 +69,7 @@ class HostPlacedOps(Cause):
             _where(trace, found),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         copies, waiting = evidence.numbers["copies_ms"], evidence.numbers["host_op_ms"]
         drops = {Category.FEED: min(copies / 2, trace.mean(Category.FEED))}
         drops[Category.READBACK] = min(copies - drops[Category.FEED], trace.mean(Category.READBACK))
@@ -77,7 +77,7 @@ class HostPlacedOps(Cause):
         drops[Category.DISPATCH] = waiting - drops[Category.HOST_OP]
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         moved = edit_project(trace, models.own_device)
         if moved:
             says = 'take the training out of tf.device("/CPU:0"): tf.device(None) leaves placing to TensorFlow'

@@ -16,14 +16,14 @@ PAST = 2.0  # times the knee: by less, a knee that lies between two doublings wo
 MORE = 0.1  # samples a second that the larger batch may still gain, over all doublings since the knee
 
 
-class OversizedBatch(Cause):
+class OversizedBatch(Cause[Evidence]):
     """The batch lies past the knee: a smaller one trains as many samples a second, in less memory."""
 
     title = "The batch is larger than what pays"
     needs = frozenset({Signal.STEPS, Signal.BATCHES})
     matters = True  # it costs memory and updates, not time
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         known = batch_curve.read_curve(trace)
         steps = trace.steps
         size = float(median_value(steps.size[steps.steady])) if steps.steady.any() and len(steps.size) else 0.0
@@ -40,10 +40,10 @@ class OversizedBatch(Cause):
             {"batch": size, "knee": float(known.knee), "gained_share": gained},
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # no time is saved
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         knee = evidence.numbers["knee"]
         says = f"use a batch of {knee:.0f}, with a learning rate to match"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says)

@@ -37,7 +37,7 @@ UNROLLED = 100  # ops alike side by side in the graph
 RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
 
 
-class SmallBatch(Cause):
+class SmallBatch(Cause[Evidence]):
     """A step costs nearly the same whatever the batch, and the batch is tiny."""
 
     title = "The batch is too small to pay for its step"
@@ -47,7 +47,7 @@ class SmallBatch(Cause):
     words = ("batch_size", "batch", "GradientTape", "train_on_batch")
     beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         steps = trace.steps
         size = float(median_value(steps.size[steps.steady])) if steps.steady.any() else 0.0
         known = batch_curve.read_curve(trace)
@@ -79,11 +79,11 @@ class SmallBatch(Cause):
             _where(trace),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         now = evidence.numbers
         return [Stretch(now["batch"] / now["goal"], now["goal_ms"], spread=(0.9, 1.03))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "turns" in evidence.numbers:
             yield Prescription(
                 "edit", Effect.CHANGES_TRAINING, "cut the sequence into windows and train on a batch of them"

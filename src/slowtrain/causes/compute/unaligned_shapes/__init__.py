@@ -37,7 +37,7 @@ class Misfit:
     ms: float
 
 
-class UnalignedShapes(Cause):
+class UnalignedShapes(Cause[Evidence]):
     """Layers whose channels or units are no multiple of 8 keep the tensor cores from reading them in whole pieces."""
 
     title = "Shapes that miss the tensor cores' multiples"
@@ -51,7 +51,7 @@ class UnalignedShapes(Cause):
         known = device.kind == "GPU" and tensor_cores.is_format_known(device) and _alignment_known(trace, device)
         return super().wants(trace) | (set() if known else {Signal.MODEL})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         device = trace.device
         found = _misfits(trace, device) if device is not None else []
         if not found or device is None:
@@ -66,13 +66,13 @@ class UnalignedShapes(Cause):
             tensor_cores.op_lines(device, lambda op: any(op.startswith(m.name) for m in found)),
         )  # fmt: skip
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         ms, odd = evidence.numbers["unaligned_ms"], evidence.numbers["odd_ms"]
         saved = (1 - KEPT) * (ms - odd) + (1 - KEPT_ODD) * odd
         best, worst = ((1 - k) * ms / saved for k in KEPT_RANGE) if saved else (1.0, 1.0)
         return [Drop({Category.DEVICE: saved}, 0.0, (worst, best))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         device = trace.device
         found = _misfits(trace, device) if device is not None else []
         if found and found[0].size:

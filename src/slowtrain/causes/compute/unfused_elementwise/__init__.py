@@ -47,7 +47,7 @@ class Chains:
     mostly: str  # the kind of layer that has most of what fusing saves, "" for none
 
 
-class UnfusedElementwise(Cause):
+class UnfusedElementwise(Cause[Evidence]):
     """Much of the device's time goes to elementwise ops, one pass over memory for each."""
 
     title = "Elementwise ops are not fused"
@@ -58,7 +58,7 @@ class UnfusedElementwise(Cause):
         on_host = trace.device is None and not (trace.on_accelerator or trace.on_jax or trace.fact("profile"))
         return super().wants(trace) | {Signal.KERNELS if on_host else Signal.DEVICE}
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.device is None:
             return _on_host(trace)
         found, total = _chains(trace.device), trace.device.kernel_ms
@@ -80,7 +80,7 @@ class UnfusedElementwise(Cause):
             tensor_cores.op_lines(trace.device, _elementwise) or ((place,) if place else ()),
         )  # fmt: skip
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device = trace.device
         if device is None:
             return [Drop({Category.DEVICE: (1 - LEFT) * evidence.numbers["elementwise_ms"]}, spread=LEFT_SPREAD)]
@@ -95,7 +95,7 @@ class UnfusedElementwise(Cause):
         most = MOST_SAVED * found.ms / (found.ms - found.left_ms) if found.ms > found.left_ms else 1.0
         return [Drop(saved, 0.0, (0.3, max(min(1.2, most), 1.0)))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.on_jax:
             whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
             yield Prescription("edit", Effect.EQUIVALENT, whole)

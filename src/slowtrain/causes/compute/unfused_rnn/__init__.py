@@ -37,7 +37,7 @@ class Loops:
     products: float
 
 
-class UnfusedRnn(Cause):
+class UnfusedRnn(Cause[Evidence]):
     """An LSTM or GRU runs as a loop of small kernels, though cuDNN computes the whole layer in one op."""
 
     title = "A recurrent layer runs as a loop of small ops"
@@ -51,7 +51,7 @@ class UnfusedRnn(Cause):
             return super().wants(trace)
         return super().wants(trace) | {Signal.MODEL}  # names of compiled programs tell no layers
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _loops(trace.device) if trace.device is not None else None
         if found is None or trace.on_jax:  # XLA fuses each turn
             return None
@@ -65,7 +65,7 @@ class UnfusedRnn(Cause):
             tuple(dict.fromkeys(place for place, _ in settings))[:3],
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device = trace.device
         if device is None or not device.kernels:
             return []
@@ -77,7 +77,7 @@ class UnfusedRnn(Cause):
         }
         return [Drop(saved, 0.0, (0.5, 1.15))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         for place, setting in list(_settings(trace))[:1]:
             text = recorded_source(trace, place.file)
             changed, same = models.fused_rnn(text, place.line) if text is not None else ((), False)

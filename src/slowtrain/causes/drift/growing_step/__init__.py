@@ -36,7 +36,7 @@ CURES = {
 }
 
 
-class GrowingStep(Cause):
+class GrowingStep(Cause[Evidence]):
     """Steps get slower the longer the run goes on."""
 
     grows = True
@@ -48,7 +48,7 @@ class GrowingStep(Cause):
     words = ("concat", "concatenate", "append", "vstack", "hstack", "extend", "map", "filter", "shuffle")
     beside = (".fit", "train_on_batch", "GradientTape")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = trace.once(_found)
         if found is None:
             return None
@@ -76,7 +76,7 @@ class GrowingStep(Cause):
         says += slowdown_reason.growth_text(trace, early, late)
         return Evidence(says, numbers, _where(trace, why))
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = trace.once(_found)
         if found is None:
             return []
@@ -91,7 +91,7 @@ class GrowingStep(Cause):
         dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
         return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = trace.once(_found)
         kind = found[1].by or found[1].kind if found is not None else ""
         yield from _rebased(trace, evidence)

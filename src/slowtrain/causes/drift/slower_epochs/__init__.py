@@ -15,7 +15,7 @@ from slowtrain.trace.signals.series.step_jumps import StepJump
 from slowtrain.whatif import Drop, Remedy
 
 
-class SlowerEpochs(Cause):
+class SlowerEpochs(Cause[Evidence]):
     """From some epoch on every step takes longer, and it stays so."""
 
     title = "from one epoch on all steps are slower"
@@ -23,7 +23,7 @@ class SlowerEpochs(Cause):
     watch_rules = frozenset({"slower-steps"})
     needs = frozenset({Signal.STEPS, Signal.PHASES})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _found(trace)
         if found is None:
             return None
@@ -40,7 +40,7 @@ class SlowerEpochs(Cause):
         numbers = {"before_ms": jump.before_ms, "after_ms": jump.after_ms, "step": jump.number}
         return Evidence(says, numbers | ({"epoch": float(jump.epoch)} if jump.epoch else {}), why.where)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _found(trace)
         if found is None:
             return []
@@ -49,7 +49,7 @@ class SlowerEpochs(Cause):
         whole = sum(why.ms.values())
         return [Drop({c: ms / whole * more for c, ms in why.ms.items()}, spread=(0.6, 1.1))] if whole > 0 else []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
         kind = found[1].by or found[1].kind if found is not None else ""
         says = slowed.CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")

@@ -30,7 +30,7 @@ CURES = {
 }
 
 
-class Stalls(Cause):
+class Stalls(Cause[Evidence]):
     """Every so often one step, or the pause after it, takes many times as long as the others."""
 
     title = "rare long steps take a good part of the run"
@@ -38,7 +38,7 @@ class Stalls(Cause):
     needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
     scope = "run"
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = trace.once(_found)
         if not found:
             return None
@@ -62,7 +62,7 @@ class Stalls(Cause):
         }
         return Evidence(says, numbers | ({"period": most.period} if most.period else {}), most.where)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         count = trace.steps.count
         remedies: list[Remedy] = []
         for one in trace.once(_found):
@@ -74,7 +74,7 @@ class Stalls(Cause):
                 remedies.append(Skip(one.total_ms - one.inside_ms, spread=(0.5, 1.05)))
         return remedies
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = trace.once(_found)
         kind = found[0].kind if found else ""
         says = CURES.get(kind, "look at the machine: disks, other processes, the power limit")

@@ -30,7 +30,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 LEAST = 3  # builds of one line: training in two stages (frozen, then unfrozen) compiles twice and must
 
 
-class CompileInLoop(Cause):
+class CompileInLoop(Cause[Evidence]):
     """A model, an optimizer or a `tf.function` is made again in a loop, and traced again each time."""
 
     title = "a model or function is built and traced again in a loop"
@@ -38,7 +38,7 @@ class CompileInLoop(Cause):
     scope = "run"
     words = (".compile", ".function", "import function")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _rebuilt(trace)
         if not found:
             return None
@@ -53,7 +53,7 @@ class CompileInLoop(Cause):
             made,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _rebuilt(trace)
         ms = _total_ms(trace, found)
         if self.scope_in(trace, evidence) == "step":
@@ -67,7 +67,7 @@ class CompileInLoop(Cause):
         builds = max((len(f.events) - 1 for f in _rebuilt(trace)), default=0)
         return "step" if len(trace.steps) and builds >= 0.8 * len(trace.steps) else "run"
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         rate = measured.first(trace, evidence.where, hoisting.recompiled)
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)

@@ -33,14 +33,14 @@ MOST_NAMED = 4
 SCALAR_BYTES = 256  # what an operation converts of its own; data is more
 
 
-class EagerStep(Cause):
+class EagerStep(Cause[Evidence]):
     """The training step runs op by op from Python instead of as one graph."""
 
     title = "the training step runs eagerly, op by op from Python"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
     words = ("GradientTape", "train_on_batch", "run_eagerly", *fix.SWITCHES)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
         if not trace.eager or kernels is None or kernels.eager_ops < 10:
             return None
@@ -56,7 +56,7 @@ class EagerStep(Cause):
             places,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         kernels = trace.kernels
         if kernels is None:
             return []
@@ -73,7 +73,7 @@ class EagerStep(Cause):
         spread = (max((now - worst) / saved, 0.0), (now - best) / saved)
         return [Drop({c: ms * saved / now for c, ms in pool.items()}, spread=spread)]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.on_jax:
             compiled = "put @jax.jit on the function that takes the gradient and applies it"
             yield Prescription("edit", Effect.EQUIVALENT, compiled)

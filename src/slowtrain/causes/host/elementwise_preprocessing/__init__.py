@@ -68,7 +68,7 @@ class Hot:
     samples: int
 
 
-class ElementwisePreprocessing(Cause):
+class ElementwisePreprocessing(Cause[Evidence]):
     """A Python loop over single elements prepares the data before training."""
 
     title = "a Python loop over elements prepares the data"
@@ -76,7 +76,7 @@ class ElementwisePreprocessing(Cause):
     scope = "run"
     words = (".fit", "GradientTape", "train_on_batch")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         hot = _hot(trace)
         if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
             return None
@@ -87,11 +87,11 @@ class ElementwisePreprocessing(Cause):
             hot.places,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         # Some loops have a form over arrays that is hardly quicker (strings, parsing), most nearly vanish.
         return [Skip((1 - LEFT) * evidence.numbers["loop_ms"], spread=(0.45, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "write the loop over whole NumPy arrays, or save its result and load it"
         for place in evidence.where:
             source = recorded_source(trace, place.file)

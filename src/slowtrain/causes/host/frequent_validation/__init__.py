@@ -46,7 +46,7 @@ class Validation:
         return self.ms / self.passes
 
 
-class FrequentValidation(Cause):
+class FrequentValidation(Cause[Evidence]):
     """Validation, or saving checkpoints by hand, takes a large part of the run."""
 
     title = "validation or checkpointing takes a large part of the run"
@@ -55,7 +55,7 @@ class FrequentValidation(Cause):
     scope = "run"
     words = ("validation_data", "GradientTape", "train_on_batch")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _validation(trace)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class FrequentValidation(Cause):
             source_locations.merge_places(_decided(trace, found), found.places),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _validation(trace)
         if found is None:
             return []
@@ -80,7 +80,7 @@ class FrequentValidation(Cause):
         # How often is enough is the user's to say: between half as often and once.
         return [Skip(max(found.ms - kept, 0.0), spread=(0.6, min(found.ms / max(found.ms - kept, 1e-9), 1.2)))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         each, training = evidence.numbers["pass_ms"], evidence.numbers["training_ms"]
         passes = evidence.numbers["passes"]
         rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)

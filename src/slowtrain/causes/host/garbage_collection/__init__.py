@@ -20,14 +20,14 @@ FULL = "generation 2"
 LEAST = 3  # full collections: one or two are the interpreter's own housekeeping after start-up
 
 
-class GarbageCollection(Cause):
+class GarbageCollection(Cause[Evidence]):
     """Python's garbage collector pauses the steps."""
 
     title = "garbage collection pauses the steps"
     needs = frozenset({Signal.STEPS, Signal.GC})
     words = ("gc.collect", "collect")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         full = _full(trace)
         if len(full) < LEAST or (trace.mean(Category.GC) <= 0 and not _between_ms(trace, full)):
             return None
@@ -44,7 +44,7 @@ class GarbageCollection(Cause):
             _places(trace, full) if asked else (),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         full = _full(trace)
         asked = bool(evidence.numbers["asked"])
         # Frozen objects are not walked, new ones still are: what young generations cost remains either way.
@@ -56,7 +56,7 @@ class GarbageCollection(Cause):
         between = _between_ms(trace, _full(trace)) if evidence.numbers["asked"] else 0.0
         return "step" if trace.mean(Category.GC) * trace.steps.count >= between else "run"
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["asked"]:
             says = "take gc.collect() (or clear_session()) out of the loop"
             found = measured.first(trace, evidence.where, hoisting.collected_after)

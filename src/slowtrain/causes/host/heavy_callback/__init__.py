@@ -50,7 +50,7 @@ class Hook:
     between_ms: float  # over the run, outside steady steps and windows
 
 
-class HeavyCallback(Cause):
+class HeavyCallback(Cause[Evidence]):
     """A callback (logging, histograms, checkpoints, predictions) takes much of the training time."""
 
     title = "a callback takes much of the training time"
@@ -68,7 +68,7 @@ class HeavyCallback(Cause):
         "svd",
     )
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         hooks = trace.once(_heavy)
         if not hooks:
             return _logged_each_step(trace) or _logged(trace)
@@ -84,7 +84,7 @@ class HeavyCallback(Cause):
             _places(trace, worst.name),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hooks = trace.once(_heavy)
         if not hooks and evidence.numbers["step_ms"]:
             taken = spread_over_categories(
@@ -110,7 +110,7 @@ class HeavyCallback(Cause):
         in_steps = evidence.numbers["step_ms"] * trace.steps.count
         return "step" if in_steps >= between else "run"
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         hooks = trace.once(_heavy)
         if not hooks:
             yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")

@@ -37,14 +37,14 @@ AHEAD = 0.5  # of the kernels whose launch was over before the kernel before the
 GAPS_STAY, GAPS_SPREAD = 0.4, (0.4, 1.4)
 
 
-class LaunchBound(Cause):
+class LaunchBound(Cause[Evidence]):
     """Starting the step's operations takes longer than computing them."""
 
     title = "starting the step's operations takes longer than computing them"
     rules_out = VerdictKind.LAUNCH
     needs = frozenset({Signal.STEPS, Signal.KERNELS, Signal.INPUT})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.eager:
             return None
         if trace.on_accelerator and trace.device is not None:
@@ -66,7 +66,7 @@ class LaunchBound(Cause):
             step_places(trace),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         if "host_ms" in evidence.numbers:
             return [launched.remedy(evidence)]
         if "gaps_ms" in evidence.numbers:
@@ -81,7 +81,7 @@ class LaunchBound(Cause):
         most = MOST_FIT_CALL_MS if trace.steps.source == "fit" else MOST_CALL_MS
         return [Drop({Category.DISPATCH: _saved_ms(trace, most), Category.INPUT: fetch}, spread=(0.75, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "host_ms" in evidence.numbers:
             yield from launched.prescribe(trace, evidence)
         elif "gaps_ms" in evidence.numbers:

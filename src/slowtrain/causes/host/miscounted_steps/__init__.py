@@ -40,7 +40,7 @@ class Miscount:
     place: Place | None = None
 
 
-class MiscountedSteps(Cause):
+class MiscountedSteps(Cause[Evidence]):
     """An epoch goes over the data many times, because its steps are counted wrongly."""
 
     title = "an epoch goes over the data many times"
@@ -49,7 +49,7 @@ class MiscountedSteps(Cause):
     words = ("steps_per_epoch", "validation_steps", "repeat")
     beside = (".fit", "GradientTape", "train_on_batch")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _miscounts(trace)
         if not found:
             return None
@@ -59,7 +59,7 @@ class MiscountedSteps(Cause):
             places.reverse()
         return Evidence(worst.why, {"passes": worst.passes, "fit_ms": worst.fit.ms}, tuple(dict.fromkeys(places)))
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         saved = 0.0
         for one in _miscounts(trace):
             once = [e for lane in ("trace", "window") for e in trace.events_of(lane) if _inside(e, one.fit)]
@@ -67,7 +67,7 @@ class MiscountedSteps(Cause):
         # Beginning and ending an epoch is paid either way.
         return [Skip(saved, spread=(0.85, 1.0))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         kinds = {m.kind for m in _miscounts(trace)}
         if "steps" in kinds:
             says = "give steps_per_epoch in batches: samples // batch_size"

@@ -54,14 +54,14 @@ class Group:
         return max(self.call_ms - self.work_ms, 0.0)
 
 
-class PredictInLoop(Cause):
+class PredictInLoop(Cause[Evidence]):
     """`predict`, `evaluate` or `fit` is called again and again for little work."""
 
     title = "predict, evaluate or fit is called in a loop for little work"
     needs = frozenset({Signal.CALLS, Signal.PHASES})
     words = (".predict", ".fit")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         groups = _groups(trace)
         if not groups:
             return None
@@ -79,7 +79,7 @@ class PredictInLoop(Cause):
             tuple(dict.fromkeys(g.place for g in groups if g.place is not None)),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         remedies: list[Remedy] = []
         count = max(int(trace.steps.steady.sum()), 1)
         in_steps = work = 0.0
@@ -107,7 +107,7 @@ class PredictInLoop(Cause):
         found = _groups(trace)[:1]
         return "step" if any(starts_in_steady(trace, g.calls).sum() >= 0.5 * len(g.calls) for g in found) else "run"
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         groups = _groups(trace)
         if groups and groups[0].loop == "fit":
             chunks = "call train_on_batch for each chunk, or one fit over all of them"

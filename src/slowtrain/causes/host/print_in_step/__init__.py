@@ -16,7 +16,7 @@ MIN_GAIN, MAX_GAIN = 0.9, 1.0  # of the printing: done every tenth step, or not 
 MAX_PLACES = 3
 
 
-class PrintInStep(Cause):
+class PrintInStep(Cause[Evidence]):
     """The script prints or logs text in each step, and this takes a large part of the step."""
 
     title = "Printing text takes a large part of each step"
@@ -24,7 +24,7 @@ class PrintInStep(Cause):
     recorded = frozenset({Signal.FEEDS, Signal.PYTHON})  # a profile does not tell which Python prints
     symptoms = frozenset({Category.PYTHON})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = printing_python(trace)
         if found is None or found.ms < LITTLE * trace.step_ms:
             return None
@@ -41,12 +41,12 @@ class PrintInStep(Cause):
             tuple(line.place for line in found.lines[:MAX_PLACES]),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         ms = evidence.numbers["print_ms"]
         spread = (MIN_GAIN / (1 - STAYS), MAX_GAIN / (1 - STAYS))
         return [Drop({Category.PYTHON: (1 - STAYS) * ms}, _computing(trace, ms), spread)]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         line = evidence.where[0].line
         yield Prescription("edit", Effect.EXACT, f"run line {line} in every hundredth step only")
         if evidence.numbers["line_visits_per_step"] >= 2:

@@ -21,7 +21,7 @@ MOST_PLACES = 3
 WAITS = 0.5  # of the Python: more of it without processor time is waiting, not computing
 
 
-class PythonInStep(Cause):
+class PythonInStep(Cause[Evidence]):
     """The script's own Python, which makes no input, takes a large part of each step."""
 
     title = "Python of the script takes a large part of each step"
@@ -30,7 +30,7 @@ class PythonInStep(Cause):
     symptoms = frozenset({Category.PYTHON})
     words = step_loops.STEP_WORDS
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = own_python(trace)
         if found is None or found.ms < LITTLE * trace.step_ms:
             return None
@@ -55,7 +55,7 @@ class PythonInStep(Cause):
             tuple(line.place for line in found.lines[:MOST_PLACES]),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = own_python(trace)
         if found is None:
             return []
@@ -65,7 +65,7 @@ class PythonInStep(Cause):
         computing = 1 - evidence.numbers["waiting_ms"] / found.ms
         return [Drop({Category.PYTHON: goes}, computing, spread=(least, found.ms / goes))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = own_python(trace)
         looping = found is not None and _loops(found)
         yield Prescription("advice", Effect.EQUIVALENT, _advice(trace, evidence.where, looping=looping))

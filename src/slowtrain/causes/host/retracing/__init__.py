@@ -31,14 +31,14 @@ ITEM = re.compile(r"\w+\[\d+\]")  # of a tuple, with names or without
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
-class Retracing(Cause):
+class Retracing(Cause[Evidence]):
     """A `tf.function` is traced again and again, because an argument keeps changing."""
 
     title = "a tf.function is traced again and again"
     needs = frozenset({Signal.STEPS, Signal.TRACES})
     words = (".function", "import function")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = trace.once(_again)
         if not found:
             return None
@@ -53,7 +53,7 @@ class Retracing(Cause):
             source_locations.merge_places(_made(trace, worst), places),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = trace.once(_again)
         events = [(f, e) for f in found for e in f.again]
         column, traced = _added(trace, events)
@@ -69,7 +69,7 @@ class Retracing(Cause):
         spread = (0.97, 1.01) if all(f.measured for f in found) else (0.95, 1.015)
         return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=spread)]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = trace.once(_again)
         rows = trace.once(_changed)
         text = rows[0][2] if rows else ""

@@ -45,7 +45,7 @@ class Turns:
     places: tuple[Place, ...]
 
 
-class ShortEpochs(Cause):
+class ShortEpochs(Cause[Evidence]):
     """Epochs are so short that starting the next one takes a large part of the run."""
 
     title = "epochs of few steps: most of the time goes into starting them"
@@ -53,7 +53,7 @@ class ShortEpochs(Cause):
     scope = "run"
     words = (".fit", "GradientTape", "train_on_batch")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = trace.once(_turns)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class ShortEpochs(Cause):
             found.places,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = trace.once(_turns)
         if found is None:
             return []
@@ -80,7 +80,7 @@ class ShortEpochs(Cause):
         most = found.making_ms + found.around_ms
         return [Skip(found.count * most, spread=(0.9 * found.making_ms / most, 1.0))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         changed = measured.first(trace, evidence.where, fix.repeated)
         yield Prescription("edit", Effect.EQUIVALENT, LASTING, edits=changed)
 

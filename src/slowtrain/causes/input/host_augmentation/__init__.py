@@ -38,7 +38,7 @@ LEAST_OPS = 10  # of an augmenting function: fewer are a flip or a cast
 DEVICE_FASTER = 10.0  # than one core at elementwise work on pictures, assumed: the low end of what is usual
 
 
-class HostAugmentation(Cause):
+class HostAugmentation(Cause[Evidence]):
     """Random augmentation is done picture by picture on the host, and the step waits for it."""
 
     title = "Augmentation on the host holds up the step"
@@ -47,7 +47,7 @@ class HostAugmentation(Cause):
     symptoms = frozenset({Category.INPUT})
     words = augmenting.LAYERS
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         node = _augmenting(trace)
         if node is None or trace.pipeline is None or trace.steps.source == ELEMENTS_SOURCE:
             return None  # nothing trains, so that there is no model to move the work to
@@ -61,7 +61,7 @@ class HostAugmentation(Cause):
             user_lines(node),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         node, pipe = _augmenting(trace), trace.pipeline
         if node is None or pipe is None:
             return []
@@ -71,7 +71,7 @@ class HostAugmentation(Cause):
             Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))
         ]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         made = measured.batched(trace, _augmenting(trace), evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)

@@ -18,14 +18,14 @@ from slowtrain.whatif import Drop, Remedy, Skip
 LARGE = 0.25  # of the memory that the buffer and what was left free make together
 
 
-class OversizedShuffle(Cause):
+class OversizedShuffle(Cause[Evidence]):
     """A shuffle buffer holds so many whole samples that it takes a large part of the host's memory."""
 
     title = "The shuffle buffer is oversized"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
     words = (".shuffle",)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         node, free = _largest(trace), free_host_bytes(trace)
         if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
             return None
@@ -36,7 +36,7 @@ class OversizedShuffle(Cause):
             (node.written.place,) if node.written and node.written.place else (),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = find_shuffle_fill(trace)
         if found is None:
             return []
@@ -48,7 +48,7 @@ class OversizedShuffle(Cause):
         found = find_shuffle_fill(trace)
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = measured.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")

@@ -39,7 +39,7 @@ INSIDE_LEFT = 0.3
 SMALL_BYTES = 65_536  # an element that is larger is work to touch, whatever the ops
 
 
-class PerElementMap(Cause):
+class PerElementMap(Cause[Evidence]):
     """A `map` is called for every single element, and starting the call costs more than its work."""
 
     title = "map is called for each element"
@@ -47,7 +47,7 @@ class PerElementMap(Cause):
     symptoms = frozenset({Category.INPUT})
     words = (".map", "flat_map")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         many = find_nested_datasets(trace, of_files=False)
         if many is not None:
             says = f"{many.count:.0f} data sets are made for each batch, one for each element"
@@ -65,7 +65,7 @@ class PerElementMap(Cause):
             distinct_places(place for node, _ in found for place in _places(pipe, node)),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         many = find_nested_datasets(trace, of_files=False)
         if many is not None:
             return [Supply(pipeline=many.in_batches(), nested=True, spread=(0.6, 1.1))]
@@ -78,7 +78,7 @@ class PerElementMap(Cause):
         ]
         return [Supply(pipeline=pipe.changed(*whole), spread=(0.8, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if find_nested_datasets(trace, of_files=False) is not None:
             says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
             made = measured.first(trace, evidence.where, fix.gathered)

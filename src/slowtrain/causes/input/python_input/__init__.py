@@ -66,7 +66,7 @@ SAYS = {
 }
 
 
-class PythonInput(Cause):
+class PythonInput(Cause[Evidence]):
     """Batches are made by Python code, one thread at a time, and the step waits for them."""
 
     title = "Input is made by Python"
@@ -77,7 +77,7 @@ class PythonInput(Cause):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | (bytes_to_tell(trace) if _work(trace) is None else frozenset())
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         work = _work(trace)
         if work is None:
             return None
@@ -93,7 +93,7 @@ class PythonInput(Cause):
             work.where,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         work = _work(trace)
         if work is None:
             return []
@@ -106,7 +106,7 @@ class PythonInput(Cause):
             return [Supply(work.left, work=work.left, share=work.share, lock=lock, spread=spread)]
         return [Supply(pipeline=cured, share=work.share, lock=lock, spread=spread)]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         work = _work(trace)
         kind = work.kind if work else "work"
         node = measured.making(trace) if work and work.hand is None else None

@@ -41,13 +41,13 @@ class Made:
         return self.making_ms + self.lines_ms + self.waiting_ms
 
 
-class RebuiltPipeline(Cause):
+class RebuiltPipeline(Cause[Evidence]):
     """Each step makes a data set, or an iterator over one, to take a single batch out of it."""
 
     title = "The input pipeline is made anew in each step"
     needs = frozenset({Signal.STEPS, Signal.CALLS})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _made(trace)
         if found is None:
             return None
@@ -67,7 +67,7 @@ class RebuiltPipeline(Cause):
             found.where,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _made(trace)
         if found is None:
             return []
@@ -76,7 +76,7 @@ class RebuiltPipeline(Cause):
         spared = found.making_ms + found.waiting_ms
         return [Drop({Category.INPUT: left * spared, Category.PYTHON: left * found.lines_ms})]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["data_sets_per_step"] < LEAST:
             says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each turn"
             yield Prescription("edit", Effect.CHANGES_TRAINING, says)

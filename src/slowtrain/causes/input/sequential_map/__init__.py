@@ -28,7 +28,7 @@ LEAST_US = 30.0  # assumed: a shorter call is mostly the price of calling, which
 LEAST_IDLE = 0.25  # of a core
 
 
-class SequentialMap(Cause):
+class SequentialMap(Cause[Evidence]):
     """A `map` transforms one element after the other while other cores have nothing to do."""
 
     title = "map runs one call at a time"
@@ -36,7 +36,7 @@ class SequentialMap(Cause):
     symptoms = frozenset({Category.INPUT})
     words = (".map",)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         node = _sequential(trace)
         if node is None or trace.pipeline is None:
             return _in_turn(trace)
@@ -50,7 +50,7 @@ class SequentialMap(Cause):
             user_lines(node),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         node, nested = _sequential(trace), _interleaved(trace)
         if trace.pipeline is not None and node is None and nested is not None:
             width = min(trace.cores, nested.reads or trace.cores)
@@ -62,7 +62,7 @@ class SequentialMap(Cause):
         name = node.name if node.asynchronous else "ParallelMapV2"
         return [Supply(pipeline=trace.pipeline.changed(replace(node, name=name, parallelism=trace.cores)))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         node = _sequential(trace)
         if node is None:
             together = measured.first(trace, evidence.where[:1], datasets.interleaved)

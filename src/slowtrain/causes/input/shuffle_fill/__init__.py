@@ -14,7 +14,7 @@ from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 
-class ShuffleFill(Cause):
+class ShuffleFill(Cause[Evidence]):
     """At the start of every epoch the steps wait until the shuffle buffer is full."""
 
     title = "Every epoch waits for the shuffle buffer"
@@ -22,7 +22,7 @@ class ShuffleFill(Cause):
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
     words = (".shuffle",)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = find_shuffle_fill(trace)
         if found is None:
             return None
@@ -38,7 +38,7 @@ class ShuffleFill(Cause):
         found = find_shuffle_fill(trace)
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = find_shuffle_fill(trace)
         if found is None:
             return []
@@ -48,7 +48,7 @@ class ShuffleFill(Cause):
         remedies: list[Remedy] = [Drop({Category.INPUT: inside}, 1.0, spread)] if inside > 0 else []
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = measured.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

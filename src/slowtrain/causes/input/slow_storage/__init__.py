@@ -16,7 +16,7 @@ from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
-class SlowStorage(Cause):
+class SlowStorage(Cause[Evidence]):
     """Batches come as slowly as a disk, a file share or a network gives their bytes."""
 
     title = "Storage is the limit"
@@ -26,7 +26,7 @@ class SlowStorage(Cause):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | bytes_to_tell(trace)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = waiting(trace)
         if found is None or not for_bytes(trace, found):
             return None
@@ -41,7 +41,7 @@ class SlowStorage(Cause):
             found.where,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = waiting(trace)
         if found is None:
             return []
@@ -49,7 +49,7 @@ class SlowStorage(Cause):
             return [Drop({Category.PYTHON: found.ms}, 0.0, (0.7, 1.1))]
         return [Supply(found.left, spread=(0.7, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         pipe = trace.pipeline
         readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
         node = measured.making(trace) or (readers[0] if readers else None)

@@ -46,7 +46,7 @@ class Starved:
     at_once: float
 
 
-class StarvedHost(Cause):
+class StarvedHost(Cause[Evidence]):
     """The input runs in parallel as it should, but there are too few cores or threads for it."""
 
     title = "Too few cores or threads for the input"
@@ -54,7 +54,7 @@ class StarvedHost(Cause):
     symptoms = frozenset({Category.INPUT})
     words = ("private_threadpool_size", "experimental_threading")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _starved(trace)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class StarvedHost(Cause):
             (*_limits(trace, found), *found.where),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _starved(trace)
         if found is None:
             return []
@@ -82,7 +82,7 @@ class StarvedHost(Cause):
         # One core more, for what one core gives: no change of the script gives it.
         return [Supply(trace.cores / (trace.cores + 1), work=1.0, spread=(0.3, 1.2))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("under_way", 2.0) < ALONE:
             found = measured.first(trace, evidence.where, datasets.threads_freed)
             says = "remove the limit on the data set's threads (private_threadpool_size)"

@@ -22,7 +22,7 @@ from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_
 DISK = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
 
 
-class UncachedInput(Cause):
+class UncachedInput(Cause[Evidence]):
     """Every epoch reads and transforms the same elements again, though the results would fit in memory."""
 
     title = "The same input is made again every epoch"
@@ -32,7 +32,7 @@ class UncachedInput(Cause):
     words = (".map", "from_generator")
     beside = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
             return unread_cache.evidence(trace)
@@ -53,7 +53,7 @@ class UncachedInput(Cause):
             (*distinct_places(place for one in does for place in user_lines(one)), *caches),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found, pipe = _repeated(trace), trace.pipeline
         if found is None and (unread := unread_cache.found_in(trace)) is not None:
             supply = unread_cache.supply(unread)
@@ -80,7 +80,7 @@ class UncachedInput(Cause):
             "run" if filled.outside_ms > (waited if waited_pipeline(trace) is not None else filled.step_ms) else "step"
         )
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if (node := _repeated(trace)) is None:
             yield from unread_cache.prescriptions(trace)
             return

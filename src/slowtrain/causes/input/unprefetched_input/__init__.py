@@ -16,7 +16,7 @@ from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
-class UnprefetchedInput(Cause):
+class UnprefetchedInput(Cause[Evidence]):
     """The device waits while the next batch is made, though it could be made during the step before."""
 
     title = "Input is not prefetched"
@@ -31,7 +31,7 @@ class UnprefetchedInput(Cause):
         by_hand = Signal.PIPELINE in wanted and trace.fact("profile") and not trace.pipelines
         return wanted | {Signal.LINES} if by_hand else wanted
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _exposed(trace)
         if found is None:
             return None
@@ -44,7 +44,7 @@ class UnprefetchedInput(Cause):
             where,
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hand = handmade_input(trace)
         if hand is None:
             return [Supply(beside=True, spread=(0.7, 1.1))]
@@ -52,7 +52,7 @@ class UnprefetchedInput(Cause):
         hidden = min(hand.ms, trace.step_ms - hand.ms)
         return [Drop({Category.PYTHON: hidden}, 1 - hand.waiting, (0.8, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         # The first of these lines is the pipeline's last operation; further up, prefetch would hide less.
         if handmade_input(trace) is not None:
             made = measured.first(trace, evidence.where, ahead.made_ahead)

@@ -32,7 +32,7 @@ MOST_US = 500.0  # a longer call does more than open and read a small file, whic
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
 
 
-class UnshardedFiles(Cause):
+class UnshardedFiles(Cause[Evidence]):
     """Every element is a small file of its own, or one reader goes through all files in turn."""
 
     title = "Many small files are read one by one"
@@ -40,7 +40,7 @@ class UnshardedFiles(Cause):
     symptoms = frozenset({Category.INPUT})
     words = ("read_file", smallfiles.WRITER)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         many = find_nested_datasets(trace, of_files=True)
         if many is not None:
             says = f"{many.count:.0f} files are opened for each batch, each as a data set of its own"
@@ -62,7 +62,7 @@ class UnshardedFiles(Cause):
             user_lines(node) or _source(trace),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         many = find_nested_datasets(trace, of_files=True)
         if many is not None:
             return [Supply(pipeline=many.without_nesting(), nested=True, spread=(0.6, 1.1))]
@@ -76,7 +76,7 @@ class UnshardedFiles(Cause):
             return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms)))]
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=node.ms / trace.cores)))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _reading(trace)
         if find_nested_datasets(trace, of_files=True) is not None:
             made = measured.first(trace, evidence.where, datasets.opened_alongside)

@@ -17,32 +17,32 @@ ALONE = "give the training a card of its own: end what is not needed (nvidia-smi
 SURE = 2  # processes: one of them may be the run itself
 
 
-class BusyGpu(Judged, Cause):
+class BusyGpu(Judged, Cause[Evidence]):
     """Other processes compute on the card, and hold its memory."""
 
     title = "Other processes use the GPU"
     machine_topic = "other processes"
     doctor_rank = 50
 
-    def examine(self, trace: Trace) -> Evidence | None:
-        known, seen = super().examine(trace), _seen_in_profile(trace)
+    def find(self, trace: Trace) -> Evidence | None:
+        known, seen = super().find(trace), _seen_in_profile(trace)
         if seen is None or known is None:
             return seen or known
         return Evidence(f"{seen.says}; {known.says}", {**known.numbers, **seen.numbers})
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         waited = trace.mean(Category.OTHER_PROCESS)
         return [Drop({Category.OTHER_PROCESS: waited}, 0.0)] if waited else []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        known = list(super().prescribe(trace, evidence))
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        known = list(super().cures(trace, evidence))
         yield from known or [Prescription("setting", Effect.EXACT, ALONE)]
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if _seen_in_profile(trace) is not None:
             return frozenset({Signal.STEPS, Signal.DEVICE})
         # The driver's numbers of processes are the host's: where ours are others, the only one may be this very run.
-        found = super().examine(trace)
+        found = super().find(trace)
         unsure = nested_fact(facts_of(trace), "devices", "own_pid_namespace") is not False
         alone = found is not None and found.numbers.get("processes", 0) < SURE
         # Facts beside a profile were perhaps gathered while it was made.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged
+from slowtrain.model import Evidence
 
 
-class FaultyGpu(Judged, Cause):
+class FaultyGpu(Judged, Cause[Evidence]):
     """The card reports memory errors, or the driver faults of it."""
 
     title = "The GPU reports faults"

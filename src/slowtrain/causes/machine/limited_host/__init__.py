@@ -55,7 +55,7 @@ SAYS = {
 }
 
 
-class LimitedHost(Cause):
+class LimitedHost(Cause[Evidence]):
     """The process is allowed fewer cores than the machine has, and the step computes on all it is allowed."""
 
     title = "The process may use only a part of the machine"
@@ -75,7 +75,7 @@ class LimitedHost(Cause):
     def matters_in(self, trace: Trace) -> bool:
         return judged.given(trace)  # settings alone, which nothing prices
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if _by_facts(trace):
             return judged.evidence(trace, self.id)
         limit = _limit(trace)
@@ -90,7 +90,7 @@ class LimitedHost(Cause):
             _where(trace, limit),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         limit = _limit(trace)
         if limit is None:
             return []
@@ -101,7 +101,7 @@ class LimitedHost(Cause):
             saved[category] = trace.mean(category) * missing * BESIDE
         return [Drop(saved, 0.0, (0.0, 1.8))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if _by_facts(trace):
             yield from judged.prescriptions(trace, self.id)
             return

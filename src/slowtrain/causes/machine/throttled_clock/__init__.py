@@ -34,7 +34,7 @@ class Held:
     bits: int
 
 
-class ThrottledClock(Judged, Cause):
+class ThrottledClock(Judged, Cause[Evidence]):
     """Heat or power hold the card's clock down while it works."""
 
     title = "Heat or power hold the GPU's clock down"
@@ -54,9 +54,9 @@ class ThrottledClock(Judged, Cause):
     def matters_in(self, trace: Trace) -> bool:
         return given(trace)  # what it cost these steps, the clock of another moment does not tell
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("doctor") or given(trace):
-            return super().examine(trace)
+            return super().find(trace)
         held = _held(trace)
         if held is None:
             return None
@@ -66,7 +66,7 @@ class ThrottledClock(Judged, Cause):
             {"clock_share": held.mhz / held.most_mhz, "held_share": held.share},
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         held = None if trace.fact("doctor") or given(trace) else _held(trace)
         if held is None:
             return []
@@ -74,9 +74,9 @@ class ThrottledClock(Judged, Cause):
         saved = trace.mean(Category.DEVICE) * (1 - held.mhz / held.most_mhz) * held.share
         return [Drop({Category.DEVICE: saved}, 0.0, (0.2, 1.05))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.fact("doctor") or given(trace):
-            yield from super().prescribe(trace, evidence)
+            yield from super().cures(trace, evidence)
             return
         says = "cool the card (fans, filters, room), or raise its power limit; `slowtrain doctor` says which it is"
         yield Prescription("advice", Effect.EXACT, says)

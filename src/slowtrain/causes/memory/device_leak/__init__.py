@@ -17,7 +17,7 @@ LONGEST_H = 30 * 24.0  # at a rate that fills the memory later than this, no run
 SOON_H = 24.0  # before a run of a day has ended: then nothing else matters as much
 
 
-class DeviceLeak(Cause):
+class DeviceLeak(Cause[Evidence]):
     """What TensorFlow has in use on the GPU grows from step to step, until an allocation fails."""
 
     title = "Device memory grows"
@@ -29,7 +29,7 @@ class DeviceLeak(Cause):
     matters = True
     words = ("fit(",)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         known = memory_growth.device_memory(trace)
         slopes = {name: memory_growth.memory_slope(trace, *series) for name, series in known.items()}
         grown = {n: s for n, s in slopes.items() if s is not None and s.grows and s.total_bytes >= LEAST_BYTES}
@@ -50,14 +50,14 @@ class DeviceLeak(Cause):
             "; ".join(filter(None, said)), numbers, growth_lines.growth_places(trace, why, retraced=retraced)
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # memory that is kept costs no time until it is full
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will fail today."""
         return evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = growth_suspects.main_suspects(
             growth_suspects.growing_containers(trace), evidence.numbers["per_step_bytes"]
         )

@@ -11,7 +11,7 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 
-class Fragmentation(Cause):
+class Fragmentation(Cause[Evidence]):
     """Enough memory is free in total, but no one piece of it is as large as what the step asks for."""
 
     title = "Free memory is in too small pieces"
@@ -20,7 +20,7 @@ class Fragmentation(Cause):
     scope = "run"
     matters = True
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("launch", "exhausted", "outcome") == "fragmented":
             told = trace.fact("launch", "exhausted")
             figures = ("asked_bytes", "free_bytes", "largest_free_bytes")
@@ -39,10 +39,10 @@ class Fragmentation(Cause):
                 )
         return None
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # a request that fails costs the run, and one that does not costs no time
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.on_accelerator:
             says = "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free pieces"
             yield Prescription("setting", Effect.EXACT, says)

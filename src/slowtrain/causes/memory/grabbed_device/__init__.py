@@ -22,7 +22,7 @@ NEARLY_ALL = (
 BY_JAX = 0.7  # JAX takes three quarters: with its context 64.9 of an H100's 85.5 GB
 
 
-class GrabbedDevice(Cause):
+class GrabbedDevice(Cause[Evidence]):
     """The card is shared, and one process holds memory that it does not use while another has too little."""
 
     title = "One process has taken the whole card"
@@ -42,7 +42,7 @@ class GrabbedDevice(Cause):
             return self.needs
         return self.needs | {Signal.CARD}
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         told = trace.fact("launch", "exhausted", default=None) or {}
         if told.get("outcome") == "taken by others" and told.get("pool") == "device":
             return Evidence(str(told.get("says")), {"growth_bytes": float(told.get("growth_bytes") or 0)})
@@ -72,10 +72,10 @@ class GrabbedDevice(Cause):
             {"taken_bytes": taken, "used_bytes": need, "others_bytes": theirs},
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # it is the other process that gains
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         on_jax = trace.on_jax
         grow = "XLA_PYTHON_CLIENT_PREALLOCATE=false" if on_jax else "TF_FORCE_GPU_ALLOW_GROWTH=true"
         part = "XLA_PYTHON_CLIENT_MEM_FRACTION" if on_jax else "a memory_limit"

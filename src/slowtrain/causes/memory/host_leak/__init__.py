@@ -32,7 +32,7 @@ SLOWED = 10.0  # times as long as now, a mean step until memory is full: nobody 
 RETRACED = 0.5  # functions a step or call: then the tracing is the cause, and its cure that of host/retracing
 
 
-class HostLeak(Cause):
+class HostLeak(Cause[Evidence]):
     """The process's memory grows from step to step, until the machine or the container kills it."""
 
     title = "Host memory grows"
@@ -44,7 +44,7 @@ class HostLeak(Cause):
     matters = True
     words = ("gradient", "Session")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = memory_growth.memory_slope(trace, *memory_growth.process_memory(trace))
         if found is None:
             return None
@@ -75,7 +75,7 @@ class HostLeak(Cause):
             places = behind.places
         return Evidence("; ".join(filter(None, said)), numbers, places)
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # memory that is kept costs no time until it is full
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
@@ -86,7 +86,7 @@ class HostLeak(Cause):
         even_ms = (free_host_bytes(trace) or 0.0) / per_step * trace.step_ms  # the same steps, did they not get slower
         return 3.6e6 * hours < SLOWED * even_ms
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = growth_suspects.main_suspects(
             growth_suspects.growing_containers(trace), evidence.numbers["per_step_bytes"]
         )

@@ -11,7 +11,7 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 
-class NearCapacity(Cause):
+class NearCapacity(Cause[Evidence]):
     """The device's memory is so nearly full that requests fail at first and ops make do with less."""
 
     title = "The device's memory is nearly full"
@@ -20,7 +20,7 @@ class NearCapacity(Cause):
     scope = "run"
     matters = True
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         heard = trace.fact("launch", "exhausted", default=None) or {}
         retries = {str(k): int(v) for k, v in (heard.get("retries") or {}).items()}
         if retries:
@@ -46,10 +46,10 @@ class NearCapacity(Cause):
                 )
         return None
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # what the faster algorithms would give was not measured
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
             "advice", Effect.CHANGES_TRAINING, "make the batch a little smaller; slowtrain batch tells how far"
         )

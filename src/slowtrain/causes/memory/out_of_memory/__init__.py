@@ -20,7 +20,7 @@ CHANGING = ("halve the batch", "divide the batch", "float16", "a smaller model",
 FIGURES = ("asked_bytes", "limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes")
 
 
-class OutOfMemory(Cause):
+class OutOfMemory(Cause[Evidence]):
     """The script ended since an allocator could not give what an op asked for."""
 
     title = "Memory ran out"
@@ -32,7 +32,7 @@ class OutOfMemory(Cause):
     matters = True
     spoils = True
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         failure = _failure(trace)
         told = _told(trace, failure)
         if not trace.fact("launch", "exit_code") or told is None:
@@ -48,10 +48,10 @@ class OutOfMemory(Cause):
             f"{told['says']}{said}{most}{_in_use(told, failure)}", numbers, (place,) if place is not None else ()
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         failure = _failure(trace)
         told = _told(trace, failure) or {}
         yield from _record(trace, failure)

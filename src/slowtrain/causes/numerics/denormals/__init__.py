@@ -31,7 +31,7 @@ class Array:
     place: Place
 
 
-class Denormals(Cause):
+class Denormals(Cause[Evidence]):
     """Arrays, weights or the optimizer's state hold subnormal numbers, and arithmetic with them is slower here."""
 
     title = "Subnormal numbers slow the arithmetic"
@@ -43,18 +43,18 @@ class Denormals(Cause):
         """Nobody has to look at the variables to see that an array is slow."""
         return frozenset({Signal.STEPS}) if _slowest(trace) is not None else super().wants(trace)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         array = _slowest(trace)
         if array is None:
             return _of_variables(trace)
         numbers = {"subnormal_share": array.share, "slowdown": array.slower, "gained_ms": array.gained_ms}
         return Evidence(array.says, numbers, (array.place,))
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         gained = evidence.numbers.get("gained_ms", 0.0)
         return [Drop(spread_over_categories(trace, gained, (Category.PYTHON, Category.INPUT)))] if gained else []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "gained_ms" in evidence.numbers:
             tiny = "set what is tiny to zero where the array shrinks: a[abs(a) < 1e-30] = 0"
             yield Prescription("edit", Effect.EQUIVALENT, tiny)

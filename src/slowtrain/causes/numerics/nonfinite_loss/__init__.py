@@ -30,7 +30,7 @@ KERAS = (
 ELSEWHERE = "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
 
 
-class NonfiniteLoss(Cause):
+class NonfiniteLoss(Cause[Evidence]):
     """The loss became NaN or infinite: what is trained from there on is lost."""
 
     title = "The loss is not a finite number"
@@ -45,7 +45,7 @@ class NonfiniteLoss(Cause):
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         checked = found = _checked(trace)
         for event in trace.events_of("nonfinite"):
             if found is None and is_loss(event.name):
@@ -80,10 +80,10 @@ class NonfiniteLoss(Cause):
             source_locations.merge_places(suspects, (place,) if place else ()),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         origin = (_check(trace) or {}).get("origin")
         if origin:
             yield Prescription("advice", Effect.CHANGES_TRAINING, _repair(origin))

@@ -18,7 +18,7 @@ from slowtrain.whatif import Remedy, Skip
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
 
 
-class SlowStartup(Cause):
+class SlowStartup(Cause[Evidence]):
     """Starting and compiling the model take a large part of a short run."""
 
     title = "starting and compiling take a large part of the run"
@@ -28,7 +28,7 @@ class SlowStartup(Cause):
     words = ("unroll", "GradientTape")
     beside = (".fit", "train_on_batch", "GradientTape")
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         worst, steps = _worst(trace), _steps_ms(trace)
         if worst is None:
             return None
@@ -49,11 +49,11 @@ class SlowStartup(Cause):
         own = worst.kind is AvoidableKind.XLA and event is not None and compiling.by_default(trace, event)
         return own or worst.kind is AvoidableKind.LAST_BATCH
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         worst = _worst(trace)
         return [Skip(evidence.numbers["avoidable_ms"], spread=worst.spread)] if worst is not None else []
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         worst = _worst(trace)
         if worst is None:
             return

@@ -36,7 +36,7 @@ CALLING = 0.5  # of a line's time is the script's own, or the line is a call of 
 BY_HAND = 0.5  # of the wait for data on its way to a device: the host at it, not the link
 
 
-class PerStepFeed(Cause):
+class PerStepFeed(Cause[Evidence]):
     """Each step makes its batch in Python and turns it into tensors by hand, while nothing computes."""
 
     title = "Batches are made and converted by hand in each step"
@@ -52,7 +52,7 @@ class PerStepFeed(Cause):
         told = _copied(trace) is not None or hidden < LITTLE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.FEEDS}))
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _copied(trace)
         if input_follows_model(trace):
@@ -104,7 +104,7 @@ class PerStepFeed(Cause):
             _where(fed, lines, trace),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         feed, python = evidence.numbers["feed_ms"], evidence.numbers["python_ms"]
         given = evidence.numbers.get("in_call_ms", 0.0)
         asked = 0.0 if _in_session(trace) else NEXT_MS
@@ -118,7 +118,7 @@ class PerStepFeed(Cause):
             feed = max(feed - ms, 0.0)
         return [Drop(spared, spread=(0.6, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.on_jax:
             ahead = "jax.device_put the next batch before the step that is waited for, or keep the data on the device"
             yield Prescription("edit", Effect.EXACT, ahead)

@@ -21,7 +21,7 @@ from slowtrain.whatif import Drop, Remedy
 LEAST_COUNT = 0.5  # readbacks a step: fewer are an epoch's
 
 
-class PerStepReadback(Cause):
+class PerStepReadback(Cause[Evidence]):
     """Every step reads values back to Python: losses, norms, predictions, for a line of log."""
 
     title = "Values are read back in every step"
@@ -36,7 +36,7 @@ class PerStepReadback(Cause):
         told = _copied(trace) is not None or hidden < LITTLE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.READBACKS}))
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _copied(trace)
         # A checkpoint reads every variable, a histogram all numbers: that is saving or logging, not reading back.
@@ -70,7 +70,7 @@ class PerStepReadback(Cause):
             where[:3],
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         waited, cost = evidence.numbers["readback_ms"], evidence.numbers["lines_ms"]
         if trace.fact("profile"):
             # The device idled; and without the wait what the host does lies beside what the device does, not behind it.
@@ -96,7 +96,7 @@ class PerStepReadback(Cause):
         kept = min(0.01, waited / max(evidence.numbers["readbacks_per_step"], 1.0) / max(cost, 1e-9))
         return [Drop({c: (1 - kept) * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         rarely = "read back every hundredth step, or all values at once at the end of an epoch"
         read = measured.first(trace, evidence.where, fix.read_whole)
         read = read or measured.first(trace, evidence.where, fix.read_by_place)

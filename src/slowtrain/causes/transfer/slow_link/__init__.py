@@ -36,7 +36,7 @@ class Link:
         return 0 < self.now < self.most
 
 
-class SlowLink(Cause):
+class SlowLink(Cause[Evidence]):
     """Copies to and from the GPU are slow because its PCIe link has trained to fewer lanes or an older generation."""
 
     title = "The PCIe link is slower than card and board allow"
@@ -51,7 +51,7 @@ class SlowLink(Cause):
             return frozenset({Signal.STEPS, Signal.DEVICE, Signal.FACTS}) | judged.missing(trace, self.id)
         return super().wants(trace)
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("doctor"):
             return judged.evidence(trace, self.id)
         if judged.given(trace):
@@ -71,7 +71,7 @@ class SlowLink(Cause):
              "width": float(own.width)},
         )  # fmt: skip
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         if trace.fact("doctor"):
             return []
         # Copies from ordinary memory may be slower than either link: then less is won.
@@ -80,7 +80,7 @@ class SlowLink(Cause):
         least = 0.0 if judged.given(trace) and not _all_slow(trace) else 0.4
         return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (least, 1.05))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.fact("doctor") or judged.given(trace):
             yield from judged.prescriptions(trace, self.id)
             return

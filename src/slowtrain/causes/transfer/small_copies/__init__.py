@@ -47,7 +47,7 @@ class Slow:
     bytes_per_ms: float
 
 
-class SmallCopies(Cause):
+class SmallCopies(Cause[Evidence]):
     """Each step copies dozens of small tensors to the device, one by one, or large ones from pageable memory."""
 
     title = "Many small copies to the device, or copies from pageable memory"
@@ -59,7 +59,7 @@ class SmallCopies(Cause):
         unknown = copied is not None and _untold(trace, copied)
         return super().wants(trace) | ({Signal.FEEDS} if unknown else set())
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _copies(trace)
         if found is None:
             return None
@@ -75,7 +75,7 @@ class SmallCopies(Cause):
             {"copies_per_step": found.count, "copy_bytes": each, "feed_ms": ms},
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _copies(trace)
         if found is None:
             return []
@@ -93,7 +93,7 @@ class SmallCopies(Cause):
         # Stacking costs the host a copy of its own.
         return [Drop({category: (1 - kept) * ms for category, ms in handed.items()}, 1.0, (0.5, 1.05))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "pageable_share" not in evidence.numbers:
             yield Prescription("edit", Effect.EXACT, "stack inputs of one type into one tensor before they cross")
         elif trace.on_jax:

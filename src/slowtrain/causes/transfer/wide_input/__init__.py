@@ -49,7 +49,7 @@ class Wide:
         return self.share * (1 - BYTES[self.narrow] / BYTES[self.dtype])
 
 
-class WideInput(Cause):
+class WideInput(Cause[Evidence]):
     """Batches are copied to the device in float32 or float64, though they began as uint8."""
 
     title = "Input crosses to the device in wide numbers"
@@ -62,7 +62,7 @@ class WideInput(Cause):
         typed = trace.pipeline is not None and any(_dtype(p) for w in trace.pipeline.written for p in _element(w))
         return super().wants(trace) | (set() if told or typed else {Signal.PIPELINE, Signal.WRITTEN})
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Evidence | None:
         found = _by_pipeline(trace.pipeline) or _by_casts(trace) or _by_array(trace)
         ms, made = _bytes_ms(trace), _cut_ms(trace)
         ms += made
@@ -84,7 +84,7 @@ class WideInput(Cause):
             (found.place,) if found.place else (),
         )
 
-    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         # The host's part, handing bytes to the driver, shrinks with them as well, but not where it is paid per call.
         saved = evidence.numbers["saved_share"]
         drops = {
@@ -93,7 +93,7 @@ class WideInput(Cause):
         }
         return [Drop(drops, 0.5, (0.6, 1.1))]
 
-    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "uint8" in evidence.says:
             says, made = IN_MODEL, measured.first(trace, evidence.where, narrowed.cast_in_model)
             if not made and trace.steps.source.startswith("function"):
