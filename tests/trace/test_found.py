@@ -298,7 +298,7 @@ def test_a_process_that_waits_for_others_says_so_first(tmp_path: Path, capsys: p
     assert main(["diagnose", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(
-        "TRANSFER-BOUND: for 70 of each step's 99.7 ms this process waits for others of the training: another rank"
+        "TRANSFER-BOUND: this process waits for other ranks for 70 of each step's 99.7 ms; another rank sets the pace"
     )
 
 

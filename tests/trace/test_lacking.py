@@ -169,7 +169,7 @@ def test_a_copy_that_outlasts_the_last_step_is_hidden_by_the_kernels_behind_it()
 def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     """Kernels of which none comes twice, and nothing of the host: idle for most of the profile."""
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
-    assert "no steps could be told" in trace.facts["notes"][0]
+    assert "no steps were found" in trace.facts["notes"][0]
     findings = diagnose_trace(trace)
     said = headline_and_notes.headline_for(trace, findings, verdict_kind.run_verdict(trace, findings))
     assert not [
