@@ -231,9 +231,9 @@ LOOP = '@event trace name=step data={"training":true,"graph":{"types":{"While":1
 @pytest.mark.parametrize(
     ("drawing", "facts", "said", "following"),
     [
-        ("step 1\n@repeat 100\n@steps source=fit", {}, "too short for a profiler window", "run it again and train for longer"),
+        ("step 1\n@repeat 100\n@steps source=fit", {}, "too short for a profiler window", "run it again and train"),
         ("step 1111111111\n@once", {}, "", "run it again and train for longer"),
-        (f"step 1\n@repeat 400\n{WINDOW}", {}, "too short for a profiler window", "run it again and train for longer"),
+        (f"step 1\n@repeat 400\n{WINDOW}", {}, "too short for a profiler window", "run it again and train"),
         (
             'step 1\n@repeat 100\n@event loop name=fit start=0 end=400 data={"steps_per_execution":50}', {},
             "or call a function for each step", "train for longer, or loop over the batches",
@@ -242,8 +242,8 @@ LOOP = '@event trace name=step data={"training":true,"graph":{"types":{"While":1
             f"step 1\n@repeat 100\n@steps source=function_step\n{LOOP}", {},
             "or call a function for each step", "train for longer, or loop over the batches",
         ),
-        ("step 1\n@repeat 1000", {"unread": ("window-1 is empty",)}, "cannot be read", "run it again and do not change"),
-        ("step 1\n@repeat 1000", {}, "no profiler window was recorded", "run it again; if the script starts a profiler"),
+        ("step 1\n@repeat 1000", {"unread": ("window-1 is empty",)}, "cannot be read", "run it again and do not"),
+        ("step 1\n@repeat 1000", {}, "no profiler window was recorded", "run it again; if the script starts"),
         (f"step {'1' * 900}\n@repeat 20\n{WINDOW}", {}, "no complete step was in", "train for longer, or make a step"),
     ],
 )  # fmt: skip

@@ -210,7 +210,7 @@ print(json.dumps({
 def test_a_block_without_tensorflow(tmp_path: Path) -> None:
     first, twice, last = lines(tmp_path, "import slowtrain.errors\n" + SMALL)
     assert first == {"active": True}
-    assert "being recorded already" in str(twice["twice"])
+    assert "already being recorded" in str(twice["twice"])
     assert last["modules"] == []
     launch = last["launch"]
     assert isinstance(launch, dict)
