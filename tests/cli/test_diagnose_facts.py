@@ -196,9 +196,9 @@ def test_cards_of_another_maker(answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"schema": "slowtrain.machine/7"}, "says 'slowtrain.machine/7', and not 'slowtrain.machine/1'"),
+        ({"schema": "slowtrain.machine/7"}, "has the schema 'slowtrain.machine/7', not 'slowtrain.machine/1'"),
         ({"cgroup": None}, "is damaged: it has no 'cgroup'"),
-        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is no JSON"),
+        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is not JSON"),
         ({"cgroup": {"cpu_quota_cores": 10**400, "version": 2}}, "is damaged (OverflowError"),
     ],
 )

@@ -22,7 +22,7 @@ from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
 
-CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log", "card")
+CARD = Device("a T4", 13627 << 20, "the memory that TensorFlow took on an unused Tesla T4, according to its own log", "card")
 STEPS = """
 step   1111222233334444
 device kkkkkkkkkkkkkkkk
