@@ -93,7 +93,7 @@ def _memory_in_use_advice(dump: Dump) -> Iterator[Advice]:
                      "the optimizer's state do not")  # fmt: skip
         return
     yield Advice(
-        "activations in it shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
+        "activations shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
         "the script measures both, and the largest batch that fits"
     )
 
