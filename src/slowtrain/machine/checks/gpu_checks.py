@@ -194,7 +194,7 @@ def _clock_check_under_load(gpu: Facts, load: Facts, bits: int, heat: str) -> Ch
         # Copies alone cause neither the heat nor the power draw that reduces a clock.
         says = f"not read while it computes; {says}"
         return Check(THROTTLED_CLOCK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
-    return Check(THROTTLED_CLOCK, name, CheckState.FINE, f"nothing limits its clock {says}", sources=("nvml",))
+    return Check(THROTTLED_CLOCK, name, CheckState.FINE, f"nothing limits it {says}", sources=("nvml",))
 
 
 def _cooling_remedy(bits: int) -> str:
@@ -310,7 +310,7 @@ def _link_check(facts: Facts, gpu: Facts) -> Check:
         remedy = "reseat the card, remove a riser, use a slot with 16 lanes of its own, set the slot's generation "
         remedy += "to automatic in the firmware; replace a rented machine"
         return Check(SLOW_LINK, name, CheckState.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
-    says += f", the most that this slot allows{said}"
+    says += f", the maximum here{said}"
     if reached and reached / 1e9 < MIN_LINK_RATE_SHARE * rate * now[1]:
         says += ", less than half of that"
         return Check(SLOW_LINK, name, CheckState.NOTED, says, None, numbers, ("pcie-rate", "own-choice"))
