@@ -66,7 +66,7 @@ def judge_log(found: LogReader, path: str) -> Exhaustion:
     if found.mixed:
         notes.append(
             f"{found.mixed} of the dumps are cut or mixed with lines of others: only a part of what held the memory "
-            f"is known"
+            "is known"
         )
     if found.jax and judged and not found.raised and judged[0].dump.kind is FailureKind.REQUEST:
         notes.append(

@@ -109,7 +109,7 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
             return f"{said} it trained anything"
         return (
             f"{said} any step was written to the recording; an exit like this (os._exit, a signal) loses the last "
-            f"second"
+            "second"
         )
     if kind is VerdictKind.INSUFFICIENT:
         return _insufficient_reason(trace, kind)
@@ -171,7 +171,7 @@ def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
     if trace.enough:
         return (
             f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}; the run is too short to show why, so "
-            f"train for longer"
+            "train for longer"
         )
     count = int(trace.steps.steady.sum())
     said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
@@ -242,7 +242,7 @@ def checkup_notes(trace: Trace, findings: Findings) -> Iterator[str]:
     if (taken := crowding_cores(trace)) >= MIN_OTHER_PROCESSORS:
         yield (
             f"other processes used {format_count(taken, 'processor', 2)} and left almost none idle: times and "
-            f"savings may differ on an idle machine"
+            "savings may differ on an idle machine"
         )
     code = trace.fact("launch", "exit_code")
     if code is None and trace.fact("launch", default=None):
@@ -285,7 +285,7 @@ def _window_notes(trace: Trace) -> Iterator[str]:
         )
         yield (
             f"the {profiled.steps} profiled steps take {longer}: the step shown here has their device time in "
-            f"milliseconds, and its host time is divided in their proportions"
+            "milliseconds, and its host time is divided in their proportions"
         )
 
 

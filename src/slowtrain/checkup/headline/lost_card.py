@@ -24,6 +24,6 @@ def lost_card_notes(trace: Trace) -> Iterator[str]:
     if len(told) and len(at) - 1 - told[-1] >= MIN_MISSING_SAMPLES:
         yield (
             f"the GPU's driver returned no figures from {format_number(at[told[-1]] / 1e3)} s of the run on: the "
-            f"card's figures cover the time before that; `slowtrain doctor` and the kernel's log show whether the "
-            f"card was lost"
+            "card's figures cover the time before that; `slowtrain doctor` and the kernel's log show whether the "
+            "card was lost"
         )

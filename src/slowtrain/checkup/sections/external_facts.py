@@ -63,7 +63,7 @@ def describe_machine_verdict(trace: Trace, findings: Findings) -> str:
         says = f"{', '.join(wrong)}; " if wrong else ""
         return (
             f"{says}judged from {trace.fact('given', 'file')}, which describes the machine at that time and not "
-            f"during these steps"
+            "during these steps"
         )
     if trace.fact("refused"):
         return f"not judged; {trace.fact('refused')}"

@@ -165,7 +165,7 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
     elif one and usable >= 2:
         says = (
             f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what this setting controls computes with one "
-            f"thread"
+            "thread"
         )
         yield Check(
             LIMITED_HOST, "threads", CheckState.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable}

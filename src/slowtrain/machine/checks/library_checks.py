@@ -204,7 +204,7 @@ def _ptx_check(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) -
     )
     remedy = (
         f"install a newer release or NVIDIA's container image whose list has {has}; until then keep the compiled "
-        f"kernels: `export CUDA_CACHE_MAXSIZE=4294967296`, and no CUDA_CACHE_DISABLE"
+        "kernels: `export CUDA_CACHE_MAXSIZE=4294967296`, and no CUDA_CACHE_DISABLE"
     )
     cuda, speaks = parse_version(build.get("cuda_version")), parse_version(nested_fact(facts, "gpu", "cuda_version"))
     sources = ["cuda-binary", "tensorflow-ptx"]

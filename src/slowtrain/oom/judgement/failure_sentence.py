@@ -40,7 +40,7 @@ def _small_pool_sentence(dump: Dump) -> str:
         return ""
     return (
         f"; the pool got only {format_size(dump.limit_bytes)} when the run began, because other processes held the "
-        f"card or a limit was set"
+        "card or a limit was set"
     )
 
 
@@ -106,7 +106,7 @@ def _taken_sentence(dump: Dump) -> str:
         grow = format_size(dump.growth_bytes)
         return (
             f"{asked}, the pool could still grow by {grow}, but the system did not provide that much: other "
-            f"processes hold it"
+            "processes hold it"
         )
     if dump.others_bytes is not None:
         left = f", {format_size(dump.driver_free_bytes)} left on it" if dump.driver_free_bytes is not None else ""
@@ -130,7 +130,7 @@ def _taken_sentence(dump: Dump) -> str:
     grow = format_size(dump.growth_bytes)
     return (
         f"{asked}, the pool could still grow by {grow}, but the card did not have that much left: other processes "
-        f"hold it"
+        "hold it"
     )
 
 
@@ -141,7 +141,7 @@ def _too_large_sentence(dump: Dump) -> str:
         over = _compiler_size((needed or 0) - (limit or 0), (needed or 0) >= 1 << 30)
         return (
             f"the compiled program needs {_compiler_size(needed)}, but {space} has {_compiler_size(limit)}: {over} "
-            f"too much"
+            "too much"
         )
     if tensor_purpose.request_purpose(dump.request) is Purpose.ARRAY:
         return (
@@ -226,7 +226,7 @@ def _unknown_sentence(dump: Dump) -> str:
     if memory_questions.is_small_request(dump) and dump.pool is PoolKind.DEVICE and not part:
         says = (
             f"a small request of {format_size(request.needed)} was refused: this process or others already held the "
-            f"pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
+            "pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
         )
     if dump.used_share is not None:
         says += f" (the allocator's map shows {dump.used_share:.0%} of the pool in use)"

@@ -50,8 +50,8 @@ def _taken_advice(dump: Dump) -> Iterator[Advice]:
     yield Advice("stop the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
     yield Advice(
         f"if both are yours, give each a share: {FRACTION_VARIABLE}=0.45, or XLA_PYTHON_CLIENT_PREALLOCATE=false; "
-        f"TensorFlow in the same process takes the whole card unless tf.config.set_visible_devices([], 'GPU') "
-        f"prevents it"
+        "TensorFlow in the same process takes the whole card unless tf.config.set_visible_devices([], 'GPU') "
+        "prevents it"
     )
 
 
@@ -62,7 +62,7 @@ def _fragmentation_advice(dump: Dump) -> Iterator[Advice]:
     if (dump.regions or 0) > 1:
         yield Advice(
             f"the pool grew in {dump.regions} regions, which are never joined: leave XLA_PYTHON_CLIENT_PREALLOCATE "
-            f"at true, so that there is one region"
+            "at true, so that there is one region"
         )
     yield Advice("allocate large, permanent arrays first, and keep shapes constant: freed pieces then fit again")
 
@@ -75,7 +75,7 @@ def _kept_results_advice(dump: Dump) -> Iterator[Advice]:
     if by.count >= each.count >= MIN_EQUAL_PIECES and each.bytes >= 0.5 * dump.in_use_bytes:
         yield Advice(
             f"{by.name} made {each.count} pieces of {format_size(each.each_bytes)} that are still held: if a list "
-            f"keeps a result of every step, keep float(x) or numpy.asarray(x) instead"
+            "keeps a result of every step, keep float(x) or numpy.asarray(x) instead"
         )
 
 

@@ -219,7 +219,7 @@ def tpu_advice(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
     if space and space != "hbm":
         yield Advice(
             f"{space} is the core's own small memory, and one kernel needs more of it: use smaller blocks in that "
-            f"kernel (Pallas) or a newer compiler before you change the batch"
+            "kernel (Pallas) or a newer compiler before you change the batch"
         )
         return
     padded = next((h for h in dump.by_op if (h.expansion or 1) >= MIN_PADDING_FACTOR), None)
@@ -227,7 +227,7 @@ def tpu_advice(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
         where = f" at {padded.place}" if padded.place is not None else ""
         yield Advice(
             f"the layout makes {padded.name}{where} {padded.expansion:g} times as large as its values: a TPU pads "
-            f"the last axis to 128 and the one before it to 8, so put large axes there"
+            "the last axis to 128 and the one before it to 8, so put large axes there"
         )
     if dump.kind is not FailureKind.PROGRAM:
         if outcome is FailureOutcome.FRAGMENTED:

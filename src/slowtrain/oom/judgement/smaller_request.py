@@ -137,7 +137,7 @@ def _uncertain_size_advice(dump: Dump, needed: int, parts: int) -> Iterator[Advi
     first = f" and its first axis, {request.shape[0]} here, is the batch" if request.shape else ""
     yield Advice(
         f"if it is computed from a batch{first}: {divide_batch_phrase(parts)}, and it needs {share_phrase(parts)}. "
-        f"A weight, its gradient and optimizer state keep their size; the log does not show which of these it is",
+        "A weight, its gradient and optimizer state keep their size; the log does not show which of these it is",
         needed - needed // parts,
     )
     if request.dtype in FLOAT32_NAMES and dump.pool is PoolKind.DEVICE and parts <= 2:

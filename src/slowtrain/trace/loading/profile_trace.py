@@ -217,7 +217,7 @@ def _prefilled_notes(fed: Sequence[Pipeline]) -> Iterable[str]:
     if used >= 1 and used >= MIN_PREFILLED_SHARE * fed[0].batches:
         told = (
             f"{format_number(used, 2)} of {fed[0].batches} batches that the steps used were made before the profile "
-            f"began"
+            "began"
         )
         yield f"{told}: input may be slower than these few steps show; profile more steps"
 

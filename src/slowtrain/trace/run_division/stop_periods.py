@@ -37,5 +37,5 @@ def stop_notes(events: Iterable[Event]) -> Iterator[str]:
     if slept > 0:
         yield (
             f"the machine slept for {format_number(slept)} s, which no time in this report includes: its clock "
-            f"stood still"
+            "stood still"
         )

@@ -130,8 +130,8 @@ class BatchProbes:
             self.own = taken
             raise NoRecord(
                 f"{self.bench.script.target} computes with {BACKENDS.get(backend, backend)}, whose memory is not "
-                f"recorded: slowtrain batch times its steps at other batch sizes, and slowtrain oom reads the log "
-                f"of a run that ran out of memory"
+                "recorded: slowtrain batch times its steps at other batch sizes, and slowtrain oom reads the log "
+                "of a run that ran out of memory"
             )
         if not records:
             raise InputError(f"{self.bench.script.target} requested no memory from TensorFlow's allocators")
@@ -195,7 +195,7 @@ def device_for_framework(sizing: BatchProbes, device: Device | None) -> Device |
         return replace(device, limit_bytes=first.limit_bytes, source=source)
     source = (
         f"JAX's allocator takes {share:.0%} of a card here; the whole card is assumed to be {device.source}, which "
-        f"is less"
+        "is less"
     )
     return replace(device, limit_bytes=int(device.limit_bytes * share), source=source)
 

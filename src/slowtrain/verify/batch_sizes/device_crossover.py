@@ -53,7 +53,7 @@ def parse_settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatme
         if not gpus.handles:
             raise EnvironmentMissing(
                 f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor "
-                f"shows details, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
+                "shows details, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
             )
     return one, other
 
@@ -128,8 +128,8 @@ def _run_deep_probes(sizing: BatchProbes, pair: Sequence[tuple[str, Treatment]])
         found[name] = trace
     if not own:
         raise InputError(
-            f"the batch of {sizing.bench.script.target} is unknown, because its steps do not show it; write {batch} "
-            f"where its arguments give the batch size"
+            f"the batch of {sizing.bench.script.target} is unknown, because its steps do not show it; "
+            "write {batch} where its arguments give the batch size"
         )
     sizing.own = own
     return found

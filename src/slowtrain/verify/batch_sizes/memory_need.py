@@ -77,7 +77,7 @@ def _order_variation_notes(found: PeakForecast, own: int, pool: MemoryPool) -> I
     if max(peaks) > (1 + MIN_PEAK_DIFFERENCE_SHARE) * min(peaks):
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
         yield (
-            f"the order of ops varies from run to run, and with it the memory in use: in the recorded orders a step "
+            "the order of ops varies from run to run, and with it the memory in use: in the recorded orders a step "
             f"of {format_count(own, 'sample')} takes {low} to {high} MiB"
         )
 

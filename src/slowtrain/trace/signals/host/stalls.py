@@ -321,7 +321,7 @@ def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
     if took is not None and took[0] > max(2 * took[1], MIN_TAKEN_CORES):
         return (
             f"other processes took {format_count(took[0], 'processor', 2)}, against {format_number(took[1], 2)} at "
-            f"other times"
+            "other times"
         )
     return ""
 

@@ -28,7 +28,7 @@ def find_added_stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
             continue
         says = (
             f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, because each epoch "
-            f"adds stages to the previous ones"
+            "adds stages to the previous ones"
         )
         return says, tuple(dict.fromkeys(w.place for w in added if w.place is not None))
     return None
