@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from slowtrain.errors import InputError
-from slowtrain.model.answers.exhaustion import Exhaustion, FailureKind, FailureOutcome
+from slowtrain.model.answers.exhaustion import Exhaustion, FailureKind, FailureOutcome, JudgedDump
 from slowtrain.oom.judgement import dump_judgement
 from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.oom.text import log_lines
@@ -62,6 +62,26 @@ def judge_log(found: LogReader, path: str) -> Exhaustion:
             f.dump.line,
         )
     )
+    return Exhaustion(
+        path,
+        found.bytes,
+        found.lines,
+        tuple(judged[:MAX_FINDINGS]),
+        found.count,
+        dict(found.retries),
+        retried_bytes=dict(found.retried_bytes),
+        oversized=dict(found.oversized),
+        pool_bytes=dict(found.pool_bytes),
+        refusals=found.refusals,
+        refused_bytes=found.refused_bytes,
+        host_refusals=found.host_refusals,
+        jax=bool(found.jax),
+        notes=tuple(_log_notes(found, judged)),
+    )
+
+
+def _log_notes(found: LogReader, judged: Sequence[JudgedDump]) -> list[str]:
+    """Notes on the log itself: what is mixed or missing in it, and requests that were refused without an error."""
     notes = []
     if found.mixed:
         notes.append(
@@ -95,22 +115,7 @@ def judge_log(found: LogReader, path: str) -> Exhaustion:
         )
     if len(judged) > MAX_FINDINGS:
         notes.append(f"{len(judged) - MAX_FINDINGS} more kinds of dumps are left out")
-    return Exhaustion(
-        path,
-        found.bytes,
-        found.lines,
-        tuple(judged[:MAX_FINDINGS]),
-        found.count,
-        dict(found.retries),
-        retried_bytes=dict(found.retried_bytes),
-        oversized=dict(found.oversized),
-        pool_bytes=dict(found.pool_bytes),
-        refusals=found.refusals,
-        refused_bytes=found.refused_bytes,
-        host_refusals=found.host_refusals,
-        jax=bool(found.jax),
-        notes=tuple(notes),
-    )
+    return notes
 
 
 def _log_blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:

@@ -43,8 +43,7 @@ def _worker_check(facts: Facts) -> Iterator[Check]:
         return
     says = (
         f"TF_CONFIG names {count} workers, and Keras {nested_fact(facts, 'keras_version')} is installed: its fit "
-        "fails under "
-        "MultiWorkerMirroredStrategy with more than one worker"
+        "fails under MultiWorkerMirroredStrategy with more than one worker"
     )
     yield Check(
         LIBRARY_MISMATCH,

@@ -75,8 +75,7 @@ SOURCES: Mapping[str, Source] = {
             "TensorFlow needs the cuDNN major version that it was built with, and an equal or higher minor version; "
             "PyTorch and JAX check the same at start-up",
             "TensorFlow, cuda_dnn.cc: the error message for another version; PyTorch, "
-            "torch/backends/cudnn/__init__.py; "
-            "JAX, jax_plugins/cuda/__init__.py",
+            "torch/backends/cudnn/__init__.py; JAX, jax_plugins/cuda/__init__.py",
             READ_ON,
         ),
         Source(
@@ -87,8 +86,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "pcie-rate",
-            "PCI Express transfers 0.25, 0.5, 0.985, 1.969, 3.938, 7.563 GB/s per lane and direction in generations "
-            "1 to 6",
+            "PCI Express, generations 1 to 6: 0.25, 0.5, 0.985, 1.969, 3.938, 7.563 GB/s per lane and direction",
             "PCI-SIG, PCI Express base specifications 1.0 to 6.0: transfer rate less coding (8b/10b, 128b/130b, FLIT)",
             READ_ON,
         ),
@@ -107,15 +105,13 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "xid",
-            "XID 79 is a GPU that has fallen off the bus, 74 an NVLink error, 94 a contained and 95 an uncontained "
-            "memory error",
+            "XID 79: the GPU fell off the bus; 74: NVLink error; 94: contained, 95: uncontained memory error",
             "NVIDIA, XID errors, catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
             READ_ON,
         ),
         Source(
             "container-gpu",
-            "A container sees the GPU with the NVIDIA Container Toolkit and docker run --gpus all (or podman's "
-            "equivalent)",
+            "A container sees the GPU with the NVIDIA Container Toolkit and docker run --gpus all (podman: similar)",
             "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/; tensorflow.org/install/docker",
             READ_ON,
         ),
@@ -192,8 +188,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "cuda-cache",
-            "CUDA_CACHE_MAXSIZE: the driver's cache of compiled kernels holds 1 GiB by default, 256 MiB on embedded "
-            "platforms",
+            "CUDA_CACHE_MAXSIZE: the driver's kernel cache holds 1 GiB by default, 256 MiB on embedded platforms",
             "NVIDIA, CUDA Programming Guide, environment variables: "
             "https://docs.nvidia.com/cuda/cuda-programming-guide/"
             "05-appendices/environment-variables.html; not read there, but in a public repository that quotes it",
@@ -220,8 +215,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-unified",
-            "TF_FORCE_UNIFIED_MEMORY lets device memory spill to host memory instead of failing, and makes the "
-            "program slower",
+            "TF_FORCE_UNIFIED_MEMORY lets device memory spill to slower host memory instead of failing",
             "AlphaFold 3, performance, unified memory: https://github.com/google-deepmind/alphafold3/blob/main/docs/"
             "performance.md; the name is in TensorFlow's library of 2.21",
             VERIFIED_ON,
@@ -241,8 +235,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-vlog",
-            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is an old "
-            "name, which 2.21 does not read",
+            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; 2.21 ignores TF_CPP_MIN_VLOG_LEVEL",
             "TensorFlow, third_party/xla/third_party/tsl/tsl/platform/default/logging.cc: "
             "https://github.com/tensorflow/"
             "tensorflow/blob/07cc4d4de0947c3bbfde2622a75ad78d4527e777/third_party/xla/third_party/tsl/tsl/platform/default/"
@@ -288,8 +281,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "jax-memory",
-            "XLA_PYTHON_CLIENT_ALLOCATOR=platform allocates and frees each buffer through the driver, which is very "
-            "slow",
+            "XLA_PYTHON_CLIENT_ALLOCATOR=platform allocates and frees each buffer through the driver: very slow",
             "JAX, GPU memory allocation: https://docs.jax.dev/en/latest/201/gpu-memory.html",
             READ_ON,
         ),
@@ -303,8 +295,7 @@ SOURCES: Mapping[str, Source] = {
             "nccl-variables",
             "NCCL_DEBUG=INFO logs what NCCL does and TRACE every call; WARN logs only warnings and is for production",
             "NVIDIA, NCCL User Guide, logging: "
-            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/"
-            "logging.html",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/logging.html",
             VERIFIED_ON,
         ),
         Source(

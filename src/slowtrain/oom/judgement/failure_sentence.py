@@ -70,8 +70,7 @@ def _full_sentence(dump: Dump) -> str:
     )
     return (
         f"{POOL_NAMES[dump.pool]} was full: {_request_phrase(dump)}, {format_size(free)} free in total{more}, "
-        f"{format_size(short)} short"
-        f"{beside or held}"
+        f"{format_size(short)} short{beside or held}"
     )
 
 
@@ -119,8 +118,7 @@ def _taken_sentence(dump: Dump) -> str:
         of_card = f"of the card's {whole}" if dump.device_bytes is not None else "(less than any card has)"
         return (
             f"the pool got only {format_size(dump.limit_bytes)} {of_card} when the run began: other processes held "
-            "the rest, "
-            f"or a limit was set; {asked}"
+            f"the rest, or a limit was set; {asked}"
         )
     if dump.driver_free_bytes is not None:
         return (

@@ -35,8 +35,7 @@ class Horizon:
         seconds, of = self.ps / 1e12, self.end_ps / 1e12
         return (
             f"the report covers only the first {format_number(seconds)} s of about {format_number(of)} s, because "
-            "about "
-            f"{self.events / 1e6:.0f} "
+            f"about {self.events / 1e6:.0f} "
             "million events are too many to read; slowtrain cut --from-ms writes a profile of a later part"
         )
 

@@ -278,8 +278,7 @@ def _call_reason(sides: EarlyAndLate) -> SlowdownReason | None:
         return None
     says = (
         f"the calls of the training functions took {format_number(then)} ms of a step at first and "
-        f"{format_number(now)} ms "
-        "at the end"
+        f"{format_number(now)} ms at the end"
     )
     return SlowdownReason("call", says, _growing_lines(sides.lines), sides.ms)
 
