@@ -115,7 +115,7 @@ def test_nothing_is_cut_off_where_the_screen_has_the_room() -> None:
     said = doctor.doctor_text(build_sheet(facts("h100_vm")), width=80)
     assert len(said.splitlines()) <= 40
     unchecked = " ".join(said.partition("UNCHECKED")[2].split())
-    assert "which cards its compiler knows it does not tell" in unchecked
+    assert "which cards its compiler supports is unknown" in unchecked
     assert "…" not in unchecked
     found = facts("h100_vm")
     found["environment"] = {"CUDA_LAUNCH_BLOCKING": "1", "JAX_DEBUG_NANS": "1"}  # what is wrong takes that room
@@ -170,9 +170,9 @@ def test_a_generation_that_the_table_does_not_know_is_unchecked() -> None:
         (
             ("environment",),
             {"CUDA_VISIBLE_DEVICES": "7,0"},
-            "CUDA_VISIBLE_DEVICES='7,0' begins with none of the GPUs here (0)",
+            "CUDA_VISIBLE_DEVICES='7,0' starts with a missing GPU (0 exist)",
         ),
-        (("gpu", "devices", "0"), {"mig_mode": True, "mig_instances": 0}, "no instance was made"),
+        (("gpu", "devices", "0"), {"mig_mode": True, "mig_instances": 0}, "no instance was created"),
         (("libraries", "0", "loaded"), None, "libcuda.so.1"),
         (("frameworks", "tensorflow", "capabilities"), ["sm_80", "compute_90"], "no code for"),
         (("frameworks", "tensorflow", "said"), ["failed call to cuInit: CUDA_ERROR_UNKNOWN"], "cuInit"),
@@ -218,7 +218,7 @@ def test_a_real_card_in_order() -> None:
     assert link.numbers["link_gbps"] == pytest.approx(16 * 3.938)
     assert "PCIe 5.0 x16" in link.says
     assert "54.4 GB/s" in link.says
-    assert kept.says == "the driver lists no other process that computes on it (480 MiB kept by the driver)"
+    assert kept.says == "the driver lists no other compute process on it (480 MiB kept by the driver)"
     assert said["machine/throttled-clock", "power limit"].says == "700 W, its default"
     assert said["machine/faulty-gpu", "memory errors"].state is CheckState.FINE
     assert said["startup/jit-from-ptx", "torch code"].state is CheckState.FINE
@@ -315,7 +315,7 @@ def test_in_a_run_the_framework_of_the_run_speaks() -> None:
     trace = Trace(signals=frozenset(Signal), facts=run)
     found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id == "machine/gpu-unseen"])
     assert [d.cause for d in found.diagnoses] == ["machine/gpu-unseen"]
-    assert "build for the CPU" in found.diagnoses[0].evidence.says
+    assert "build is for the CPU" in found.diagnoses[0].evidence.says
     assert facts_of(trace)["frameworks"]["tensorflow"]["gpus"] == 0
 
 
@@ -369,7 +369,7 @@ def test_small_processes_and_the_displays_are_told() -> None:
     gpu |= {"compute_processes": [], "memory_used_bytes": 5 << 30, "memory_reserved_bytes": 400 << 20}
     busy = named(found, "machine/busy-gpu", "processes")
     assert busy.state is CheckState.NOTED
-    assert "4.61 GiB of 15 GiB are in use: by whom it does not tell" in busy.says
+    assert "4.61 GiB of 15 GiB are in use by unknown processes" in busy.says
     gpu["memory_used_bytes"] = 500 << 20
     assert named(found, "machine/busy-gpu", "processes").state is CheckState.FINE
 
@@ -401,8 +401,8 @@ def test_gpus_of_other_makers_are_told_and_not_judged() -> None:
     found["devices"]["other_gpus"].append({"address": "0000:03:00.0", "vendor": "0x1002"})
     answer = build_sheet(found)
     assert answer.causes["machine/gpu-unseen"] is CheckState.UNCHECKED
-    assert answer.headline.endswith("no NVIDIA GPU here, and the AMD GPU at PCI 0000:03:00.0 was not looked at")
-    assert dict(answer.about)["GPU"] == "none of NVIDIA; AMD GPU at PCI 0000:03:00.0; display of QEMU"
+    assert answer.headline.endswith("this machine has no NVIDIA GPU; the AMD GPU at PCI 0000:03:00.0 was not checked")
+    assert dict(answer.about)["GPU"] == "none from NVIDIA; AMD GPU at PCI 0000:03:00.0; display of QEMU"
     found = facts("healthy_t4")
     found["devices"]["other_gpus"] = [{"address": "0000:00:02.0", "vendor": "0x8086"}]
     assert named(found, "machine/gpu-unseen", "other GPUs").state is CheckState.UNCHECKED
@@ -441,7 +441,7 @@ def test_jax_takes_a_plugin_of_its_own_version_alone() -> None:
     check = named(found, "machine/library-mismatch", "jax plugin")
     assert (check.state, check.remedy) == (CheckState.WRONG, "`pip install -U 'jax[cuda13]'`")
     jax["gpus"] = 0
-    assert "jax-cuda13-plugin 0.11.1 is not used with jaxlib 0.11.2" in named(found, "machine/gpu-unseen", "jax").says
+    assert "plugin 0.11.1 cannot be used with jaxlib 0.11.2" in named(found, "machine/gpu-unseen", "jax").says
 
 
 def test_what_jax_compiles_for_is_unchecked() -> None:
@@ -454,7 +454,7 @@ def test_jax_on_native_windows_is_sent_to_wsl() -> None:
     found["keras_backend"] = "jax"
     found["frameworks"] = {"jax": {"version": "0.10.2", "cuda_build": False, "rocm_build": False, "gpus": 0}}
     check = named(found, "machine/gpu-unseen", "jax")
-    assert "no build of it for GPUs on native Windows" in check.says
+    assert "it has no GPU build for native Windows" in check.says
     assert str(check.remedy).startswith("train in WSL2")
 
 
@@ -475,11 +475,11 @@ def test_a_container_that_has_lost_its_gpus() -> None:
     found["devices"]["files"] = [{"path": "/dev/nvidiactl", "usable": False, "refused": "EPERM"}]
     found["gpu"]["unmeasured"] = "Unknown Error"
     check = named(found, "machine/gpu-unseen", "driver")
-    assert "has lost its GPUs" in check.says
-    assert "start it anew" in str(check.remedy)
+    assert "lost its GPUs" in check.says
+    assert "start it again" in str(check.remedy)
     found["gpu"]["unmeasured"] = "Insufficient Permissions"
     check = named(found, "machine/gpu-unseen", "driver")
-    assert "the container's rules for devices forbid it" in check.says
+    assert "the container's device rules forbid it" in check.says
     assert "--gpus all" in str(check.remedy)
 
 
@@ -503,7 +503,7 @@ def test_remedies_are_those_of_this_system() -> None:
 def test_a_run_that_does_not_know_why_names_the_doctor() -> None:
     found = facts("healthy_t4")
     found["frameworks"]["tensorflow"] |= {"gpus": 0, "said": []}
-    assert "it does not say why" in named(found, "machine/gpu-unseen", "tensorflow").says
+    assert "it does not report why" in named(found, "machine/gpu-unseen", "tensorflow").says
     del found["libraries"]  # which the doctor alone tries
     assert "`slowtrain doctor`" in str(named(found, "machine/gpu-unseen", "tensorflow").remedy)
 
@@ -519,7 +519,7 @@ def test_settings_that_are_read_are_judged() -> None:
     found["environment"] = {"MALLOC_ARENA_MAX": "4", "CUDA_CACHE_MAXSIZE": "4294967296",
                             "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "8192"}  # fmt: skip
     assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
-    found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is no number
+    found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is not a number
     assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
 
 
@@ -548,7 +548,7 @@ def test_the_host_and_the_link_in_more_words() -> None:
 @pytest.mark.parametrize(
     ("busy", "state", "says"),
     [
-        (1.93, CheckState.NOTED, "other processes take 1.9 of 2 cores just now"),
+        (1.93, CheckState.NOTED, "other processes use 1.9 of 2 cores now"),
         (0.04, CheckState.FINE, "0.04 of 2 cores"),
     ],
 )
@@ -569,7 +569,7 @@ def test_errors_are_counted() -> None:
     )
     found["gpu"]["devices"][0]["ecc_uncorrected_ever"] = 2
     assert named(found, "machine/faulty-gpu", "memory errors").says == (
-        "no uncorrectable memory error since the driver was loaded (2 in its life), 12 corrected ones"
+        "no uncorrectable memory error since the driver was loaded (2 in its lifetime), 12 corrected ones"
     )
     found["kernel_log"]["xids"] = [{"address": "0000:3b:00", "code": 31, "count": 3}]
     assert "XIDs 31 (3 times) in" in named(found, "machine/faulty-gpu", "fault log").says
@@ -583,10 +583,10 @@ def test_what_the_driver_does_not_tell_is_unchecked() -> None:
     gpu |= {"ecc_uncorrected": None, "power_limit_watts": None}
     errors = named(found, "machine/faulty-gpu", "memory errors")
     assert (errors.state, errors.says) == (
-        CheckState.UNCHECKED, "ECC is on, and its count of memory errors is not told",
+        CheckState.UNCHECKED, "ECC is on, but its count of memory errors is unknown",
     )  # fmt: skip
     limit = named(found, "machine/throttled-clock", "power limit")
-    assert (limit.state, limit.says) == (CheckState.UNCHECKED, "its power limit is not told")
+    assert (limit.state, limit.says) == (CheckState.UNCHECKED, "its power limit is unknown")
     gpu |= {"power_limit_watts": 75.0}
     limit = named(found, "machine/throttled-clock", "power limit")
     assert (limit.state, limit.says) == (CheckState.FINE, "75 W, above its default of 70 W")
@@ -596,13 +596,13 @@ def test_what_the_driver_does_not_tell_is_unchecked() -> None:
 
 def test_facts_that_tell_nothing_of_the_system_say_so() -> None:
     found = changed("windows_native", "platform", to={})
-    assert ("system", "not told") in build_sheet(found).about
+    assert ("system", "unknown") in build_sheet(found).about
 
 
 def test_the_heat_of_a_card_at_rest_is_told_as_that() -> None:
     found = changed("healthy_t4", "load", to={"unmeasured": "--no-load was given", "devices": []})
     says = named(found, "machine/throttled-clock", "clock").says
-    assert says == "not read at work (--no-load was given); 38 °C now, slows down at 93 °C"
+    assert says == "not read under load (--no-load was given); 38 °C now, slows down at 93 °C"
 
 
 def test_no_source_is_cited_nowhere_and_own_choices_say_that_they_are() -> None:
@@ -627,13 +627,11 @@ def test_of_macos_nothing_is_known_but_what_tensorflow_says() -> None:
 
 def test_libraries_that_were_tried_are_one_line() -> None:
     found = facts("healthy_t4")
-    assert named(found, "machine/gpu-unseen", "libraries").says == "8 of 8 libraries load by their names"
+    assert named(found, "machine/gpu-unseen", "libraries").says == "8 of 8 libraries load by name"
     found["libraries"][7] |= {"loaded": None, "found": ["/a/libcudnn.so.9", "/b/libcudnn.so.9"]}
     check = named(found, "machine/gpu-unseen", "libraries")
     assert check.state is CheckState.NOTED
-    assert check.says == (
-        "7 of 8 libraries load by their names, not libcudnn.so.9; several files lie on the way of libcudnn.so.9"
-    )
+    assert check.says == ("7 of 8 libraries load by name, not libcudnn.so.9; several files match libcudnn.so.9")
 
 
 def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:

@@ -201,7 +201,7 @@ class Settings:
         from slowtrain.recording import byte_sizes, thinning
 
         if self.on_nonfinite is not None and self.on_nonfinite not in function_replay.MODES:
-            raise InputError(f"on_nonfinite={self.on_nonfinite!r} is neither of {' and '.join(function_replay.MODES)}")
+            raise InputError(f"on_nonfinite={self.on_nonfinite!r} is not {' or '.join(function_replay.MODES)}")
         most = thinning.DEFAULT_MAX_BYTES
         if self.max_disk is not None:
             most = byte_sizes.parse_size("max_disk", str(self.max_disk), least=thinning.MIN_MAX_BYTES)
@@ -238,7 +238,7 @@ def record(
     outputs = Outputs(on_alert, alert_command, prometheus_port, tensorboard)
     outside = session.outside_recording_folder()
     if outside is not None:
-        log.warning("already recorded by slowtrain run, into %s: slowtrain.record() adds no second recording", outside)
+        log.warning("slowtrain run already records into %s: slowtrain.record() adds no second recording", outside)
         end = outputs.begin(outside)
         try:
             yield Run(outside)
@@ -246,7 +246,7 @@ def record(
             end()
         return
     if (running := session.current_session()) is not None:
-        raise InputError(f"this process is being recorded already, into {running.folder}; end that one first")
+        raise InputError(f"this process is already being recorded into {running.folder}; end that recording first")
     begun = Settings(Path(folder), name, windows, max_disk, on_nonfinite).begin()
     code = 1
     try:
@@ -306,7 +306,7 @@ class Monitoring:
             return
         where = outside if outside is not None or running is None else running.folder
         assert where is not None
-        log.warning("already recorded, into %s: slowtrain.Monitor adds no second recording", where)
+        log.warning("this process is already being recorded into %s: slowtrain.Monitor adds no second recording", where)
         self.run = Run(where)
         self._end = self._outputs.begin(where)
 

@@ -122,7 +122,7 @@ assert run.folder == monitor.run.folder
     done = running.recorded(tmp_path / "out", "train.py", cwd=tmp_path)
     assert done.code == 0, done.err
     assert not (tmp_path / "runs").exists()
-    assert done.err.count("already recorded") == 2
+    assert done.err.count("adds no second recording") == 2
 
 
 BAD = """
@@ -174,7 +174,7 @@ def test_the_first_bad_op_of_a_fit_and_of_a_loop_that_were_recorded_from_inside(
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
-    [("max_disk='tiny'", "is no size"), ("max_disk=5", "too little"), ("on_nonfinite='go'", "neither")],
+    [("max_disk='tiny'", "is not a size"), ("max_disk=5", "too small"), ("on_nonfinite='go'", "is not")],
 )
 def test_what_run_would_not_take_is_refused(wanted: str, said: str, tmp_path: Path) -> None:
     script = f"import slowtrain\nwith slowtrain.record('runs', {wanted}):\n    pass\n"
@@ -210,7 +210,7 @@ print(json.dumps({
 def test_a_block_without_tensorflow(tmp_path: Path) -> None:
     first, twice, last = lines(tmp_path, "import slowtrain.errors\n" + SMALL)
     assert first == {"active": True}
-    assert "being recorded already" in str(twice["twice"])
+    assert "already being recorded" in str(twice["twice"])
     assert last["modules"] == []
     launch = last["launch"]
     assert isinstance(launch, dict)

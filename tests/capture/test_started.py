@@ -120,9 +120,9 @@ def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytes
     assert done.code == 137, done.err
     assert main(["report", str(done.folder)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "a fit had begun and its function was traced; its first execution was going on for" in told
-    assert "nothing that trains was seen" not in told
-    assert "let it run for longer: the first step was not done yet" in told
+    assert "fit had started and its function was traced; it ran for the first time for" in told
+    assert "no training was found" not in told
+    assert "let it run for longer: the first step had not finished" in told
     run = recording_trace.load_recording(done.folder).run
     assert run.ms("compile") > 1000
     assert run.ms("epoch") < 500

@@ -265,10 +265,10 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MB", "-5MB", "1e9", "200 XB", "1.2.3MB", "9" * 400, "٣MB"])
 def test_no_sizes(text: str) -> None:
-    with pytest.raises(InputError, match="is no size"):
+    with pytest.raises(InputError, match="is not a size"):
         byte_sizes.parse_size("--max-disk", text)
 
 
 def test_too_little() -> None:
-    with pytest.raises(InputError, match=r"too little .* 16MB or more"):
+    with pytest.raises(InputError, match=r"too small .* 16MB or more"):
         byte_sizes.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)

@@ -96,7 +96,7 @@ def test_the_headline_does_not_call_it_waiting() -> None:
     kind = verdict_kind.run_verdict(trace, findings)
     assert kind is VerdictKind.INPUT
     assert (
-        "4 ms of it making iterators and waiting for input; curing input/rebuilt-"
+        "4 ms of it creating iterators and waiting for input; curing input/rebuilt-"
         in headline_and_notes.headline_for(trace, findings, kind)
     )
     waits = parse_drawing(

@@ -91,7 +91,7 @@ def test_a_sound_computer_is_fine_but_for_what_only_those_steps_could_tell(answe
         "startup/jit-from-ptx": ["build"],
     }
     assert set(worst_first()) - set(unchecked(found)) <= set(found["healthy"])
-    assert found["subject"]["computer"].startswith("judged by ")
+    assert found["subject"]["computer"].startswith("judged from ")
 
 
 def test_what_is_wrong_with_the_computer_stands_in_the_same_report(answer: Answer) -> None:
@@ -145,10 +145,10 @@ def test_a_part_of_the_cores_is_no_fault_and_no_proof(answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "why"),
     [
-        ("healthy_t4", {}, "GPU is a NVIDIA H100 80GB HBM3, and it tells of Tesla T4"),
-        ("cpu_only_vm", {}, "ran on a GPU, and there is none in it"),
-        ("h100_vm", {"compute_capability": "8.0"}, "compute capability 9.0, and it tells of"),
-        ("h100_vm", {"memory_total_bytes": 40 << 30}, "79.2 GiB of memory, and it tells of"),
+        ("healthy_t4", {}, "GPU is a NVIDIA H100 80GB HBM3, and the facts list Tesla T4"),
+        ("cpu_only_vm", {}, "ran on a GPU, and the facts list none"),
+        ("h100_vm", {"compute_capability": "8.0"}, "compute capability 9.0, and the facts list"),
+        ("h100_vm", {"memory_total_bytes": 40 << 30}, "79.2 GiB of memory, and the facts list"),
     ],
 )
 def test_facts_of_another_computer_are_not_believed(
@@ -159,17 +159,17 @@ def test_facts_of_another_computer_are_not_believed(
         device.update(change)
     found = answer(H100, given)
     assert why in found["subject"]["computer"]
-    assert "the facts are of another computer" in found["text"]
+    assert "the facts describe another computer" in found["text"]
     assert set(unchecked(found)) == set(worst_first())
 
 
 def test_a_framework_that_sees_no_gpu_made_no_profile_of_one(answer: Answer) -> None:
     given = facts("h100_vm")
     given["frameworks"]["jax"]["gpus"] = 0
-    assert "sees none in it" in answer(H100, given)["subject"]["computer"]
+    assert "in the facts JAX 0.11.2 sees none" in answer(H100, given)["subject"]["computer"]
     del given["frameworks"]["jax"]  # PyTorch alone was asked: of what made the profile nothing is known
     found = answer(H100, given)
-    assert found["subject"]["computer"].startswith("judged by ")
+    assert found["subject"]["computer"].startswith("judged from ")
     assert unchecked(found)["machine/library-mismatch"] == ["build"]
     assert "machine/gpu-unseen" in found["healthy"]
 
@@ -178,27 +178,27 @@ def test_a_framework_that_sees_no_gpu_made_no_profile_of_one(answer: Answer) -> 
 def test_eight_cards_of_one_computer(answer: Answer) -> None:
     one = facts("worn_v100")
     one["gpu"]["devices"][0].update(name="Tesla V100-SXM2-16GB", memory_total_bytes=16 << 30)
-    assert "the profile has 8 GPUs, and it tells of 1" in answer(V100, one)["subject"]["computer"]
+    assert "the profile has 8 GPUs, and the facts list 1" in answer(V100, one)["subject"]["computer"]
     found = answer(V100, many(one, 8))
     assert {"machine/faulty-gpu", "machine/throttled-clock", "machine/slowing-setting"} <= set(diagnosed(found))
     assert "Tesla V100-SXM2-16GB" in diagnosed(found)["machine/faulty-gpu"]["evidence"]["says"]
     other = many(facts("healthy_t4"), 8)
-    said = "compute capability 7.0, and it tells of Tesla T4 with 7.5"
+    said = "compute capability 7.0, and the facts list Tesla T4 with 7.5"
     assert said in answer(V100, other)["subject"]["computer"]
 
 
 @with_traces
 def test_cards_of_another_maker(answer: Answer) -> None:
     found = answer(MI300X, FIXTURES / "healthy_t4.json")
-    assert "ran on a GPU of AMD, and it tells of Tesla T4" in found["subject"]["computer"]
+    assert "ran on an AMD GPU, and the facts list Tesla T4" in found["subject"]["computer"]
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"schema": "slowtrain.machine/7"}, "says 'slowtrain.machine/7', and not 'slowtrain.machine/1'"),
+        ({"schema": "slowtrain.machine/7"}, "has the schema 'slowtrain.machine/7', not 'slowtrain.machine/1'"),
         ({"cgroup": None}, "is damaged: it has no 'cgroup'"),
-        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is no JSON"),
+        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is not JSON"),
         ({"cgroup": {"cpu_quota_cores": 10**400, "version": 2}}, "is damaged (OverflowError"),
     ],
 )

@@ -22,10 +22,10 @@ def _no_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_somebody_elses_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--from", str(FIXTURES / "healthy_t4.json")]) == 0
-    assert capsys.readouterr().out.startswith("nothing wrong was found\n")
+    assert capsys.readouterr().out.startswith("no problem found\n")
     assert main(["doctor", "--from", str(FIXTURES / "cpu_wheel.json")]) == 1
     said = capsys.readouterr().out
-    assert said.startswith("1 thing wrong: TensorFlow 2.21.0 sees no GPU")
+    assert said.startswith("1 problem: TensorFlow 2.21.0 sees no GPU")
     assert "tensorflow[and-cuda]==2.21.0" in said
 
 
@@ -51,7 +51,7 @@ def test_json_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """As with every other verb: the text is printed all the same, and - is standard output."""
     given = ["doctor", "--from", str(FIXTURES / "healthy_t4.json"), "--json"]
     assert main([*given, str(tmp_path / "facts.json")]) == 0
-    assert capsys.readouterr().out.startswith("nothing wrong was found\n")
+    assert capsys.readouterr().out.startswith("no problem found\n")
     assert main([*given, "-"]) == 0
     assert json.loads((tmp_path / "facts.json").read_text()) == json.loads(capsys.readouterr().out)
 
@@ -62,7 +62,7 @@ def test_json_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--from", "no-such.json"], "cannot be read"),
         (["--data", "no-such-folder"], "is not a folder"),
         (["--from", str(FIXTURES / "healthy_t4.json"), "--data", "."], "cannot be combined with --from"),
-        (["--from", __file__], "is no JSON"),
+        (["--from", __file__], "is not JSON"),
     ],
 )
 def test_misuse_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,11 +78,11 @@ def test_facts_of_another_version_and_damaged_ones(tmp_path: Path, capsys: pytes
     facts = json.loads((FIXTURES / "healthy_t4.json").read_text())
     file.write_text(json.dumps({**facts, "schema": "slowtrain.machine/7"}))
     assert main(["doctor", "--from", str(file)]) == 2
-    assert "says 'slowtrain.machine/7', and not 'slowtrain.machine/1'" in capsys.readouterr().err
+    assert "has the schema 'slowtrain.machine/7', not 'slowtrain.machine/1'" in capsys.readouterr().err
     facts["cgroup"]["cpu_quota_cores"] = float("nan")  # which Python writes, and is none of JSON's numbers
     file.write_text(json.dumps(facts))
     assert main(["doctor", "--from", str(file)]) == 2
-    assert "is no JSON" in capsys.readouterr().err
+    assert "is not JSON" in capsys.readouterr().err
     facts["cgroup"]["cpu_quota_cores"] = 10**400
     facts["cpu"]["affinity_cores"] = [[0], [1]]
     facts["numa_nodes"] = [[0], [1]]

@@ -43,9 +43,9 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     [
         ("gone.py", None, "gone.py does not exist; give the path of a Python script"),
         ("book.ipynb", "{}", "is a notebook; convert it with `jupyter nbconvert"),
-        ("fails.py", "raise ValueError('no data')", "does not run by itself (exit code 1: ValueError: no data)"),
-        ("broken.py", "def f(:", "does not run by itself (exit code 1: SyntaxError"),
-        ("asks.py", "input()", "EOFError: EOF when reading a line; give what it reads with --stdin FILE"),
+        ("fails.py", "raise ValueError('no data')", "unchanged script does not run (exit code 1: ValueError: no data)"),
+        ("broken.py", "def f(:", "unchanged script does not run (exit code 1: SyntaxError"),
+        ("asks.py", "input()", "EOFError: EOF when reading a line; give its input with --stdin FILE"),
         (
             "args.py",
             "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()",
@@ -146,5 +146,5 @@ def test_what_could_not_be_written_is_said_before_anything_is_measured(target: l
     (tmp_path / "other.py").write_text("print(2)\n")
     done = fix(tmp_path, "--write", *target)
     assert done.returncode == 2
-    assert one_line(done) == "other.py has changes that are not committed; commit them, or give --force"
+    assert one_line(done) == "other.py has uncommitted changes; commit them, or give --force"
     assert not (tmp_path / "slowtrain-runs").exists()

@@ -76,7 +76,7 @@ def test_a_real_full_card_under_jax() -> None:
     assert "150 MiB short" in one.says
     assert one.advice[0].says.startswith("jit_grow made 236 pieces of 256 MiB that are still held")
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION=0.95" in one.advice[1].says
-    assert any("raises where a result is first waited for" in note for note in found.notes)
+    assert any("raises only where Python waits for a result" in note for note in found.notes)
 
 
 def test_a_real_fragmented_card_under_jax() -> None:
@@ -127,7 +127,7 @@ def test_full_in_every_version(style: str) -> None:
 def test_what_is_short_adds_up() -> None:
     """The pool may grow by 40 MiB, which counts as had."""
     (one,) = read(dump("2.21", FULL, 80 * MIB, limit=270 * MIB)).findings
-    assert "80 MiB asked for, 10 MiB free in all and 40 MiB more to grow by, 30 MiB short" in one.says
+    assert "80 MiB requested, 10 MiB free in all and 40 MiB more to grow by, 30 MiB short" in one.says
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -279,7 +279,7 @@ def test_what_the_op_or_the_traceback_tells(op: str, frames: list[str], purpose:
         assert halves == [0]
     elif purpose is Purpose.UNKNOWN:
         assert halves == [len(says) - 1]
-        assert "the log does not tell" in says[-1]
+        assert "the log does not show" in says[-1]
 
 
 def test_of_several_ops_that_fail_together_the_line_is_that_of_the_one_that_is_named() -> None:
@@ -525,7 +525,7 @@ def test_what_docker_keeps_of_a_container() -> None:
 def test_a_part_of_a_dump_is_not_none() -> None:
     lines = dump("2.8", FULL, 80 * MIB)
     (one,) = read(lines[: len(lines) // 2]).findings
-    assert "the log has a part of the allocator's dump alone" in one.says
+    assert "the log has only a part of the allocator's dump" in one.says
     (one,) = read(error("2.8", "1024,1024")).findings
     assert "the log does not hold the allocator's dump" in one.says
 
@@ -538,7 +538,7 @@ def test_of_a_log_that_cannot_be_unpacked_nothing_is_said(kind: str, tmp_path: P
     (tmp_path / "log").write_bytes(packed[kind])
     with (tmp_path / "log").open("rb") as file:
         pipe = SimpleNamespace(read=file.read, seekable=lambda: False)
-        with pytest.raises(InputError, match=f"is packed by {kind}; unpack it first"):
+        with pytest.raises(InputError, match=f"is compressed with {kind}; unpack it first"):
             dumps.read_log(pipe, "-")  # type: ignore[arg-type]
 
 
@@ -554,7 +554,7 @@ def test_a_packed_log_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path)
     assert [f.outcome for f in found.findings] == [FailureOutcome.FULL]
     assert "cut off" in found.notes[-1]
     (tmp_path / "log").write_bytes(packed[:12])
-    with pytest.raises(InputError, match="in these 0 lines, where the file was cut off"):
+    with pytest.raises(InputError, match="in these 0 lines, which end where the file was truncated"):
         dumps.read_log(tmp_path / "log", "log")
 
 

@@ -64,7 +64,7 @@ def test_a_stall_of_a_process_that_is_stopped_says_so(tmp_path: Path) -> None:
         says = only(looks(made.folder, 1), "stall").says
         other.send_signal(signal.SIGCONT)
         other.communicate(b"\n")
-    assert f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {other.pid}` lets it go on" in says
+    assert f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {other.pid}` resumes it" in says
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -86,7 +86,8 @@ def test_one_at_a_time_and_not_too_often(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [("raise SystemExit(3)", r"failed \(exit code 3\)"), ("import time; time.sleep(60)", "was ended")]
+    ("code", "said"),
+    [("raise SystemExit(3)", r"failed \(exit code 3\)"), ("import time; time.sleep(60)", "was stopped")],
 )
 def test_a_command_that_fails_is_noted(code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alert_delivery, "MAX_COMMAND_S", 1.5)

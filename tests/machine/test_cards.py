@@ -59,7 +59,7 @@ def test_the_only_card_here_is_taken_with_what_the_table_says_of_it(fixture: str
     (device,) = json.loads((FIXTURES / f"{fixture}.json").read_text())["gpu"]["devices"]
     name, size, source = card_memory.local_gpu_memory([device]) or ("", 0, "")
     assert (name, size) == (device["name"], card_memory.find_card(name).usable_mib * MIB)
-    assert "by its own log" in source
+    assert "according to its own log" in source
     used = {**device, "memory_used_bytes": device["memory_total_bytes"] // 2}
     assert (card_memory.local_gpu_memory([used]) or ("", 0, ""))[1] < device["memory_total_bytes"] // 2
 
@@ -68,7 +68,7 @@ def test_a_card_outside_the_table_has_what_its_driver_shows_free_less_what_is_ke
     found = card_memory.local_gpu_memory([DRAWN])
     assert found is not None
     assert found[:2] == ("Drawn 9000", (32_000 - 500 - 1800 - card_memory.DRIVER_CONTEXT_MIB) * MIB)
-    assert "31,500 MiB are free by its driver" in found[2]
+    assert "31,500 MiB are free according to its driver" in found[2]
     older = card_memory.local_gpu_memory([{**DRAWN, "compute_capability": "5.2"}])
     assert older is not None
     assert older[1] - found[1] == (1800 - 500) * MIB

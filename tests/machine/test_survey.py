@@ -235,7 +235,7 @@ def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("slowtrain.doctor.kernel_log.subprocess.run", run)
     assert kernel_log.read_xids()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
     said = b""
-    assert kernel_log.read_xids()["unmeasured"] == "dmesg is for root here: try sudo dmesg | grep -i xid"
+    assert kernel_log.read_xids()["unmeasured"] == "dmesg needs root here: try sudo dmesg | grep -i xid"
 
 
 def test_a_card_is_read_while_it_works() -> None:
@@ -258,9 +258,9 @@ def test_a_card_is_read_while_it_works() -> None:
 def test_a_load_that_cannot_run_says_why() -> None:
     assert (
         gpu_load_check.sample_under_load(Gpus(SimpleNamespace()), "tensorflow")["unmeasured"]
-        == "no GPU that its driver shows"
+        == "the driver shows no GPU"
     )
-    assert "no framework" in gpu_load_check.sample_under_load(Gpus(Nvml()), None)["unmeasured"]
+    assert "no installed framework" in gpu_load_check.sample_under_load(Gpus(Nvml()), None)["unmeasured"]
     assert (
         "could not copy"
         in gpu_load_check.sample_under_load(Gpus(Nvml()), "it", [sys.executable, "-c", "raise SystemExit(3)"])[
@@ -316,12 +316,12 @@ def test_what_keras_runs_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no JSON"),
-        ("[]", "does not say what it is"),
-        ('{"schema": "slowtrain.machine/2"}', "says 'slowtrain.machine/2'"),
-        ('{"schema": "slowtrain.checkup/1"}', "says 'slowtrain.checkup/1'"),
+        ("{", "not JSON"),
+        ("[]", "has no schema"),
+        ('{"schema": "slowtrain.machine/2"}', "has the schema 'slowtrain.machine/2'"),
+        ('{"schema": "slowtrain.checkup/1"}', "has the schema 'slowtrain.checkup/1'"),
         ('{"schema": "slowtrain.machine/1", "cpu": 3}', "has no 'platform'"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_file_of_no_facts_gets_one_line(tmp_path: Path, text: str, says: str) -> None:

@@ -86,7 +86,7 @@ def test_a_record_in_regions_and_its_replay_in_one_are_told_apart() -> None:
     peak = found.outcome(16).peak_bytes
     told = replace(found, measured=(one, replace(grown, record=replace(grown.record, peak_bytes=peak))))
     (said,) = memory_need._replay_difference_notes(told, 16, peak // 2, pool)
-    assert "came in regions that grow" in said
+    assert "are in regions that grow" in said
     assert not list(memory_need._replay_difference_notes(told, 16, peak // 2, growing))
     assert not list(memory_need._replay_difference_notes(told, 16, peak, pool))
     assert not list(

@@ -23,7 +23,7 @@ BETTER = Verdict("better", 1.61, 1.24, 2.1, 8, "within 4e-06", first_step_s=(4.0
 DIFF = (
     "--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n x = 1\n-ds = ds.map(f)\n+ds = ds.map(f, num_parallel_calls=4)\n"
 )
-REMARK = "loss mean of 30 steps differs by 0.0%, allowed 2.1%"
+REMARK = "loss differs by 0.0% in the mean of 30 steps, allowed 2.1%"
 SAVING = Saving("step", 2.0, 1.2, 1.2, 2.2)
 KEPT = Attempt("input/sequential-map", "make it parallel", Effect.EQUIVALENT, SAVING, BETTER, True, "", DIFF, REMARK)
 WORSE = Verdict("no better", 1.01, 0.97, 1.05, 6, "same")
@@ -71,7 +71,7 @@ def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
     assert "input/slow-storage: move the data [same numbers] (train.py:3, train.py:8)" in text
     assert "compute/small-batch: take more [changes training; needs --allow" in text
     assert "first step done after 4.0 s, with it after 24.3 s" in text
-    assert "loss mean of 30 steps differs by 0.0%, allowed 2.1%" in text
+    assert "loss differs by 0.0% in the mean of 30 steps, allowed 2.1%" in text
     assert "+ds = ds.map(f, num_parallel_calls=4)" in text
     assert " x = 1" in lines  # a diff's context keeps the space before it
 

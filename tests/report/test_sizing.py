@@ -16,7 +16,7 @@ from slowtrain.report import pages, sizing
 from .test_browser import BROWSER, browse
 
 MIB = 1 << 20
-CARD = Device("a T4", 13627 * MIB, "what TensorFlow took of a Tesla T4")
+CARD = Device("a T4", 13627 * MIB, "the memory that TensorFlow took on an unused Tesla T4")
 ANSWER = MemoryAnswer(
     script="train.py",
     allocator="GPU_0_bfc",

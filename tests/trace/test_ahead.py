@@ -29,7 +29,7 @@ def test_a_step_lasts_from_its_first_kernel_to_the_nexts() -> None:
     found = taken(gpu, launching(0.5, 1.5, 2.5, 3.5))
     assert found.start_ms.tolist() == [5, 15, 25, 35]
     assert found.end_ms.tolist() == [15, 25, 35, 44]
-    assert found.source == "calls of the function 'f', as the device took them: the host was ahead of it"
+    assert found.source == "calls of the function 'f', with the times of the device because the host ran ahead of it"
     assert found.on_host.start_ms.tolist() == HOST.start_ms.tolist()
     assert found.where(slice(2)).on_host.end_ms.tolist() == [1, 2]
 

@@ -60,7 +60,7 @@ def test_what_is_not_is_dropped_with_a_note(tmp_path: Path, fact: str, told: dic
     assert fact not in found
     first, note = found["notes"]
     assert first == "before"
-    assert note.startswith(f"{fact}.json beside this recording is of {says}")
+    assert note.startswith(f"{fact}.json in this recording's folder belongs to {says}")
 
 
 def test_a_run_on_the_cpu_is_one_of_the_two_that_were_held_against_each_other(tmp_path: Path) -> None:

@@ -73,13 +73,18 @@ def rising(trace: Trace, key: str, each: float) -> Trace:
 @pytest.mark.parametrize(
     ("key", "each", "kind", "said"),
     [
-        ("throttled_seconds", 0.01, "quota", r"the container's quota stopped it for \d\S* ms of a step at first and 8"),
+        (
+            "throttled_seconds",
+            0.01,
+            "quota",
+            r"the container's quota stopped the process for \d\S* ms of a step at first and 8",
+        ),
         ("throttled_seconds", 0.001, "call", ""),
         (
             "major_faults",
             3.0,
             "paging",
-            r"a step waited for 0\.3\d* pages of memory from a disk at first and for 2\.[56]",
+            r"a step waited for 0\.3\d* memory pages from a disk at first and for 2\.[56]",
         ),
         ("major_faults", 0.05, "call", ""),
     ],
@@ -131,7 +136,7 @@ def test_a_generator_that_takes_longer_is_named_also_where_others_came_meanwhile
     trace = crowded(made_by(parse_drawing(WAITS), growing=True), 0.1, 0.1 + others, 0.9)
     kind, says = kind_of(trace)
     assert kind == str(Category.INPUT)
-    assert re.search(r"; `rows`, which makes it, took 2\S* ms a step at first and 8\S* ms at the end$", says)
+    assert re.search(r"; `rows`, which makes the input, took 2\S* ms a step at first and 8\S* ms at the end$", says)
     evidence = GrowingStep().find(trace)
     assert evidence is not None
     assert [p.line for p in evidence.where] == [11]

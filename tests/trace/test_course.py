@@ -91,8 +91,8 @@ def said(trace: Trace) -> str:
 def test_the_stage_that_takes_longer_for_each_element_is_named(every: int, parts: int) -> None:
     trace = fed(parse_drawing(WAITS), growing(0.02), every, parts)
     found = re.search(
-        r"; its tf.data stage Map of line 11 took (\S+) ms for a batch at first and (\S+) ms at the end "
-        r"\((\S+) µs for an element, then (\S+) µs\)",
+        r"; its tf.data stage Map of line 11 took (\S+) ms a batch at first and (\S+) ms at the end "
+        r"\((\S+) µs an element at first, (\S+) µs at the end\)",
         said(trace),
     )
     assert found
@@ -116,7 +116,8 @@ def test_a_stage_that_takes_more_elements_for_each_batch() -> None:
         return elements / BATCH, n, elements
 
     assert re.search(
-        r"Map of line 11 took .* at the end \(9\d(\.\d)? elements, then 4\d\d\)", said(fed(parse_drawing(WAITS), done))
+        r"Map of line 11 took .* at the end \(9\d(\.\d)? elements at first, 4\d\d at the end\)",
+        said(fed(parse_drawing(WAITS), done)),
     )
 
 

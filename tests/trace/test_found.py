@@ -202,7 +202,7 @@ def test_the_newest_of_folders_at_any_depth(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_legacy_trace_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(FOUND / "local.trace")]) != 0
-    assert "a legacy trace: the xplane.pb beside it is wanted" in capsys.readouterr().err
+    assert "a legacy trace; give the *.xplane.pb in the same folder" in capsys.readouterr().err
 
 
 # ---- no computing ----------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_process_that_waits_for_others_says_so_first(tmp_path: Path, capsys: p
     assert main(["diagnose", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(
-        "TRANSFER-BOUND: for 70 of each step's 99.7 ms this process waits for others of the training: another rank"
+        "TRANSFER-BOUND: this process waits for other ranks for 70 of each step's 99.7 ms; another rank sets the pace"
     )
 
 
@@ -320,9 +320,7 @@ def test_a_gpu_that_was_not_recorded_has_no_verdict(
     found = answer(written(tmp_path, on_cpu(("dense/MatMul:MatMul", 25, 70.0)), more), capsys)
     assert found["step_verdict"] == found["verdict"] == "insufficient-data"
     assert "compute/compute-bound" not in {d["cause"] for d in found["diagnoses"]} | set(found["healthy"])
-    assert any(
-        note.startswith("a GPU was used, but the profile holds nothing of what it did") for note in found["notes"]
-    )
+    assert any(note.startswith("the run used a GPU, but the profile has no GPU events") for note in found["notes"])
 
 
 # ---- several processes -----------------------------------------------------------------------------------------

@@ -143,8 +143,10 @@ LOST = nested(3, (WARNING + "1234 events dropped because total device(GPU) event
 def test_dropped_events_are_said() -> None:
     host = plane("/host:CPU", {"python/1": [("f:MatMul", 0, 1, 0)]},
                  extra=nested(6, number(1, 5), number(4, 1234)))  # fmt: skip
-    assert "1,234 events were dropped" in notes_of(host)
-    assert "1,234 events were dropped" in notes_of(plane("/host:CPU", {"python/1": [("f:MatMul", 0, 1, 0)]}), LOST)
+    assert "the profiler dropped 1,234 events" in notes_of(host)
+    assert "the profiler dropped 1,234 events" in notes_of(
+        plane("/host:CPU", {"python/1": [("f:MatMul", 0, 1, 0)]}), LOST
+    )
     assert "dropped" not in notes_of(plane("/host:CPU", {"python/1": [("f:MatMul", 0, 1, 0)]}))
 
 
@@ -169,7 +171,7 @@ def test_a_copy_that_outlasts_the_last_step_is_hidden_by_the_kernels_behind_it()
 def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     """Kernels of which none comes twice, and nothing of the host: idle for most of the profile."""
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
-    assert "no steps could be told" in trace.facts["notes"][0]
+    assert "no steps were found" in trace.facts["notes"][0]
     findings = diagnose_trace(trace)
     said = headline_and_notes.headline_for(trace, findings, verdict_kind.run_verdict(trace, findings))
     assert not [
@@ -188,13 +190,15 @@ def test_a_last_turn_whose_input_lies_outside_is_not_a_step(count: int) -> None:
     assert trace_of(gpu(rows)).step_ms == pytest.approx(10)
 
 
-@pytest.mark.parametrize(("count", "said"), [(1, "only one step in"), (3, "only 3 steps in"), (20, None)])
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "the profile has only one step"), (3, "the profile has only 3 steps"), (20, None)]
+)
 def test_few_steps_are_answered_and_said(count: int, said: str | None) -> None:
     rows: list[Row] = [("gemm", 1000.0 * i, 900, 0) for i in range(count)]
     found = trace_of(plane("/host:CPU", {"python/1": steps(count)}), gpu(rows))
     assert len(found.steps) == (count if count < 5 else count - 2)
     assert diagnose_trace(found).healthy
-    notes = [note for note in found.facts["notes"] if note.startswith("only")]
+    notes = [note for note in found.facts["notes"] if note.startswith("the profile has only")]
     assert [note[: len(said or "")] for note in notes] == ([said] if said else [])
 
 
@@ -206,11 +210,11 @@ UNUSED = plane("/host:CPU", {"python/1": [("f:MatMul", 0, 1, 0)]})
 
 def test_a_gpu_without_a_timeline_is_said_with_its_remedy() -> None:
     said = notes_of(USED)
-    assert "a GPU was used" in said
+    assert "the run used a GPU" in said
     assert "CUPTI" in said
     assert "LD_LIBRARY_PATH" in said
     assert "NVreg_RestrictProfilingToAdminUsers" in said
-    assert "a GPU was used" not in notes_of(UNUSED)
+    assert "the run used a GPU" not in notes_of(UNUSED)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_a_gpu_without_a_timeline_is_said_with_its_remedy() -> None:
 )
 def test_the_profilers_own_error_tells_which_it_was(error: str, remedy: str, other: str) -> None:
     said = notes_of(UNUSED, nested(2, error.encode()))
-    assert "a GPU was used" in said
+    assert "the run used a GPU" in said
     assert remedy in said
     assert other not in said
 

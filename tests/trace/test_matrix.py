@@ -140,7 +140,7 @@ COMPUTING = [
 @pytest.mark.parametrize("name", COMPUTING)
 def test_a_step_of_a_device_that_its_host_runs_ahead_of_is_as_long_as_without_the_profiler(name: str) -> None:
     trace, _ = told(name)
-    assert "as the device took them" in trace.steps.source
+    assert "with the times of the device" in trace.steps.source
     assert trace.step_ms == pytest.approx(TIMED_MS[name], rel=0.1)
 
 

@@ -36,7 +36,7 @@ def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
     assert [(m.place, m.bytes_per_step, m.users) for m in found.lines] == [(Place("/x/train.py", 9), 700_000.0, True)]
     said = found.said(THOUSAND)
     assert said.startswith("`Node`: 9,000 objects, 25 a step more; `dict`: 90,000 objects, 26 a step more; ")
-    assert "700 kB a step made and kept at train.py:9 (in 20 steps, " in said
+    assert "700 kB a step allocated and kept at train.py:9 (in 20 steps, " in said
     assert found.numbers() == {kept_objects.OBJECTS_KEY: 25.0, kept_objects.MADE_KEY: 700_000.0}
 
 

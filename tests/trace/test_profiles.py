@@ -122,14 +122,14 @@ def test_where_the_looking_ends_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     make(tmp_path / "0.xplane.pb")
     looked = discovery.search_sessions(tmp_path)
     assert [s.folder for s in looked.sessions] == [tmp_path]
-    assert looked.notes == ("only the first 20 files and folders were looked at: there may be newer profiles",)
+    assert looked.notes == ("only the first 20 files and folders were searched: there may be newer profiles",)
 
 
 def test_other_profiles_are_named_beside_the_newest(tmp_path: Path) -> None:
     for year in range(2020, 2026):
         session(tmp_path / str(year), f"{year}_01_01_00_00_00")
     said = discovery.other_sessions_note(discovery.find_sessions(tmp_path))
-    assert said.startswith("the newest of 6 profiles, 2025_01_01_00_00_00; --list shows the others (")
+    assert said.startswith("this is the newest of 6 profiles, 2025_01_01_00_00_00; --list shows the others (")
     assert "2024_01_01_00_00_00" in said
     assert "2 more" in said
 
@@ -139,8 +139,8 @@ def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None
     (folder / "b.xplane.pb").symlink_to(folder / "host.xplane.pb")
     make(tmp_path / "viewed" / "host.trace.json.gz")
     links, viewed = discovery.search_sessions(tmp_path).notes
-    assert links == "links that lead to profiles are not followed: 1"
-    assert viewed.startswith("folders with a trace viewer's JSON alone are left out: ")
+    assert links == "links to profiles are not followed: 1"
+    assert viewed.startswith("folders that contain only a trace viewer's JSON are left out: ")
 
 
 def test_a_trace_viewers_json_counts_where_nothing_else_is_there(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_hidden_folders_are_not_entered(tmp_path: Path) -> None:
     ("names", "said"),
     [
         ([], "the folder is empty"),
-        (["s/local.trace"], "legacy traces (*.trace): the xplane.pb beside them is wanted"),
-        (["s/host.overview_page.pb"], "*.pb files but none called *.xplane.pb"),
+        (["s/local.trace"], "legacy traces (*.trace) without the *.xplane.pb"),
+        (["s/host.overview_page.pb"], "*.pb files but none named *.xplane.pb"),
         (["train/events.out.tfevents.1700000000.host"], "TensorBoard's event files but no profile"),
         (["train.py", "data/a.csv"], "no profile (*.xplane.pb) among its 3 entries"),
     ],
@@ -192,10 +192,10 @@ def test_a_folder_without_a_profile_says_what_it_holds(tmp_path: Path, names: li
 def test_paths_that_are_nothing(tmp_path: Path) -> None:
     assert "no such file or folder" in refusal(tmp_path / "absent")
     (tmp_path / "dangling").symlink_to(tmp_path / "absent")
-    assert "a link to something that does not exist" in refusal(tmp_path / "dangling")
+    assert "the link's target does not exist" in refusal(tmp_path / "dangling")
     assert "cannot be read" in refusal(tmp_path / ("x" * 300))
     os.mkfifo(tmp_path / "pipe")
-    assert "neither a file nor a folder" in refusal(tmp_path / "pipe")
+    assert "not a file or folder" in refusal(tmp_path / "pipe")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -247,12 +247,15 @@ OTHERS: dict[str, tuple[bytes, str]] = {
     "renamed.pb": (b"\x08\x01\x12\x07\x0a\x05\x12\x03abc\x00", "part of a SavedModel"),
     "local.trace": (
         b"\n0\x08\x01\x12,\n\r/device:GPU:0\x10\x01\x1a\x19\x08\0",
-        "a legacy trace: the xplane.pb beside it is wanted",
+        "a legacy trace; give the *.xplane.pb in the same folder",
     ),
     "frozen.pb": (b"\n\x16\n\x05dense\x12\x0bPlaceholder*\x00", "a graph (GraphDef) without times"),
-    "host.kernel_stats.pb": (b"\n\x08\n\x04gemm\x10\x02", "an analysis that TensorBoard's profiler made"),
+    "host.kernel_stats.pb": (
+        b"\n\x08\n\x04gemm\x10\x02",
+        "an analysis of a profile, written by TensorBoard's profiler",
+    ),
     "recording.sqlite": (b"SQLite format 3\x00" + bytes(90), "SQLite"),
-    "zeros.xplane.pb.gz": (gzip.compress(bytes(5000)), "no protobuf message"),  # and gigabytes of them are not unzipped
+    "zeros.xplane.pb.gz": (gzip.compress(bytes(5000)), "not a protobuf message"),  # gigabytes of them are not unzipped
     "profile.xplane.pb.zst": (b"\x28\xb5\x2f\xfd" + bytes(9), "zstd; unpack it first"),
 }
 
@@ -272,7 +275,7 @@ def test_the_analyses_beside_a_profile_are_named() -> None:
     if not files:
         pytest.skip(f"the shared traces are not at {TRACES}")
     for file in files:
-        with pytest.raises(InputError, match="seems to be an analysis that TensorBoard's profiler made of a profile; "):
+        with pytest.raises(InputError, match="seems to be an analysis of a profile, written by TensorBoard"):
             xplane.read_space(file)
 
 

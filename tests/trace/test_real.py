@@ -95,10 +95,10 @@ def test_a_v100() -> None:
     unchecked = {u.cause for u in diagnose_trace(trace).unchecked}
     assert unchecked >= {"compute/full-precision", "compute/unaligned-shapes"}  # the step goes on behind the window
     notes = " ".join(trace.facts["notes"])
-    assert "only one step in the profile" in notes
-    assert "told of GPU:6, the busiest of 8 devices; GPU:4 computed too" in notes
+    assert "the profile has only one step" in notes
+    assert "the report covers GPU:6, the busiest of 8 devices; GPU:4 also computed" in notes
     assert "only copies, no kernels, on GPU:1" in notes
-    assert "5 of 8 devices have no event in the profile: GPU:0, GPU:2, GPU:3, GPU:5, GPU:7" in notes
+    assert "5 of 8 devices have no events in the profile: GPU:0, GPU:2, GPU:3, GPU:5, GPU:7" in notes
 
 
 def test_a_tpu_has_its_programs_runs_as_steps() -> None:

@@ -108,7 +108,7 @@ def test_a_newer_version(tmp_path: Path) -> None:
     make(tmp_path)
     _change(tmp_path, f"PRAGMA user_version={THINNED_FORMAT_VERSION + 1}")
     assert "newer version of Slowtrain" in one_line(tmp_path)
-    assert "read it with that one" in one_line(tmp_path)
+    assert "install that version here" in one_line(tmp_path)
 
 
 @pytest.mark.parametrize("table", sorted(reader.REQUIRED_TABLES))

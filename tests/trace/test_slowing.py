@@ -105,7 +105,7 @@ def test_what_grew_beside_the_step_is_said() -> None:
     found = GrowingStep().find(parse_drawing(f"{growing(4.0, 0.05)}\n{beside}"))
     assert found is not None
     assert re.search(
-        r"what is in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
+        r"the memory in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
     )
     assert "GPU:1" not in found.says
 
@@ -172,15 +172,23 @@ def _alike(**figures: tuple[float, float]) -> Trace:
     ("figures", "kind", "said"),
     [
         ({"cpu_mhz": (3600.0, 1500.0)}, "processor", r"; the processor's clock fell from 3\d\d\d to 1\d\d\d MHz"),
-        ({"cpu_mhz": (3600.0, 3300.0)}, "call", "; the calls that compute took"),  # 8 %, for a step of twice the time
-        ({"cpu_mhz": (1500.0, 3600.0)}, "call", "; the calls that compute took"),
+        (
+            {"cpu_mhz": (3600.0, 3300.0)},
+            "call",
+            "; the calls of the training functions",
+        ),  # 8 %, for a step of twice the time
+        ({"cpu_mhz": (1500.0, 3600.0)}, "call", "; the calls of the training functions"),
         (
             {"heap_free_bytes": (1e7, 4e8), "heap_used_bytes": (4e8, 4e8)},
             "allocator",
-            r"; of malloc's heap 10% lay free in pieces at first and 46% at the end \(338 MB\)",
+            r"; 10% of malloc's heap was free but in pieces at first and 46% at the end \(338 MB\)",
         ),
-        ({"heap_free_bytes": (1e6, 2e7), "heap_used_bytes": (4e6, 4e6)}, "call", "; the calls that compute took"),
-        ({}, "call", "; the calls that compute took"),
+        (
+            {"heap_free_bytes": (1e6, 2e7), "heap_used_bytes": (4e6, 4e6)},
+            "call",
+            "; the calls of the training functions",
+        ),
+        ({}, "call", "; the calls of the training functions"),
     ],
 )
 def test_all_of_a_step_gets_slower_and_the_machine_tells_why(
@@ -233,7 +241,7 @@ def test_a_graph_that_gets_ops_makes_steps_longer_however_unsteady_they_are(ops:
 def test_what_an_allocator_holds_free_is_said() -> None:
     found = GrowingStep().find(_alike(heap_free_bytes=(2e7, 6e7), heap_used_bytes=(4e8, 4e8)))
     assert found is not None
-    assert re.search(r"; what malloc holds free grew from 2\d to 5\d MB$", found.says)
+    assert re.search(r"; the free memory that malloc keeps grew from 2\d to 5\d MB$", found.says)
     little = GrowingStep().find(_alike(heap_free_bytes=(1e6, 6e6), heap_used_bytes=(4e8, 4e8)))
     assert little is not None
     assert "malloc" not in little.says
@@ -242,7 +250,7 @@ def test_what_an_allocator_holds_free_is_said() -> None:
 def test_what_a_framework_says_of_its_pool_is_said() -> None:
     every = f"every=40 last={24 * STEPS}"
     trace = parse_drawing(f"{growing(4.0, 0.05)}\n@grow memory X from=1000000000 by=4000000 {every}")
-    for what, words in (("peak ", "the most in use on"), ("free ", "what is free in the pool of")):
+    for what, words in (("peak ", "the peak memory in use on"), ("free ", "the free memory in the pool of")):
         names = tuple(replace(n, text=f"{what}GPU:0") if n.text == "X" else n for n in trace.names)
         found = GrowingStep().find(replace(trace, names=names))
         assert found is not None

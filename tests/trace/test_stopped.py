@@ -59,6 +59,6 @@ def test_a_machine_that_slept_lost_no_time_here() -> None:
     slept = Event("suspend", "machine asleep", 500.0, 500.0, {"slept_s": 3600.0})
     assert np.size(stop_periods.stopped_times([slept])[0]) == 0
     assert list(stop_periods.stop_notes([slept])) == [
-        "the machine slept for 3,600 s meanwhile, which is in no time here: its clock stood still"
+        "the machine slept for 3,600 s, which no time in this report includes: its clock stood still"
     ]
     assert list(stop_periods.stop_notes([])) == []

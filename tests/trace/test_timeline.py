@@ -310,7 +310,7 @@ def steps_of(gpu: ProfiledDevice | None, *threads: HostThread) -> profile_steps.
 
 def test_the_kernels_own_repetition() -> None:
     found = steps_of(turns("abcbd", 6))
-    assert found.source == "the same 5 kernels over and over"
+    assert found.source == "repetitions of the same 5 kernels"
     assert len(found) == 5  # the pause behind the sixth turn is not in the profile
     assert np.diff(found.start_ms) == pytest.approx(10.0)
 

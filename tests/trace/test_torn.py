@@ -28,7 +28,7 @@ def whole() -> bytes:
 
 @pytest.mark.parametrize(
     ("part", "said"),
-    [(0.0, "is empty"), (0.5, "is damaged"), (0.999, "is damaged"), (None, "is gone"), (1.0, "")],
+    [(0.0, "is empty"), (0.5, "is damaged"), (0.999, "is damaged"), (None, "is missing"), (1.0, "")],
 )
 def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, part: float | None, said: str) -> None:
     data = whole()
@@ -39,7 +39,7 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, part: float | No
         assert found == before
         return
     assert found["unread"] == (f"window-1 {said}",)
-    assert found["notes"] == ["before", f"the profile of window-1 {said}: what ran inside its steps is not known"]
+    assert found["notes"] == ["before", f"the profile of window-1 {said}: the work inside its steps is not known"]
 
 
 def test_what_is_no_profile_at_all_is_damaged(tmp_path: Path) -> None:

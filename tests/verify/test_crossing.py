@@ -166,7 +166,9 @@ def test_a_batch_that_cannot_be_had_is_left_out_unless_it_was_asked_for(
         device_crossover._run_rounds(sizing, pair, (8, 32, 128), 2, asked=True)
 
 
-@pytest.mark.parametrize(("seen", "says"), [(100, "its data has no more; name smaller"), (32, "cannot be changed")])
+@pytest.mark.parametrize(
+    ("seen", "says"), [(100, "its data has no more samples; give smaller"), (32, "cannot be changed")]
+)
 def test_steps_of_another_size_say_why_and_what_to_do(
     seen: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -189,7 +191,7 @@ def test_other_devices_get_one_line(text: str) -> None:
 
 def test_a_device_that_is_none_is_told_before_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_crossover, "Gpus", lambda: pytest.fail("looked for a GPU"))
-    with pytest.raises(InputError, match=r"--devices gpu,tpu: tpu is none; write gpu, cpu or cpu:threads=N"):
+    with pytest.raises(InputError, match=r"--devices gpu,tpu: tpu is not a device; write gpu, cpu or cpu:threads=N"):
         device_crossover.parse_settings("gpu,tpu")
 
 

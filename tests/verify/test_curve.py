@@ -22,7 +22,9 @@ from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
 
-CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log", "card")
+CARD = Device(
+    "a T4", 13627 << 20, "the memory that TensorFlow took on an unused Tesla T4, according to its own log", "card"
+)
 STEPS = """
 step   1111222233334444
 device kkkkkkkkkkkkkkkk
@@ -112,7 +114,7 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
     bench = told(monkeypatch, tmp_path, "tensorflow")
 
     def measure(known: BatchProbes, _: None) -> Any:
-        with pytest.raises(InputError, match="asked no allocator"):
+        with pytest.raises(InputError, match="requested no memory from TensorFlow's allocators"):
             known.first()
         known.own = 32
         name = "bfc_cpu_allocator_for_gpu"
@@ -183,7 +185,7 @@ def test_a_batch_that_nothing_changes_is_said(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(BatchProbes, "run", lambda *_, **__: Probe(tmp_path, 4.0, None, 1.0, False, 1.0))
     found = throughput_curve.measure_curve(bench, None, own=32)
     assert [p.batch for p in found.points] == [32]
-    assert found.ended == "asked for 64 samples its steps took 32: it cannot be changed from outside"
+    assert found.ended == "64 samples were requested, but its steps took 32: the batch cannot be changed from outside"
 
 
 def test_probes_are_of_the_text_that_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -220,7 +222,7 @@ def searched(
         timed.append(batch)
         clock[0] += each_s
         if largest is not None and batch > largest:
-            raise InputError(f"no step took {batch} samples, the largest {largest}: its data has no more")
+            raise InputError(f"no step took {batch} samples, the largest took {largest}: its data has no more")
         ms = max(batch, flat_from)
         return Point(batch, ms, 1e3 * batch / ms, 1e3 * batch / ms, 1e3 * batch / ms), each_s
 
@@ -256,10 +258,10 @@ def test_two_batches_are_no_knee(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     found, timed = searched(monkeypatch, tmp_path, flat_from=4, each_s=16.0, budget_s=60.0)
     assert timed == [128, 256]
     assert (found.knee, found.knee_low, found.knee_high) == (None, None, None)
-    assert found.ended.startswith("12 s were left, too little for another batch, which takes about 16; --budget")
+    assert found.ended.startswith("12 s were left, and another batch takes about 16; give a longer")
     said = " ".join(report.batch_text(found).split())
     assert "the knee was not found: measured only batches 128 and 256, of which no doubling gained 10%" in said
-    assert "memory was not measured: the time was over" in said
+    assert "memory was not measured because the time ended" in said
     assert {p.peak_bytes for p in found.points} == {None}
 
 

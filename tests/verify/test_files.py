@@ -86,7 +86,7 @@ def test_changes_that_are_not_committed(tmp_path: Path) -> None:
     git(tmp_path, "add", "a.py")
     git(tmp_path, "commit", "-qm", "a")
     one = change(one.path)
-    with pytest.raises(InputError, match="not committed; commit them, or give --force"):
+    with pytest.raises(InputError, match="uncommitted changes; commit them, or give --force"):
         edited_files.write_files([one])
     assert one.path.read_bytes() == one.before
     edited_files.write_files([one], force=True)
@@ -97,7 +97,7 @@ def test_changes_that_are_not_committed(tmp_path: Path) -> None:
     git(tmp_path, "add", "other/b.py")
     git(tmp_path, "commit", "-qm", "c")
     change(other.path)
-    with pytest.raises(InputError, match=r"^other/b\.py has changes that are not committed"):
+    with pytest.raises(InputError, match=r"^other/b\.py has uncommitted changes"):
         edited_files.write_files([ChangedFile(one.path, one.after, b"x = 9\n")])  # of another file
     git(tmp_path, "commit", "-qam", "d")
     edited_files.write_files([ChangedFile(one.path, one.after, b"x = 9\n")])  # clean: no force is needed
@@ -167,5 +167,7 @@ def test_files_without_a_folder_in_common(tmp_path: Path, monkeypatch: pytest.Mo
     kept = EditedFiles().with_edits([Edit(str(one.path), (1, 4), (1, 5), "2")], str(tmp_path))
     far = Path("/opt/shared/common.py")
     monkeypatch.setattr(edited_files, "_read_own_file", lambda _path: b"x = 1\n")
-    with pytest.raises(InputError, match=r"/opt/shared/common\.py has no folder in common with .*not edited"):
+    with pytest.raises(
+        InputError, match=r"/opt/shared/common\.py and .* have no common folder for one patch; not edited"
+    ):
         kept.with_edits([Edit(str(far), (1, 4), (1, 5), "2")], str(tmp_path))

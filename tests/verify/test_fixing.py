@@ -190,7 +190,7 @@ def test_a_broken_promise_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     world.losses = lambda text: other if "slow = 1" in text else LOSSES
     ((name, kept, why),) = outcome(world.fix())
     assert (name, kept) == ("first", False)
-    assert why.startswith("promised to be exact, but the loss differs")
+    assert why.startswith("declared exact, but the loss differs")
 
 
 def test_a_candidate_that_fails_is_dropped_with_its_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_candidate_that_fails_is_dropped_with_its_error(monkeypatch: pytest.Mo
 def test_a_script_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, lambda _: 1.0, FIRST)
     world.failed = lambda _: "exit code 1: OSError: no data"
-    with pytest.raises(InputError, match=r"does not run by itself .*no data"):
+    with pytest.raises(InputError, match=r"unchanged script does not run .*no data"):
         world.fix()
 
 
@@ -239,7 +239,7 @@ def test_of_a_run_that_was_ended_nobody_knows_the_whole(monkeypatch: pytest.Monk
     world.stopped = True
     proof = world.fix()
     assert proof.attempts == ()
-    assert any("causes of the whole run were left alone" in note for note in proof.notes)
+    assert any("causes of the whole run were not tried" in note for note in proof.notes)
 
 
 def test_an_edit_that_is_no_python_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_what_no_probe_can_keep_to_itself_is_said_before_the_first(
     candidate = EditedFiles({world.path: b""}, {world.path: b"import os\nos.system('date')\n"})
     proof = candidate_proof.prove_candidate(world.bench, candidate, "candidate", "step", None)
     assert proof.limits == (line, "train.py:2 os.system starts other programs")
-    before = "cannot be kept from happening in each probe: "
+    before = "happens in every probe and cannot be prevented: "
     assert [words for words, _ in said] == [before + one for one in (line, *proof.limits)]
     assert said[0][1] == 0
 
@@ -441,7 +441,11 @@ def test_what_is_not_the_same_to_the_bit_is_remarked(monkeypatch: pytest.MonkeyP
     (attempt,) = proof.attempts
     assert attempt.kept
     assert "over 20 steps, allowed " in attempt.remark
-    (note,) = (n for n in proof.notes if n.startswith("two runs of the script as it is differ: the loss of a step by "))
+    (note,) = (
+        n
+        for n in proof.notes
+        if n.startswith("two runs of the unchanged script differ: the loss of a step differs by ")
+    )
     assert note.endswith(" of the mean")
 
 
@@ -472,7 +476,7 @@ FITS = """def go(model):
 @pytest.mark.parametrize(
     ("came_to", "stopped", "said"),
     [
-        ((2,), True, ["the probes ended in the fit of train.py:2: that of train.py:4 was not measured"]),
+        ((2,), True, ["the probes ended in the fit of train.py:2, so that of train.py:4 was not measured"]),
         ((2, 5), True, []),
         ((2,), False, []),
         ((), True, []),
@@ -493,4 +497,4 @@ def test_text_that_is_run_as_code_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     world = World(monkeypatch, tmp_path, lambda _: 1.0)
     world.path.write_text("import other\nmodel.eval()\nexec(open('x').read())\n")
     (tmp_path / "other.py").write_text("def eval(model):\n    pass\n\n\neval(3)\n")
-    assert world.fix().notes == ("train.py:3 runs text as code (exec): no edit reaches what stands in it",)
+    assert world.fix().notes == ("train.py:3 runs text as code (exec), which no edit can change",)

@@ -58,8 +58,11 @@ def failing(found: Probe, _text: str) -> Probe:
     ("change", "why"),
     [
         (slower, "it does not help"),
-        (noisy, "20 pairs cannot tell it from noise"),
-        (another, "promised to be exact, but the loss differs by 0.0056 over 20 steps, allowed 0, two baselines by 0"),
+        (noisy, "20 pairs cannot distinguish it from noise"),
+        (
+            another,
+            "declared exact, but the loss differs by 0.0056 over 20 steps, allowed 0; two baselines differ by 0",
+        ),
         (failing, "together: exit code 1: ValueError: both"),
     ],
 )
@@ -67,7 +70,7 @@ def test_the_last_cure_goes_where_they_do_not_help_together(
     change: Change, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     proof = together(monkeypatch, tmp_path, change, FIRST, SECOND).fix()
-    reason = f"better by itself, but measured together with first: {why}"
+    reason = f"better alone, but together with first: {why}"
     assert outcome(proof) == [("first", True, ""), ("second", False, reason)]
     assert [f.after for f in proof.files] == [b"slow = 1\nidle = 3\n"]
     assert "idle" not in "".join(line for line in proof.diff.splitlines() if line[0] in "+-")
@@ -121,7 +124,7 @@ def test_what_is_allowed_is_what_the_weakest_promises(monkeypatch: pytest.Monkey
     assert [kept for _, kept, _ in outcome(proof)] == [True, True]
     assert proof.together is not None
     assert proof.together.loss == "within 1e-03"
-    assert "all together: loss mean of 20 steps differs by 0.1%, allowed 2.1%" in proof.notes
+    assert "all together: loss differs by 0.1% in the mean of 20 steps, allowed 2.1%" in proof.notes
 
 
 STEP, LONG = (Rule(seconds=3.0), "step"), (Rule(seconds=9.0, steps=90), "step")

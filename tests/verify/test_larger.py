@@ -132,7 +132,8 @@ def test_the_forecast_of_a_device_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert sizes.known is not None
     assert goal(sizes.known, trace()) == 16
     assert sizes.note.endswith(
-        "of 2 to 16 were timed, the last still gained (batch 32 would not fit); by forecast 20 fit a T4"
+        "of 2 to 16 were timed, and the last one still gained (batch 32 would not fit); the memory forecast for a T4 "
+        "allows 20"
     )
 
 
@@ -143,7 +144,7 @@ def test_where_the_scripts_own_is_the_largest_that_fits_none_is_larger(
     sizes, _ = measured(monkeypatch, tmp_path, found, device=CARD)
     assert sizes.known is not None
     assert goal(sizes.known, trace()) is None
-    assert sizes.note.endswith("a batch of 2 was timed (batch 4 would not fit); by forecast 3 fit a T4")
+    assert sizes.note.endswith("a batch of 2 was timed (batch 4 would not fit); the memory forecast for a T4 allows 3")
     of = replace(trace(), signals=frozenset())
     assert (
         batch_curve.with_batch_fact(of, sizes.known).signals == frozenset()
@@ -153,13 +154,13 @@ def test_where_the_scripts_own_is_the_largest_that_fits_none_is_larger(
 
 
 def test_steps_that_still_gain_decide_where_they_are_as_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    over: dict[str, Any] = {"each_ms": 0.001, "ended": "the time was over; --budget gives more"}
+    over: dict[str, Any] = {"each_ms": 0.001, "ended": "the time ended; give a longer --budget"}
     sizes, _ = measured(monkeypatch, tmp_path, timed(most=128, **over))
     assert sizes.known is not None
     assert goal(sizes.known, trace()) == 128
     sizes, _ = measured(monkeypatch, tmp_path, timed(most=32, **over))
     assert sizes.known is None
-    assert "a common size is tried (64): no knee up to 32: the time was over" in sizes.note
+    assert "a common size is tried (64): no knee up to batch 32: the time ended" in sizes.note
 
 
 def test_no_larger_one_is_timed_than_the_data_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -168,14 +169,16 @@ def test_no_larger_one_is_timed_than_the_data_has(monkeypatch: pytest.MonkeyPatc
     assert asked["most"] == 112
     assert sizes.known is not None
     assert goal(sizes.known, of) == 64
-    assert sizes.note.endswith("2 to 64 were timed, the last still gained (of twice as many its data gives no 8 steps)")
+    assert sizes.note.endswith(
+        "2 to 64 were timed, and the last one still gained (its data has fewer than 8 steps of twice the size)"
+    )
 
 
 def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sizes, _ = measured(monkeypatch, tmp_path, InputError("the batch of a.py cannot be changed from outside"))
     assert sizes == MeasuredSizes(
         None,
-        f"{CAUSE}: where the knee is was not measured, a common size is tried (64): "
+        f"{CAUSE}: the knee was not measured, so a common size is tried (64): "
         "the batch of a.py cannot be changed from outside",
     )
 

@@ -48,12 +48,12 @@ def test_a_candidate_that_fails(tmp_path: Path) -> None:
 
 def test_a_script_that_takes_no_steps(tmp_path: Path) -> None:
     trial = compared(tmp_path, "pass", scope="step")
-    assert trial.failed == "no steady steps could be timed in both"
+    assert trial.failed == "no steady steps could be timed on both sides"
 
 
 def test_a_script_that_takes_longer_than_there_is_time(tmp_path: Path) -> None:
     trial = compared(tmp_path, "pass", seconds=1.5, text="import time\ntime.sleep(60)")
-    assert trial.failed == "the script runs longer than the time that is left"
+    assert trial.failed == "the script takes longer than the time that is left"
     assert trial.ratio is None
 
 
@@ -111,7 +111,7 @@ def test_a_pair_that_was_too_short_is_run_again(
 
 
 @pytest.mark.parametrize("scope", ["step", "run"])
-@pytest.mark.parametrize("failed", [None, "its time was over before it had begun"])
+@pytest.mark.parametrize("failed", [None, "its time ended before it started"])
 def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
     scope: str, failed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

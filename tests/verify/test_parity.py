@@ -27,7 +27,7 @@ def with_nan(at: int) -> list[dict[str, float]]:
 @pytest.mark.parametrize("effect", [*Effect, None])
 def test_the_same_bits(effect: Effect | None) -> None:
     assert loss_parity(effect, [drawn(), drawn()], [drawn(), drawn()]) == Parity(
-        True, "same", f"the same to the bit over {N} steps"
+        True, "same", f"is bit-identical over {N} steps"
     )
 
 
@@ -73,14 +73,14 @@ def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
     found = loss_parity(Effect.EXACT, [drawn(), drawn()], [drawn(shift=apart)])
     assert found.holds is False
     assert found.loss == "differs"
-    assert "two baselines by 0" in found.says
+    assert "two baselines differ by 0" in found.says
 
 
 def test_equivalent_allows_rounding_and_another_order() -> None:
     for shift in (1e-6, -1e-6):
         found = loss_parity(Effect.EQUIVALENT, [drawn()], [drawn(shift=shift)])
         assert found.holds
-        assert found.says.startswith(f"mean of {N} steps differs by 0.0%, allowed ")
+        assert found.says.startswith(f"differs by 0.0% in the mean of {N} steps, allowed ")
     assert loss_parity(Effect.EQUIVALENT, [drawn(1, noise=0.3)], [drawn(2, noise=0.3)]).holds
 
 
@@ -107,7 +107,7 @@ def test_without_a_promise_it_is_told_only(effect: Effect | None) -> None:
 @pytest.mark.parametrize("effect", [*Effect, None])
 def test_losses_that_are_no_numbers(effect: Effect | None) -> None:
     both = loss_parity(effect, [with_nan(20)], [with_nan(20)])
-    assert (both.holds, both.loss, both.says) == (True, "same", "the same to the bit over 20 steps")
+    assert (both.holds, both.loss, both.says) == (True, "same", "is bit-identical over 20 steps")
     assert loss_parity(effect, [drawn()], [with_nan(20)]).holds is False
     assert loss_parity(effect, [with_nan(20)], [drawn()]).holds is False
     assert loss_parity(effect, [with_nan(0)], [with_nan(0)]).holds is None
@@ -162,9 +162,9 @@ def ends(moved: float, digest: str = "a", steps: int = 50) -> list[tuple[int, st
 def test_the_same_weights(effect: Effect | None) -> None:
     found = weight_parity(effect, [ends(1.0), ends(1.0)], [ends(1.0), ends(1.0)])
     assert (found.holds, found.loss) == (True, "same")
-    assert found.says.endswith("the weights after 50 steps are the same to the bit")
+    assert found.says.endswith("the weights after 50 steps are bit-identical")
     assert weight_parity(effect, [ends(1.0)], [ends(1.0, steps=20)[:1]]).says.endswith(
-        "after 5 steps are the same to the bit"
+        "after 5 steps are bit-identical"
     )
 
 

@@ -119,18 +119,18 @@ def test_another_version_of_the_script(seen: list[Mapping[str, str]], tmp_path: 
         (None, "cannot read the patch my.diff"),
         ("faster, please\n", "my.diff is not a unified diff; make one with `git diff`"),
         (CHANGED.replace("steps = 9", "steps = 8"), "my.diff does not apply (error: patch failed: train.py:1)"),
-        (CHANGED.replace("train.py", "gone.py"), "my.diff changes gone.py, which is not a file below"),
-        (CHANGED.replace("a/train.py", "a/../train.py"), "my.diff changes ../train.py, which is not relative"),
-        (CHANGED.replace("a/train.py", "/opt/train.py"), "my.diff changes /opt/train.py, which is not relative"),
+        (CHANGED.replace("train.py", "gone.py"), "my.diff changes gone.py, which is not a file in"),
+        (CHANGED.replace("a/train.py", "a/../train.py"), "my.diff changes ../train.py, which is not a path relative"),
+        (CHANGED.replace("a/train.py", "/opt/train.py"), "my.diff changes /opt/train.py, which is not a path relative"),
         (
             CHANGED.replace("train.py", "train.yaml"),
-            "my.diff changes train.yaml, and a candidate differs in Python files only",
+            "my.diff changes train.yaml, but a candidate may change only Python files",
         ),
         (
             CHANGED.replace("b/train.py", "/dev/null"),
-            "my.diff removes train.py, and a candidate keeps all files",
+            "my.diff removes train.py, but a candidate must keep all files",
         ),
-        (ADDED.replace("lib/paces", "train"), "my.diff adds train.py, which is there already in"),
+        (ADDED.replace("lib/paces", "train"), "my.diff adds train.py, which already exists in"),
     ],
 )
 def test_a_patch_that_is_none(

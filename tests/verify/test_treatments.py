@@ -184,17 +184,17 @@ data = data.map(abs).map(abs)
 @pytest.mark.parametrize(
     ("at", "why"),
     [
-        ("", "no line is named"),
-        ("@", "no line is named"),
-        ("@train.py", "no line is named"),
-        ("@train.py:", "no line is named"),
-        ("@train.py:-3", "no line is named"),
-        ("@train.py:" + "9" * 5000, "no line is named"),
+        ("", "no line is given"),
+        ("@", "no line is given"),
+        ("@train.py", "no line is given"),
+        ("@train.py:", "no line is given"),
+        ("@train.py:-3", "no line is given"),
+        ("@train.py:" + "9" * 5000, "no line is given"),
         ("@other.py:3", "other.py cannot be read"),
         ("@.:3", ". cannot be read"),
-        ("@train.py:2", "no calls of map are there"),
-        ("@train.py:4", "2 calls of map are there"),
-        ("@broken.py:1", "no calls of map are there"),
+        ("@train.py:2", "the line has no calls of map"),
+        ("@train.py:4", "the line has 2 calls of map"),
+        ("@broken.py:1", "the line has no calls of map"),
     ],
 )
 def test_a_cache_needs_the_line_of_one_map(

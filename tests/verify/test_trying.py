@@ -146,7 +146,7 @@ def test_without_a_forecast_nothing_is_tried() -> None:
 @pytest.mark.parametrize(
     ("stopped", "facts", "fits"),
     [(True, "@fact stopped_ns=5", True), (False, "", True), (True, "", False)],
-    ids=["its steps were taken", "it ended by itself", "its time was over"],
+    ids=["its steps were taken", "it ended by itself", "its time ended"],
 )
 def test_a_run_that_had_to_be_ended_does_not_fit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stopped: bool, facts: str, fits: bool

@@ -34,7 +34,7 @@ def gather_facts(
     found["others"] = sample_busy_cores(gpus)
     builds: dict[str, Any] = {}
     for name in installed_frameworks.installed_frameworks():
-        say(f"asking {name} how it was built and which GPUs it sees")
+        say(f"asking {name} for its build and the GPUs it sees")
         builds[name] = installed_frameworks.ask_framework(name)
     found["frameworks"] = builds
     cuda = [b for b in builds.values() if b.get("cuda_build")]
@@ -44,7 +44,7 @@ def gather_facts(
     found["libraries"] = cuda_libraries.find_libraries(names, os.environ) if names else []
     found["kernel_log"] = kernel_log.read_xids()
     if load and gpus.handles:
-        say("copying to the GPU for a moment, to read its link and clocks at work")
+        say("copying to the GPU briefly to read its link and clocks under load")
     by = next((name for name, b in builds.items() if b.get("gpus")), None)
     found["load"] = (
         gpu_load_check.sample_under_load(gpus, by) if load else {"unmeasured": "--no-load was given", "devices": []}
@@ -67,13 +67,13 @@ def read_facts_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); `slowtrain doctor --json` writes one") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON; `slowtrain doctor --json` writes a machine's facts") from error
+        raise InputError(f"{path} is not JSON; `slowtrain doctor --json` writes a machine's facts") from error
     if isinstance(found, dict) and isinstance(found.get("facts"), dict):
         found = found["facts"]  # the doctor's complete answer
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
-        said = f"says {schema!r}" if schema is not None else "does not say what it is"
-        raise InputError(f"{path} {said}, and not {SCHEMA!r}; `slowtrain doctor --json` writes a machine's facts")
+        said = f"has the schema {schema!r}" if schema is not None else "has no schema"
+        raise InputError(f"{path} {said}, not {SCHEMA!r}; `slowtrain doctor --json` writes a machine's facts")
     lacking = [name for name in REQUIRED_SECTIONS if not isinstance(found.get(name), dict)]
     if lacking:
         raise InputError(f"{path} is damaged: it has no {lacking[0]!r}; write it again with `slowtrain doctor --json`")
@@ -82,4 +82,4 @@ def read_facts_file(path: Path) -> dict[str, Any]:
 
 
 def _reject_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

@@ -31,9 +31,9 @@ SAMPLED_KEYS = (
 def sample_under_load(gpus: Gpus, framework: str | None, command: Sequence[str] | None = None) -> dict[str, Any]:
     """Samples of each GPU while a child process copies to it; ``unmeasured`` says why there are none."""
     if not gpus.handles:
-        return {"unmeasured": "no GPU that its driver shows", "devices": []}
+        return {"unmeasured": "the driver shows no GPU", "devices": []}
     if framework is None and command is None:
-        return {"unmeasured": "no framework here that sees the GPU and could load it", "devices": []}
+        return {"unmeasured": "no installed framework sees the GPU, so nothing can load it", "devices": []}
     argv = list(command or (sys.executable, "-m", LOAD_MODULE, str(framework), str(LOAD_S_PER_GPU)))
     watch = _LoadSampler(gpus)
     # Numbers the GPUs as nvidia-smi does, so that the child's indices match the driver's.
@@ -52,7 +52,7 @@ def sample_under_load(gpus: Gpus, framework: str | None, command: Sequence[str] 
                 watch.end()
     except (OSError, ValueError) as error:
         watch.end()
-        return {"unmeasured": f"the load could not be run ({error})", "devices": []}
+        return {"unmeasured": f"the load could not be started ({error})", "devices": []}
     if not watch.rows:
         return {"unmeasured": f"{framework} could not copy to the GPU", "devices": []}
     return {"unmeasured": None, "framework": framework, "devices": [watch.rows[i] for i in sorted(watch.rows)]}

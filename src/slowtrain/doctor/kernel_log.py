@@ -38,8 +38,8 @@ def _run_log_command(command: Sequence[str]) -> tuple[str | None, str | None]:
     try:
         done = subprocess.run(command, capture_output=True, timeout=MAX_LOG_READ_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None, f"there is no {name} here"
+        return None, f"{name} is not installed here"
     if done.returncode:
-        return None, f"{name} is for root here: try sudo {name} | grep -i xid"
+        return None, f"{name} needs root here: try sudo {name} | grep -i xid"
     said = done.stdout.decode(errors="replace")
     return (said, None) if said.strip() else (None, f"{name} shows nothing here")

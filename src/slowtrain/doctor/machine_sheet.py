@@ -74,13 +74,13 @@ def worst_first() -> tuple[str, ...]:
 def _headline_of(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return f"{format_count(len(wrong), 'thing')} wrong: {_short_finding(wrong[0])}{more}"
+        return f"{format_count(len(wrong), 'problem')}: {_short_finding(wrong[0])}{more}"
     if has_nvidia_gpu(facts) is False:
-        besides = f", and the {other_gpu_labels(facts)[0]} was not looked at" if other_gpu_labels(facts) else ""
-        return f"nothing wrong was found; there is no NVIDIA GPU here{besides}"
+        besides = f"; the {other_gpu_labels(facts)[0]} was not checked" if other_gpu_labels(facts) else ""
+        return f"no problem found; this machine has no NVIDIA GPU{besides}"
     if has_nvidia_gpu(facts) is None:
-        return "nothing wrong was found, but whether there is a GPU could not be seen"
-    return "nothing wrong was found"
+        return "no problem found; whether this machine has a GPU is unknown"
+    return "no problem found"
 
 
 def _short_finding(check: Check) -> str:
@@ -102,12 +102,12 @@ def _describe_machine(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     inside += ["virtual machine"] if nested_fact(facts, "cpu", "virtual") else []
     inside += [name] if (name := nested_fact(facts, "platform", "distribution", "name")) else []
-    said = [("system", (where or "not told") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
+    said = [("system", (where or "unknown") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
     cores, model = number_or_none(nested_fact(facts, "cpu", "logical_cores")), nested_fact(facts, "cpu", "model")
     memory = number_or_none(nested_fact(facts, "memory", "usable_bytes"))
     host = [format_count(cores, "core") if cores else None, f"of {model}" if model else None]
     host += [f", {format_bytes(memory)}" if memory else None]
-    said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "not told"))
+    said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "unknown"))
     said.append(("GPU", _describe_gpus(facts)))
     asked = [
         f"{build_label(name, b)}{'' if b.get('error') else _describe_build(b)}"
@@ -130,13 +130,13 @@ def _describe_gpus(facts: Mapping[str, Any]) -> str:
         else str(gpu.get("name"))
         for gpu in shown[:4]
     )
-    none = {False: "none", True: "there, but not shown by its driver", None: "not to be seen"}[has_nvidia_gpu(facts)]
+    none = {False: "none", True: "present, but not shown by its driver", None: "unknown"}[has_nvidia_gpu(facts)]
     found = [
         card + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else none,
         *other_gpu_labels(facts),
     ]
     if has_nvidia_gpu(facts) is False and len(found) > 1:
-        found[0] = "none of NVIDIA"
+        found[0] = "none from NVIDIA"
     return "; ".join([*found, *(f"display of {who}" for who in display_only_makers(facts))])
 
 

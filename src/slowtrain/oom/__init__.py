@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from slowtrain.errors import InputError
-from slowtrain.model.answers.exhaustion import Exhaustion, FailureKind, FailureOutcome
+from slowtrain.model.answers.exhaustion import Exhaustion, FailureKind, FailureOutcome, JudgedDump
 from slowtrain.oom.judgement import dump_judgement
 from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.oom.text import log_lines
@@ -34,7 +34,7 @@ def read_log(source: Path | IO[bytes], path: str) -> Exhaustion:
         for block in log_lines.decode_utf16(_log_blocks(source, path)):
             found.feed(block)
     except EOFError:  # a truncated gzip file: the writer died, or the copy is incomplete
-        cut = ("the file was cut off while it was packed or copied: what came behind is not in it",)
+        cut = ("the file was truncated when it was compressed or copied: the rest is missing",)
     except (OSError, zlib.error) as error:
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from error
     found.close()
@@ -42,7 +42,7 @@ def read_log(source: Path | IO[bytes], path: str) -> Exhaustion:
     told = replace(told, notes=(*told.notes, *cut))
     if not told.findings and not told.retries and not told.refusals:
         seen = "this one line" if found.lines == 1 else f"these {found.lines:,} lines"
-        seen += ", where the file was cut off" if cut else ""
+        seen += ", which end where the file was truncated" if cut else ""
         raise InputError(
             f"{path}: no allocator of TensorFlow, JAX or PyTorch ran out of memory in {seen}; give the log of the "
             "run's stderr (python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
@@ -62,38 +62,6 @@ def judge_log(found: LogReader, path: str) -> Exhaustion:
             f.dump.line,
         )
     )
-    notes = []
-    if found.mixed:
-        notes.append(
-            f"{found.mixed} of the dumps are cut or mixed with another's lines: their holders are told as far as known"
-        )
-    if found.jax and judged and not found.raised and judged[0].dump.kind is FailureKind.REQUEST:
-        notes.append(
-            "no error follows in this log: JAX runs ahead of Python, and raises where a result is first waited for; "
-            "jax.block_until_ready() behind a step shows which step it was"
-        )
-    for needs, limit in list(found.programs.values())[:1]:
-        notes.append(
-            f"XLA said while it compiled that a program needs {format_size(needs)} at its peak, whatever it "
-            "computes again, "
-            f"where it was to keep to {format_size(limit)}"
-        )
-    if found.refusals:
-        requests = "1 request" if found.refusals == 1 else f"{found.refusals} requests"
-        most = f", up to {format_size(found.most_refused_bytes)} at once" if found.most_refused_bytes else ""
-        notes.append(f"the driver refused {requests} of a pool that wanted to grow{most}")
-    if found.unified_refusals:
-        notes.append(
-            "some of these were for unified memory (TF_FORCE_UNIFIED_MEMORY), which the host's memory backs: device "
-            "and host together had no more"
-        )
-    if found.host_refusals and not judged:
-        notes.append(
-            "the pool goes on with pieces that are a tenth smaller each time, and with ordinary memory in the end: "
-            "see what else holds the host's memory, or the container's limit; a smaller model on the GPU is no cure"
-        )
-    if len(judged) > MAX_FINDINGS:
-        notes.append(f"{len(judged) - MAX_FINDINGS} more kinds of dumps are left out")
     return Exhaustion(
         path,
         found.bytes,
@@ -108,8 +76,46 @@ def judge_log(found: LogReader, path: str) -> Exhaustion:
         refused_bytes=found.refused_bytes,
         host_refusals=found.host_refusals,
         jax=bool(found.jax),
-        notes=tuple(notes),
+        notes=tuple(_log_notes(found, judged)),
     )
+
+
+def _log_notes(found: LogReader, judged: Sequence[JudgedDump]) -> list[str]:
+    """Notes on the log itself: what is mixed or missing in it, and requests that were refused without an error."""
+    notes = []
+    if found.mixed:
+        notes.append(
+            f"{found.mixed} of the dumps are cut or mixed with lines of others: only a part of what held the memory "
+            "is known"
+        )
+    if found.jax and judged and not found.raised and judged[0].dump.kind is FailureKind.REQUEST:
+        notes.append(
+            "this log has no error after the dump: JAX runs ahead of Python and raises only where Python waits for "
+            "a result; jax.block_until_ready() after a step shows which step it was"
+        )
+    for needs, limit in list(found.programs.values())[:1]:
+        notes.append(
+            f"XLA reported during compilation that a program needs {format_size(needs)} at its peak, even with "
+            f"recomputation, but has only {format_size(limit)}"
+        )
+    if found.refusals:
+        requests = "1 request" if found.refusals == 1 else f"{found.refusals} requests"
+        most = f", up to {format_size(found.most_refused_bytes)} at once" if found.most_refused_bytes else ""
+        notes.append(f"the driver refused {requests} of a pool to grow{most}")
+    if found.unified_refusals:
+        notes.append(
+            "some of these were for unified memory (TF_FORCE_UNIFIED_MEMORY), which includes host memory: device "
+            "and host together had no more"
+        )
+    if found.host_refusals and not judged:
+        notes.append(
+            "the pool retries with sizes that are a tenth smaller each time, and finally with ordinary memory: "
+            "check what else uses the host's memory, and the container's limit; a smaller model on the GPU does not "
+            "help"
+        )
+    if len(judged) > MAX_FINDINGS:
+        notes.append(f"{len(judged) - MAX_FINDINGS} more kinds of dumps are left out")
+    return notes
 
 
 def _log_blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
@@ -127,7 +133,7 @@ def _log_blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
         (name for mark, name in {GZIP_MAGIC: "gzip", **UNREADABLE_ARCHIVES}.items() if first.startswith(mark)), None
     )
     if packed is not None:
-        raise InputError(f"{path} is packed by {packed}; unpack it first: what is in it was not read")
+        raise InputError(f"{path} is compressed with {packed}; unpack it first, because its content was not read")
     while first:
         yield first
         first = source.read(LOG_BLOCK_BYTES)

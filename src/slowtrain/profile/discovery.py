@@ -80,7 +80,7 @@ def search_sessions(path: Path) -> FoundSessions:
         raise InputError(f"{path}: {_no_profile_message(seen)}")
     notes = list(_search_notes(seen))
     if sessions and viewed:
-        notes.append(f"folders with a trace viewer's JSON alone are left out: {_folder_names(viewed)}")
+        notes.append(f"folders that contain only a trace viewer's JSON are left out: {_folder_names(viewed)}")
     chosen = sorted(sessions or viewed, key=lambda s: (_session_time(s), s.name, str(s.folder)), reverse=True)
     return FoundSessions(tuple(chosen), tuple(notes))
 
@@ -88,7 +88,10 @@ def search_sessions(path: Path) -> FoundSessions:
 def other_sessions_note(sessions: Iterable[Session]) -> str:
     """Return a note that the first of several profiles is the newest, and which the others are."""
     newest, *older = sessions
-    return f"the newest of {len(older) + 1} profiles, {newest.name}; --list shows the others ({_folder_names(older)})"
+    return (
+        f"this is the newest of {len(older) + 1} profiles, {newest.name}; --list shows the others "
+        f"({_folder_names(older)})"
+    )
 
 
 def _folder_names(sessions: Sequence[Session]) -> str:
@@ -98,11 +101,11 @@ def _folder_names(sessions: Sequence[Session]) -> str:
 def _search_notes(seen: _WalkedEntries) -> Iterator[str]:
     """Yield what was not searched."""
     if seen.cut_short:
-        yield f"only the first {MAX_ENTRIES:,} files and folders were looked at: there may be newer profiles"
+        yield f"only the first {MAX_ENTRIES:,} files and folders were searched: there may be newer profiles"
     if seen.kinds["link"]:
-        yield f"links that lead to profiles are not followed: {seen.kinds['link']}"
+        yield f"links to profiles are not followed: {seen.kinds['link']}"
     if seen.unreadable is not None:
-        yield f"{seen.unreadable} cannot be read, and what is in it was left out"
+        yield f"{seen.unreadable} cannot be read, and its contents were left out"
 
 
 def distinct_files(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, Path]]]:
@@ -229,9 +232,9 @@ _RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.st
 
 def _no_folder_message(path: Path) -> str:
     if path.exists():
-        return f"{path}: neither a file nor a folder; give a profile (*.xplane.pb) or a log folder"
+        return f"{path}: not a file or folder; give a profile (*.xplane.pb) or a log folder"
     if path.is_symlink():
-        return f"{path}: a link to something that does not exist"
+        return f"{path}: the link's target does not exist"
     return f"{path}: no such file or folder; give a profile (*.xplane.pb) or the log folder that holds it"
 
 
@@ -242,13 +245,13 @@ def _no_profile_message(seen: _WalkedEntries) -> str:
     if not seen.entries:
         return "the folder is empty; give a profile (*.xplane.pb) or the log folder that holds it"
     if seen.kinds["link"]:
-        return "its profiles are links, which are not followed; give the file that one leads to"
+        return "its profiles are links, which are not followed; give the target of one"
     if seen.cut_short:
         return f"no profile (*.xplane.pb) among the first {MAX_ENTRIES:,} files and folders; give the log folder"
     if seen.kinds["legacy"]:
-        return f"it holds legacy traces (*.trace): the xplane.pb beside them is wanted, but there is none; {_RECORD}"
+        return f"it holds legacy traces (*.trace) without the *.xplane.pb that belongs to them; {_RECORD}"
     if seen.kinds["pb"]:
-        return f"it holds *.pb files but none called *.xplane.pb; if one is a profile give that file, else {_RECORD}"
+        return f"it holds *.pb files but none named *.xplane.pb; if one is a profile, give that file, else {_RECORD}"
     if seen.kinds["events"]:
         return f"it holds TensorBoard's event files but no profile (*.xplane.pb); {_RECORD}"
     return f"no profile (*.xplane.pb) among its {seen.entries} entries; give the log folder that holds one"

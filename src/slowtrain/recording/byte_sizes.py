@@ -17,8 +17,8 @@ def parse_size(option: str, text: str, least: int = 0) -> int:
     found = SIZE_PATTERN.fullmatch(text.strip().lower())
     unit = UNIT_BYTES.get(found[2]) if found else None
     if found is None or unit is None:
-        raise InputError(f"{option} {text!r} is no size; write it as 200MB or 1.5GB")
+        raise InputError(f"{option} {text!r} is not a size; write it as 200MB or 1.5GB")
     size = int(float(found[1]) * unit)
     if size < least:
-        raise InputError(f"{option} {text} is too little for a recording; give it {least / 1e6:.0f}MB or more")
+        raise InputError(f"{option} {text} is too small for a recording; give {least / 1e6:.0f}MB or more")
     return size

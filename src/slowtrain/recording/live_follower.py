@@ -364,5 +364,5 @@ def _decode_chunk(data: bytes) -> Ints:
 def _json_object(text: str) -> Mapping[str, Any]:
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError("an entry is no JSON object")
+        raise ValueError("an entry is not a JSON object")
     return value

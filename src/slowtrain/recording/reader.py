@@ -169,14 +169,13 @@ def _check_format(folder: Path, database: sqlite3.Connection) -> None:
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version == 0 and not tables:
         raise InputError(
-            f"{folder} holds an empty recording: its process ended before it could begin; run the script again"
+            f"{folder} holds an empty recording: the process ended before recording started; run the script again"
         )
     if not 1 <= version <= FORMAT_VERSION:
         newer = "a newer" if version > FORMAT_VERSION else "another"
         raise InputError(
             f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads "
-            f"{FORMAT_VERSION}); "
-            "read it with that one: install it where you read, as the README says"
+            f"{FORMAT_VERSION}); install that version here to read it (see the README)"
         )
     missing = REQUIRED_TABLES - tables  # a view of that name is not accepted, because it could compute forever
     if missing:
@@ -191,7 +190,7 @@ def _json_object(text: str) -> Mapping[str, Any]:
     """Parse a JSON object. Raises ``ValueError`` for any other JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError("an entry is no JSON object")
+        raise ValueError("an entry is not a JSON object")
     return value
 
 

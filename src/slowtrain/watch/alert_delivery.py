@@ -53,7 +53,7 @@ class AlertDelivery:
                 try:
                     call(alert, frame)
                 except Exception as error:  # noqa: BLE001  somebody's function
-                    self._note = f"the function for alerts failed ({type(error).__name__}: {error})"
+                    self._note = f"the alert function failed ({type(error).__name__}: {error})"
             if self.command is not None:
                 self.command.add(alert, frame)
         if self.command is not None:
@@ -110,7 +110,7 @@ class AlertCommand:
         if code is None and at - self._begun_s > MAX_COMMAND_S:
             _kill_session(process)
             code = process.wait()
-            self.note = f"the alert command was ended after {MAX_COMMAND_S:.0f} s"
+            self.note = f"the alert command was stopped after {MAX_COMMAND_S:.0f} s"
         elif code:
             self.note = f"the alert command failed (exit code {code})"
         if code is not None:

@@ -80,7 +80,7 @@ def stall_alert(sight: RecordingLook) -> Alert | None:
         f"and the longest pause before was {wording.duration_text(pause)}"
     )
     if sight.stopped is not None:
-        says += f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {sight.stopped}` lets it go on"
+        says += f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {sight.stopped}` resumes it"
     found = _make_alert(sight, "stall", says, urgent=True, quiet_ms=quiet, usual_ms=usual, longest_pause_ms=pause)
     if frame.doing is None:
         return found
@@ -128,7 +128,7 @@ def nonfinite_alert(sight: RecordingLook) -> Alert | None:
     step = event.data.get("step")
     at_ms = (event.start_ms - sight.follower.start_ns) / 1e6
     seen = f", seen at step {step:,}" if isinstance(step, int) else ""
-    says = f"{event.name} is {value}{seen}; every step after it trains on nothing"
+    says = f"{event.name} is {value}{seen}; the steps after it train nothing"
     numbers = {"step": float(step)} if isinstance(step, int) else {}
     return Alert("nonfinite-loss", says, at_ms, True, numbers)
 
@@ -141,8 +141,9 @@ def memory_full_alert(sight: RecordingLook) -> Alert | None:
     room = min(machine.available_bytes, machine.limit_bytes - machine.rss_bytes)
     if room < MIN_FREE_SHARE * machine.limit_bytes:
         says = (
-            f"memory is nearly full: {wording.bytes_text(max(room, 0.0))} of {wording.bytes_text(machine.limit_bytes)} "
-            f"are left, the run holds {wording.bytes_text(machine.rss_bytes)}"
+            f"memory is nearly full: {wording.bytes_text(max(room, 0.0))} of "
+            f"{wording.bytes_text(machine.limit_bytes)} are left, "
+            f"the run uses {wording.bytes_text(machine.rss_bytes)}"
         )
         return _make_alert(sight, "memory-full", says, urgent=True, room_bytes=room, rss_bytes=machine.rss_bytes)
     rate = _growth_bytes_s(sight)
@@ -153,7 +154,7 @@ def memory_full_alert(sight: RecordingLook) -> Alert | None:
     if full_ms > within:
         return None
     says = (
-        f"memory will be full in about {wording.duration_text(full_ms)} at this rate: the run's grows by "
+        f"memory will be full in about {wording.duration_text(full_ms)} at this rate: the run's memory grows by "
         f"{wording.bytes_text(rate * 60)} a minute, {wording.bytes_text(room)} are left"
     )
     return _make_alert(
@@ -212,7 +213,7 @@ def gpu_idle_alert(sight: RecordingLook) -> Alert | None:
     (number, name), share = max(used.items(), key=lambda item: item[1])
     if share >= GPU_SHARE:
         return None
-    says = f"GPU {number} ({name}) had work {share:.0%} of the last {wording.duration_text(sight.frame.window_ms)}"
+    says = f"GPU {number} ({name}) was busy for {share:.0%} of the last {wording.duration_text(sight.frame.window_ms)}"
     return _make_alert(sight, "gpu-idle", says, busy_share=share)
 
 
@@ -228,18 +229,21 @@ def disk_full_alert(sight: RecordingLook) -> Alert | None:
 def recording_ended_alert(sight: RecordingLook) -> Alert | None:
     if sight.follower.gone:
         return _make_alert(
-            sight, "recording-ended", "the recording's folder was taken away; the script goes on unrecorded"
+            sight, "recording-ended", "the recording's folder was removed; the script continues without a recording"
         )
     if not sight.follower.ended or sight.frame.state is RunState.ENDED:
         return None
-    says = f"recording has ended before the script did: {sight.follower.ended}"
+    says = f"the recording ended before the script: {sight.follower.ended}"
     return _make_alert(sight, "recording-ended", says, urgent=True)
 
 
 def process_lost_alert(sight: RecordingLook) -> Alert | None:
     if sight.frame.state is not RunState.LOST:
         return None
-    says = "the run's process is gone and noted no end: it was killed, by hand, by the system or for its memory"
+    says = (
+        "the run's process disappeared without recording its end: it was killed by a user or the system, "
+        "or because memory ran out"
+    )
     return _make_alert(sight, "process-lost", says, urgent=True)
 
 

@@ -33,7 +33,7 @@ from slowtrain.model.answers.live_frame import (
 )
 
 STREAM_NICENESS = 5
-STREAM_COMMAND = "from slowtrain.watch import following; following.main()"
+STREAM_COMMAND = "from slowtrain.watch import frame_stream; frame_stream.main()"
 LAST_LOOK_S = 15.0  # for the last look, after the recording has ended
 MAX_STDERR_CHARACTERS = 300  # characters of the process's last output
 
@@ -78,7 +78,7 @@ class FrameStream:
                 .strip()
                 .rpartition("\n")[2][-MAX_STDERR_CHARACTERS:]
             )
-            log.warning("no alerts and no figures from now on: what reads the recording failed (%s)", last or code)
+            log.warning("no alerts and no figures from now on: reading the recording failed (%s)", last or code)
 
     def close(self) -> None:
         """Waits for the last look after the recording has ended."""

@@ -26,7 +26,7 @@ class MetricsServer:
                 "metrics for Prometheus need its client library: pip install 'slowtrain[prometheus]'"
             ) from error
         if not 0 <= port <= 65_535:
-            raise InputError(f"{port} is no port; take one from 1024 to 65535")
+            raise InputError(f"{port} is not a port; use one from 1024 to 65535")
         self.frame: Frame | None = None
         registry = prometheus_client.CollectorRegistry()
         registry.register(self)
@@ -69,19 +69,21 @@ class MetricsServer:
                 yield GaugeMetricFamily(f"slowtrain_{name}", text, value=value)
         if frame.parts:
             shares = GaugeMetricFamily(
-                "slowtrain_step_share", "Where a step of the last seconds goes, shares of 1", labels=["part"]
+                "slowtrain_step_share", "Parts of a step in the last seconds, as shares of 1", labels=["part"]
             )
             for part in frame.parts:
                 shares.add_metric([part.name], part.share)
             yield shares
-        busy = GaugeMetricFamily("slowtrain_gpu_util_share", "Share of the time at work", labels=["gpu", "name"])
+        busy = GaugeMetricFamily(
+            "slowtrain_gpu_util_share", "Share of the time the GPU is busy", labels=["gpu", "name"]
+        )
         used = GaugeMetricFamily("slowtrain_gpu_memory_bytes", "Memory in use", labels=["gpu", "name"])
         for i, gpu in enumerate(frame.machine.gpus):
             for family, value in ((busy, gpu.util_share), (used, gpu.used_bytes)):
                 if value is not None:
                     family.add_metric([str(i), gpu.name], value)
         yield from (family for family in (busy, used) if family.samples)
-        alerts = GaugeMetricFamily("slowtrain_alert", "1 for each alert that stands", labels=["id", "urgent"])
+        alerts = GaugeMetricFamily("slowtrain_alert", "1 for each active alert", labels=["id", "urgent"])
         for alert in frame.alerts:
             if alert.over_ms is None:
                 alerts.add_metric([alert.id, str(alert.urgent).lower()], 1)
@@ -93,19 +95,19 @@ def _single_metrics(frame: Frame) -> Iterator[tuple[str, str, float | None]]:
     step, done, machine = frame.step, frame.progress, frame.machine
     yield (
         "running",
-        "1 while the run's process lives",
+        "1 while the run's process exists",
         float(frame.state in (RunState.RUNNING, RunState.STARTING, RunState.CUT)),
     )
-    yield "run_seconds", "Since the run began", frame.run_ms / 1e3
+    yield "run_seconds", "Time since the run began", frame.run_ms / 1e3
     yield "step_seconds", "Median step of the last seconds", _ms_to_s(step.now_ms)
     yield "step_run_seconds", "Median step of the whole run", _ms_to_s(step.run_ms)
-    yield "samples_per_second", "Samples a second in the last seconds", step.samples_per_s
+    yield "samples_per_second", "Samples per second in the last seconds", step.samples_per_s
     yield "epoch", "The epoch in progress, from 1", done.epoch
-    yield "left_seconds", "Time left of the loop in progress, where the run says how long it is", _ms_to_s(done.left_ms)
+    yield "left_seconds", "Time left of the loop in progress, if its length is known", _ms_to_s(done.left_ms)
     yield "memory_rss_bytes", "Memory of the run's process", machine.rss_bytes
-    yield "memory_available_bytes", "Memory that can still be had", machine.available_bytes
-    yield "cores", "Processors at work for the run's process", machine.cores
-    yield "disk_free_bytes", "Free on the fuller of the run's disks", machine.disk_free_bytes
+    yield "memory_available_bytes", "Memory that is still available", machine.available_bytes
+    yield "cores", "Processors that the run's process uses", machine.cores
+    yield "disk_free_bytes", "Free space on the fuller of the run's disks", machine.disk_free_bytes
 
 
 def _ms_to_s(ms: float | None) -> float | None:

@@ -252,7 +252,7 @@ def _step_parts(trace: Trace) -> tuple[tuple[Part, ...], str]:
     whole = attribution.mean_step(trace.categories, trace.steps)
     if Signal.INPUT not in trace.signals:
         rest = {str(Category.UNATTRIBUTED)}
-        note = "the wait for input was not measured: it is in the unattributed rest"
+        note = "the wait for input was not measured: it is part of the unattributed time"
         return whole.parts, note if any(p.name in rest for p in whole.parts) else ""
     return whole.parts, ""
 

@@ -31,14 +31,14 @@ def format_gain(saving: Saving) -> str:
     """The speed-up in words. A wide range is given with its ends; a range from zero with its upper end."""
     if saving.low <= 1.0 < saving.high:
         likeliest = (
-            f", {format_speedup(saving.speedup)} likeliest"
+            f", most likely {format_speedup(saving.speedup)}"
             if MIN_CLAIMED_SPEEDUP <= saving.speedup < MAX_PREDICTED_SPEEDUP
             else ""
         )
         return f"at most {format_speedup(saving.high)} as fast{likeliest}"
     if saving.high <= MIN_WIDE_RATIO * saving.low:
         return f"{format_speedup(saving.speedup)} as fast"
-    likeliest = f", {format_speedup(saving.speedup)} likeliest" if saving.speedup < MAX_PREDICTED_SPEEDUP else ""
+    likeliest = f", most likely {format_speedup(saving.speedup)}" if saving.speedup < MAX_PREDICTED_SPEEDUP else ""
     return f"{format_speedup(saving.low)} to {format_speedup(saving.high)} as fast{likeliest}"
 
 
@@ -46,4 +46,4 @@ def describe_untrained(trace: Trace) -> str:
     """Says that the steps are not training steps; empty if they are."""
     if trace.steps.source != ELEMENTS_SOURCE:
         return ""
-    return "; nothing is trained here: a step is an element that the script takes from a data set"
+    return "; the script trains nothing: a step is one element that it reads from a data set"

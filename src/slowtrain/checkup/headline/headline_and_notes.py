@@ -84,16 +84,16 @@ def _describe_peer_wait(trace: Trace) -> str:
     if not trace.step_ms or trace.share(Category.COLLECTIVE_WAIT) < MIN_PEER_WAIT_SHARE:
         return ""
     waits = f"{format_number(trace.mean(Category.COLLECTIVE_WAIT))} of each step's {format_number(trace.step_ms)} ms"
-    said = f"for {waits} this process waits for others of the training"
+    said = f"this process waits for other ranks for {waits}"
     if largest_category(trace) is Category.COLLECTIVE_WAIT:
-        return f"{said}: another rank decides the step, and what was recorded of that one tells why"
-    return f"{said}: perhaps another rank decides the step"
+        return f"{said}; another rank sets the pace, and its recording shows why"
+    return f"{said}; another rank may set the pace"
 
 
 def describe_host_profile(trace: Trace) -> str:
     """What a profile of one of several hosts says, as a clause."""
     if not trace.step_ms:
-        return "no step could be told"
+        return "no steps were found"
     kind, most = step_bound.largest_verdict(trace)[0], largest_category(trace)
     return f"{kind}: {format_number(trace.mean(most))} of {format_number(trace.step_ms)} ms {CATEGORY_PHRASES[most]}"
 
@@ -102,12 +102,15 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
     lost = find_nonfinite_loss(findings)
     if lost is not None:
         speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
-        return f"{lost.evidence.says}; what was trained from there on is lost (speed: {speed})"
+        return f"{lost.evidence.says}; the training after that step is lost (speed: {speed})"
     if kind is VerdictKind.FAILED:
         said = f"the script ended with exit code {trace.fact('launch', 'exit_code')} before"
         if trace.fact("end_ns") or trace.fact("ended"):
-            return f"{said} it trained"
-        return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
+            return f"{said} it trained anything"
+        return (
+            f"{said} any step was written to the recording; an exit like this (os._exit, a signal) loses the last "
+            "second"
+        )
     if kind is VerdictKind.INSUFFICIENT:
         return _insufficient_reason(trace, kind)
     first = first_gaining(findings)
@@ -116,11 +119,13 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
     if first is None and trace.fact("profile"):
-        checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
+        checked = (
+            f"curing any of the {len(findings.healthy)} causes that this profile can show would save less than 10 %"
+        )
         return f"{where}; {checked}" if where else checked
     unseen, told = opaque_calls.opacity_hiding_cause(trace), gain_words.first_without_claim(findings)
     if first is None and unseen is not None:
-        of = f"{format_number(trace.mean(Category.UNATTRIBUTED))} ms of it could not be told apart"
+        of = f"{format_number(trace.mean(Category.UNATTRIBUTED))} ms of it cannot be attributed"
         return f"{where}; {of}{unseen.why}"
     if first is None and told is not None:
         return f"{where}; {gain_words.describe_diagnosis(told)}"
@@ -136,7 +141,7 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
             if most is not None
             else ""
         )
-        return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
+        return f"healthy: {where + '; ' if where else ''}curing any known cause would save less than 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {gain_words.format_gain(first.saving)}"
     return f"{where}; {gain}" if where else gain
 
@@ -145,34 +150,33 @@ def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
     """Why nothing can be said about what bounds a step."""
     if trace.enough and (behind := step_bound.only_step_overrun_ms(trace)):
         said = (
-            f"{_describe_step(trace, kind)}; behind it lie {format_number(behind)} ms more "
+            f"{_describe_step(trace, kind)}; it is followed by {format_number(behind)} ms of other work "
             f"({trace.fact('behind', 'said')})"
         )
-        return f"{said}: whether they are in each step, a profile of one step does not tell"
+        return f"{said}; a profile of one step does not show whether each step has them"
     if trace.enough and (
         trace.is_mostly_unattributed or step_bound.largest_verdict(trace)[0] is VerdictKind.INSUFFICIENT
     ):
-        of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
+        of = "a step's" if trace.fact("told_steps", default=True) else "the profile's"
         said = (
-            f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {format_number(trace.step_ms)} ms could not be "
-            "told apart"
+            f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {format_number(trace.step_ms)} ms cannot be attributed"
         )
         if not trace.is_mostly_unattributed:
             said += (
-                f", {format_number(trace.mean(largest_category(trace)))} ms are "
+                f", and {format_number(trace.mean(largest_category(trace)))} ms are "
                 f"{CATEGORY_PHRASES[largest_category(trace)]}"
             )
         why = opaque_calls.find_opacity(trace)
         return f"{said}{why.why}" if why is not None else said
     if trace.enough:
         return (
-            f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}: too short a run to tell why; let it "
+            f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}; the run is too short to show why, so "
             "train for longer"
         )
     count = int(trace.steps.steady.sum())
     said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
-    more = "let it train for longer" if _has_trained(trace) else "nothing that trains was seen"
-    return f"{said} recorded: too few to judge; {more}"
+    more = "train for longer" if _has_trained(trace) else "no training was found"
+    return f"{said} recorded, which is too few; {more}"
 
 
 def _describe_epoch_start(trace: Trace, part: Part) -> str:
@@ -186,7 +190,7 @@ def _describe_epoch_start(trace: Trace, part: Part) -> str:
     if sum(at - m for at, m in zip(first[1:], before[1:], strict=True)) < 0.5 * part.ms:
         return ""
     shuffles = trace.pipeline is not None and any(n.family == "Shuffle" for n in trace.pipeline.nodes)
-    return f", mostly waiting for new iterators{' (a shuffle buffer is filled anew)' if shuffles else ''}"
+    return f", mostly waiting for new iterators{' (a shuffle buffer is refilled)' if shuffles else ''}"
 
 
 def _describe_step(trace: Trace, kind: VerdictKind) -> str:
@@ -194,7 +198,7 @@ def _describe_step(trace: Trace, kind: VerdictKind) -> str:
     if not trace.step_ms:
         return ""
     category = largest_category(trace)
-    of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
+    of = "a step takes" if trace.fact("told_steps", default=True) else "the profile covers"
     said = _category_phrase(trace, category)
     bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
     parts = [f"{format_number(trace.mean(category))} ms of it {said}"]
@@ -208,11 +212,11 @@ def _describe_step(trace: Trace, kind: VerdictKind) -> str:
 def _category_phrase(trace: Trace, category: Category) -> str:
     """What a step does in the time of a category."""
     if category is Category.DEVICE and waits_for_copies(trace):
-        return "in its program, most of that waiting for copies which the program started"
+        return "in its program, where it mostly waits for copies that the program started"
     made = trace.lane("iterator")
     made = made.where((made.thread == host_work.main_thread(trace)) & host_work.is_outermost(made))
     if category is Category.INPUT and host_work.ms_per_step(trace, made) > 0.5 * trace.mean(category):
-        return f"making iterators and {CATEGORY_PHRASES[category]}"
+        return f"creating iterators and {CATEGORY_PHRASES[category]}"
     return CATEGORY_PHRASES[category]
 
 
@@ -228,7 +232,7 @@ def _describe_between_steps(trace: Trace, first: Diagnosis) -> str:
         return ""
     if most.ms < MIN_PHASE_TO_SAVING * first.saving.ms:
         return ""
-    return f"of the run's {format_number(trace.run_ms / 1e3)} s {format_number(most.ms / 1e3)} s are {told[most.name]}"
+    return f"{format_number(most.ms / 1e3)} of the run's {format_number(trace.run_ms / 1e3)} s are {told[most.name]}"
 
 
 def checkup_notes(trace: Trace, findings: Findings) -> Iterator[str]:
@@ -237,38 +241,38 @@ def checkup_notes(trace: Trace, findings: Findings) -> Iterator[str]:
     yield from _recording_end_note(trace)
     if (taken := crowding_cores(trace)) >= MIN_OTHER_PROCESSORS:
         yield (
-            f"processes beside this one took {format_count(taken, 'processor', 2)} and left hardly one idle: "
-            "times and savings may differ on a machine of its own"
+            f"other processes used {format_count(taken, 'processor', 2)} and left almost none idle: times and "
+            "savings may differ on an idle machine"
         )
     code = trace.fact("launch", "exit_code")
     if code is None and trace.fact("launch", default=None):
-        yield "the run did not end in the usual way: this is what was recorded until then"
+        yield "the run did not end normally: the report covers what was recorded before that"
     elif has_failed(trace):
         how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        yield f"the script {how}; this is what was recorded until then"
+        yield f"the script {how}; the report covers what was recorded before that"
     if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
-        yield "no deep window: what happens inside a function call could not be told apart"
+        yield "no deep window was recorded: the time inside a function call cannot be attributed"
     yield from lost_card.lost_card_notes(trace)
     yield from _window_notes(trace)
     if len(trace.steps) and opaque_calls.find_opacity(trace) is opaque_calls.NO_GPU_TIMELINE:
         yield (
-            f"what happens inside a function call could not be told apart{opaque_calls.NO_GPU_TIMELINE.why}: "
+            f"the time inside a function call cannot be attributed{opaque_calls.NO_GPU_TIMELINE.why}: "
             f"{opaque_calls.NO_GPU_TIMELINE.advice}"
         )
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
     if input_feed.uses_worker_processes(trace):
-        yield "batches are made by worker processes, in which nothing was recorded: what their Python costs is not told"
+        yield "worker processes make the batches, and they are not recorded: the cost of their Python is not known"
     if trace.fact("faults", default=None):
-        yield f"the recorder noted {len(trace.fact('faults'))} fault(s) of its own and went on without those parts"
+        yield f"the recorder had {len(trace.fact('faults'))} internal error(s) and continued without the affected parts"
     several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]
     yield from _extra_gain_note(trace, several[0] if several else None)
     if findings.together is not None and len(several) > 1:
         whole = findings.together
         gain = f"{format_speedup(whole.speedup)} ({format_speedup(whole.low)} to {format_speedup(whole.high)})"
-        yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+        yield f"all cures together make the {whole.scope} {gain} as fast; their savings overlap"
     if len(trace.steps) and trace.fact("told_steps", default=True):
-        yield f"a step here is one turn of: {trace.steps.source}"
+        yield f"steps are counted by: {trace.steps.source}"
 
 
 def _window_notes(trace: Trace) -> Iterator[str]:
@@ -276,10 +280,12 @@ def _window_notes(trace: Trace) -> Iterator[str]:
     profiled = trace.device.profiled if trace.device is not None else None
     usual = trace.steps.quantile_ms(0.5)
     if profiled is not None and profiled.step_ms > MIN_WINDOW_INFLATION * usual:
-        longer = f"{format_number(profiled.step_ms / usual)} times as long ({format_number(profiled.step_ms)} ms)"
+        longer = (
+            f"{format_number(profiled.step_ms / usual)} times the usual step ({format_number(profiled.step_ms)} ms)"
+        )
         yield (
-            f"the {profiled.steps} profiled steps take {longer}: of the step shown here the device's part is theirs, "
-            "in milliseconds; the host's part is divided as theirs is"
+            f"the {profiled.steps} profiled steps take {longer}: the step shown here has their device time in "
+            "milliseconds, and its host time is divided in their proportions"
         )
 
 
@@ -292,7 +298,7 @@ def _extra_gain_note(trace: Trace, first: Diagnosis | None) -> Iterator[str]:
     if more >= MIN_EXTRA_GAIN_SHARE * trace.step_ms:
         of = "cores and Python's lock" if trace.producers else "cores"
         spared = f"{format_number(more, 2)} ms more than the wait for input"
-        yield f"curing {first.cause} spares {spared}: the rest of a step shares {of} with the making of batches"
+        yield f"curing {first.cause} saves {spared}: making batches competes with the rest of the step for {of}"
 
 
 def _recording_end_note(trace: Trace) -> Iterator[str]:
@@ -301,7 +307,7 @@ def _recording_end_note(trace: Trace) -> Iterator[str]:
     if why:
         start, end = (trace.fact("launch", key) for key in ("start_ns", "end_ns"))
         of = f" of {format_number((end - start) / 1e9)} s" if isinstance(start, int) and isinstance(end, int) else ""
-        seen = f"all this is of its first {format_number(trace.run_ms / 1e3)} s{of}"
+        seen = f"the report covers its first {format_number(trace.run_ms / 1e3)} s{of}"
         yield f"the recording ended before the script did ({why}): {seen}"
 
 
@@ -314,25 +320,28 @@ def next_steps_for(trace: Trace, findings: Findings, folder: Path) -> Iterator[s
             yield prescription.says
         yield f"slowtrain explain {first.cause}"
         if trace.fact("profile"):
-            yield "slowtrain run SCRIPT, where the script is: it names the source lines and sees what no profile holds"
+            yield (
+                "run slowtrain run SCRIPT on the script's machine: it names source lines and measures what a "
+                "profile does not contain"
+            )
             return
         if any(p.edits for p in first.prescriptions):
-            yield "slowtrain fix, with the same script and arguments, makes this edit and measures what it gives"
-        yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
+            yield "run slowtrain fix with the same script and arguments: it applies this edit and measures the gain"
+        yield f"after the change, run slowtrain run again, then slowtrain compare {folder} NEW"
     elif has_failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED_EXIT_CODE:
         yield _failure_next_step(trace)
     elif _describe_peer_wait(trace):
-        yield "read what was recorded of the other ranks: the one that waits least decides how long a step takes"
+        yield "read the recordings of the other ranks: the rank that waits least sets the length of a step"
     elif not _has_trained(trace):
         yield (
-            "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "
-            "jax.jit that takes a gradient, a gradient taken eagerly): give Slowtrain the script that trains; what "
-            "other processes do that it starts is not recorded"
+            "no training was found (a step of fit or train_on_batch, a call of a tf.function or jax.jit function "
+            "that computes a gradient, a gradient computed eagerly): run Slowtrain on the script that trains; "
+            "processes that the script starts are not recorded"
         )
     elif trace.fact("profile"):
-        yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
+        yield "run slowtrain run SCRIPT on the script's machine: it measures what a profile does not contain"
     elif not trace.enough or is_negligible(trace):
-        yield "let it train for longer, and run it again"
+        yield "run it again and train for longer"
     elif not findings.diagnoses:
         yield _next_step_without_cause(trace)
 
@@ -352,11 +361,11 @@ def _failure_next_step(trace: Trace) -> str:
     """The next step after a script that failed."""
     code = trace.fact("launch", "exit_code")
     if code > 128:
-        by = "a batch system, the kernel for want of memory, a fault in native code"
-        return f"find out what ended it by signal {code - 128} ({by}), then run it again"
+        by = "a batch system, the kernel because memory ran out, a crash in native code"
+        return f"find out what sent signal {code - 128} ({by}), then run it again"
     if any(trace.events_of("failure")):
-        return "mend the script's own error (its traceback is above), then run it again"
-    return f"see above what the script says of its exit code {code}, then run it again"
+        return "fix the script's own error (its traceback is above), then run it again"
+    return f"read what the script printed about its exit code {code}, then run it again"
 
 
 def _next_step_without_cause(trace: Trace) -> str:
@@ -368,7 +377,7 @@ def _next_step_without_cause(trace: Trace) -> str:
         return unseen.advice
     category = unexplained_category(trace)
     if category is Category.DISPATCH:
-        return "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
+        return "look for loops in the graph and for many small ops: the HTML report lists the ops of the step"
     if category is not None:
-        return "look at what makes the input: the HTML report has its pipeline with what each node costs"
-    return "nothing: for more speed look at the model's own arithmetic, or at the machine"
+        return "look at the input pipeline: the HTML report shows the cost of each node"
+    return "nothing to fix: more speed needs a cheaper model or a faster machine"

@@ -23,7 +23,7 @@ def lost_card_notes(trace: Trace) -> Iterator[str]:
     at = trace.samples["time_ms"]
     if len(told) and len(at) - 1 - told[-1] >= MIN_MISSING_SAMPLES:
         yield (
-            f"the GPU's driver told nothing of the card from {format_number(at[told[-1]] / 1e3)} s of the run on: "
-            "what is said "
-            "of the card is of the time before; `slowtrain doctor` and the kernel's log tell whether it was lost"
+            f"the GPU's driver returned no figures from {format_number(at[told[-1]] / 1e3)} s of the run on: the "
+            "card's figures cover the time before that; `slowtrain doctor` and the kernel's log show whether the "
+            "card was lost"
         )

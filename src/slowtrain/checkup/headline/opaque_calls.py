@@ -17,44 +17,45 @@ MIN_OPAQUE_SHARE = 0.2  # of a step that could not be divided further: a smaller
 
 @dataclass(frozen=True)
 class Opacity:
-    """``why`` continues a sentence after "could not be told apart". ``advice`` is the next step."""
+    """``why`` continues a sentence after "cannot be attributed". ``advice`` is the next step."""
 
     why: str
     advice: str
 
 
 WINDOWS_OFF = Opacity(
-    " without the profiler's short windows: record it with them",
-    "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside",
+    " because the run was recorded without the profiler's short windows",
+    "record it without --no-windows (windows=False): the profiler's windows show the inside of a call",
 )
 WINDOW_UNREAD = Opacity(
-    ", as the profile of its deep window cannot be read",
-    "run it again, and leave the profiles (window-1 and so on) in the recording's folder as they are",
+    " because the profile of its deep window cannot be read",
+    "run it again and do not change the profiles (window-1, …) in the recording's folder",
 )
 OPS_UNSEEN = Opacity(
-    ", as the profiler saw no operation in it: it leaves out those of a few microseconds",
-    "give each call more to do (a larger batch, several steps in one tf.function), then run it again",
+    " because the profiler recorded no operation in it: it omits operations of a few microseconds",
+    "give each call more work (a larger batch, several steps in one tf.function), then run it again",
 )
 NO_GPU_TIMELINE = Opacity(
-    ", as the profiler recorded nothing of the GPU",
-    "let the profiler see the GPU: CUPTI (rocprofiler on AMD) has to be installed beside the framework, and permitted",
+    " because the profiler recorded nothing on the GPU",
+    "give the profiler access to the GPU: CUPTI (rocprofiler on AMD) must be installed with the framework and "
+    "permitted",
 )
 MANY_BATCHES = Opacity(
-    ": a call runs many steps, and too few calls came for a look inside; let it train for longer, or call a function "
-    "for each step, not for many",
-    "let it train for longer, or let Python go through the batches and call a tf.function for each, then run it again",
+    " because a call runs many steps and the run has too few calls for a profiler window; train for longer, or call "
+    "a function for each step",
+    "train for longer, or loop over the batches in Python and call a tf.function for each, then run it again",
 )
 SHORT_RUN = Opacity(
-    ": the run was too short for a look inside; let it train for longer",
-    "let it train for longer, and run it again: the profiler looks into some steps after 15 steps and 0.3 s",
+    " because the run was too short for a profiler window; train for longer",
+    "run it again and train for longer: the profiler starts after 15 steps and 0.3 s",
 )
 LONG_STEPS = Opacity(
-    ": no step lay whole in the profiler's short windows",
-    "let it train for longer, or make a step shorter (fewer batches in one call), then run it again",
+    " because no complete step was in the profiler's short windows",
+    "train for longer, or make a step shorter (fewer batches in one call), then run it again",
 )
 NO_WINDOW = Opacity(
-    ": no look inside came about",
-    "run it again; where the script uses a profiler of its own, without that one: there can be only one at a time",
+    " because no profiler window was recorded",
+    "run it again; if the script starts a profiler of its own, switch that off: only one can run at a time",
 )
 
 

@@ -38,20 +38,20 @@ def describe_kill_while_compiling(trace: Trace) -> str:
     if cut_off is None:
         return ""
     in_fit = any(trace.events_of("loop"))
-    began = "a fit had begun and its function was traced" if in_fit else "a function was called and traced"
+    began = "fit had started and its function was traced" if in_fit else "a function was called and traced"
     if start_parts.waits_for_xla(trace):
         did = "XLA was compiling and autotuning it" if trace.on_accelerator else "XLA was compiling it"
     else:
-        did = "its first execution was going on"
+        did = "it ran for the first time"
     seconds = format_number((cut_off[1] - cut_off[0]) / 1e3)
-    return f"{began}; {did} for {seconds} s when the run was killed"
+    return f"{began}; {did} for {seconds} s until the run was killed"
 
 
 def next_steps_after_kill(trace: Trace) -> tuple[str, ...]:
     """Next steps after such a kill; empty for other runs."""
     if not describe_kill_while_compiling(trace):
         return ()
-    longer = "let it run for longer: the first step was not done yet"
+    longer = "let it run for longer: the first step had not finished"
     if not start_parts.waits_for_xla(trace):
         return (longer,)
-    return (longer, "or leave XLA out: compile(jit_compile=False)")
+    return (longer, "or switch XLA off: compile(jit_compile=False)")

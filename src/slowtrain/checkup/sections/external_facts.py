@@ -47,7 +47,7 @@ def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
     }
     why = next(_find_contradictions(trace, mine), None)
     if why is not None:
-        return replace(trace, facts={**trace.facts, "refused": f"the facts are of another computer: {why} ({file})"})
+        return replace(trace, facts={**trace.facts, "refused": f"the facts describe another computer: {why} ({file})"})
     given = {"file": file, "facts": mine}
     joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
     judge(facts_of(joined))  # damaged facts should fail here, not inside a cause
@@ -60,10 +60,13 @@ def describe_machine_verdict(trace: Trace, findings: Findings) -> str:
         found = {d.cause for d in findings.diagnoses}
         wrong = [cause for cause in worst_first() if cause in found]
         says = f"{', '.join(wrong)}; " if wrong else ""
-        return f"{says}judged by {trace.fact('given', 'file')}, as it was then and not during these steps"
+        return (
+            f"{says}judged from {trace.fact('given', 'file')}, which describes the machine at that time and not "
+            "during these steps"
+        )
     if trace.fact("refused"):
         return f"not judged; {trace.fact('refused')}"
-    return "not judged; `slowtrain doctor --json FILE` there, then --facts FILE"
+    return "not judged; run `slowtrain doctor --json FILE` on that machine, then add --facts FILE"
 
 
 def _find_contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
@@ -76,17 +79,17 @@ def _find_contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
         if (shown or has_nvidia_gpu(facts) is False) and not any(
             AMD_NAME in other for other in other_gpu_labels(facts)
         ):
-            yield f"the profile's steps ran on a GPU of AMD, and it tells of {_card_names(shown)}"
+            yield f"the profile's steps ran on an AMD GPU, and the facts list {_card_names(shown)}"
         return
     if not shown:
         if has_nvidia_gpu(facts) is False:
-            yield "the profile's steps ran on a GPU, and there is none in it"
+            yield "the profile's steps ran on a GPU, and the facts list none"
         return
     if len(seen) > len(shown):
-        yield f"the profile has {format_count(len(seen), 'GPU')}, and it tells of {len(shown)}"
+        yield f"the profile has {format_count(len(seen), 'GPU')}, and the facts list {len(shown)}"
     for name, build in framework_builds(facts).items():
         if build.get("gpus") == 0:
-            yield f"the profile's steps ran on a GPU, and {build_label(name, build)} sees none in it"
+            yield f"the profile's steps ran on a GPU, and in the facts {build_label(name, build)} sees none"
     yield from _card_contradiction(seen[0], shown)
 
 
@@ -99,20 +102,22 @@ def _card_contradiction(device: Mapping[str, Any], shown: Sequence[Facts]) -> It
         and all(names)
         and _normalise_card_name(name) not in map(_normalise_card_name, names)
     ):
-        yield f"the profile's GPU is a {name}, and it tells of {_card_names(shown)}"
+        yield f"the profile's GPU is a {name}, and the facts list {_card_names(shown)}"
     major, minor = device.get("compute_cap_major"), device.get("compute_cap_minor")
     told = [gpu.get("compute_capability") for gpu in shown]
     if isinstance(major, int) and isinstance(minor, int) and all(told) and f"{major}.{minor}" not in map(str, told):
         says = ", ".join(dict.fromkeys(map(str, told)))
         yield (
-            f"the profile's GPU has compute capability {major}.{minor}, and it tells of {_card_names(shown)} "
+            f"the profile's GPU has compute capability {major}.{minor}, and the facts list {_card_names(shown)} "
             f"with {says}"
         )
     size = number_or_none(device.get("memory_size"))
     sizes = [number_or_none(gpu.get("memory_total_bytes")) for gpu in shown]
     if size and all(sizes) and all(abs(size - (other or 0.0)) > MAX_MEMORY_DIFFERENCE_SHARE * size for other in sizes):
         says = ", ".join(dict.fromkeys(format_bytes(other or 0.0) for other in sizes))
-        yield f"the profile's GPU has {format_bytes(size)} of memory, and it tells of {_card_names(shown)} with {says}"
+        yield (
+            f"the profile's GPU has {format_bytes(size)} of memory, and the facts list {_card_names(shown)} with {says}"
+        )
 
 
 def _card_names(shown: Sequence[Facts]) -> str:

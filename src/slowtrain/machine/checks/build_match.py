@@ -82,5 +82,5 @@ def describe_plugin_mismatch(build: Facts) -> str | None:
     for name, said in plugins.items():
         made = parse_version(said) if "cuda" in str(name) else None
         if made is not None and made != has:
-            return f"{name} {said} is not used with jaxlib {build.get('jaxlib_version')}"
+            return f"{name} {said} cannot be used with jaxlib {build.get('jaxlib_version')}"
     return None

@@ -51,7 +51,7 @@ def _checks_without_gpu(facts: Facts) -> Iterator[Check]:
         if has_nvidia_gpu(facts) is False:
             yield Check(topic, "card", CheckState.FINE, "no NVIDIA GPU here")
         else:
-            why = nested_fact(facts, "gpu", "unmeasured") or "no card was told of"
+            why = nested_fact(facts, "gpu", "unmeasured") or "no card was reported"
             yield Check(topic, "card", CheckState.UNCHECKED, f"the driver shows no card: {why}", missing=(Signal.CARD,))
 
 
@@ -60,10 +60,10 @@ def _sharing_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
     running = gpu.get("compute_processes")
     computing = [row.get("pid") for row in object_rows(running)]
     drawing = [row for row in object_rows(gpu.get("graphics_processes")) if row.get("pid") not in computing]
-    shows = ["it drives a display, which takes some of its memory and time"] if gpu.get("display_active") else []
+    shows = ["it drives a display, which uses some of its memory and time"] if gpu.get("display_active") else []
     shows += [_describe_processes(drawing, "draw")] if drawing else []
     if not isinstance(running, list):
-        says = "; ".join(["its processes are not told", *shows])
+        says = "; ".join(["the driver does not report its processes", *shows])
         yield Check(BUSY_GPU, "processes", CheckState.UNCHECKED, says, missing=(Signal.CARD,))
         return
     yield _process_check(facts, gpu, object_rows(running))
@@ -72,8 +72,8 @@ def _sharing_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
     if gpu.get("mig_mode"):
         instances = number_or_none(gpu.get("mig_instances"))
         parts = "MIG instances" if instances is None else format_count(instances, "MIG instance")
-        says = f"it is split into {parts}: a program gets one of them, a part of the card"
-        says = "MIG is on, and no instance was made" if instances == 0 else says
+        says = f"it is split into {parts}, and a program gets only one of them"
+        says = "MIG is on, and no instance was created" if instances == 0 else says
         yield Check(BUSY_GPU, "MIG", CheckState.NOTED, says, sources=("nvml",))
 
 
@@ -88,7 +88,7 @@ def _process_check(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
         idle = [str(g.get("index")) for g in driver_gpus(facts) if g.get("compute_processes") == []]
         if idle:
             free = f"`export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={idle[0]}`"
-            remedy += f", or take a card on which nobody computes: {free}"
+            remedy += f", or use an idle card: {free}"
         numbers = {"processes": float(len(others)), "held_bytes": held or 0.0}
         says = _describe_processes(others, "compute", total)
         return Check(BUSY_GPU, name, CheckState.WRONG, says, remedy, numbers, ("nvml", "host-numbers", "own-choice"))
@@ -97,13 +97,13 @@ def _process_check(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
                      sources=("nvml", "host-numbers", "own-choice"))  # fmt: skip
     used, kept = number_or_none(gpu.get("memory_used_bytes")) or 0.0, number_or_none(gpu.get("memory_reserved_bytes"))
     drawn = _held_bytes(object_rows(gpu.get("graphics_processes"))) or 0.0
-    says = "the driver lists no other process that computes on it"
+    says = "the driver lists no other compute process on it"
     if kept is None:
-        says += f" ({format_bytes(used)} in use, what the driver keeps for itself among it)" if used else ""
+        says += f" ({format_bytes(used)} in use, including what the driver keeps for itself)" if used else ""
         return Check(BUSY_GPU, name, CheckState.FINE, says, sources=("nvml",))
     held = max(used - kept, 0.0)
     if total and held - drawn >= MIN_HELD_CARD_SHARE * total:
-        says += f", and {format_bytes(held)} of {format_bytes(total)} are in use: by whom it does not tell"
+        says += f", but {format_bytes(held)} of {format_bytes(total)} are in use by unknown processes"
         return Check(BUSY_GPU, name, CheckState.NOTED, says, sources=("nvml", "own-choice"))
     says += f" ({format_bytes(held)} in use, and " if held else " ("
     return Check(
@@ -127,7 +127,7 @@ def _describe_processes(processes: list[Facts], verb: str, total: float | None =
     one = len(processes) == 1
     says = f"1 other process (pid {pids}) {verb}s" if one else f"{len(processes)} other processes (pid {pids}) {verb}"
     if held is None:
-        return f"{says} on it, {'its' if one else 'their'} memory is not told"
+        return f"{says} on it, {'its' if one else 'their'} memory use is unknown"
     return f"{says} on it and hold{'s' if one else ''} {format_bytes(held)}" + (
         f" of {format_bytes(total)}" if total else ""
     )
@@ -145,19 +145,19 @@ def _clock_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
     bits = number_or_none(load.get("throttle_bits")) if load else None
     hottest = number_or_none(load.get("celsius")) if load else number_or_none(gpu.get("celsius"))
     limit = number_or_none(gpu.get("celsius_slowdown"))
-    heat = f"{hottest:g} °C{'' if load else ' now'}" if hottest is not None else "its temperature not told"
+    heat = f"{hottest:g} °C{'' if load else ' now'}" if hottest is not None else "its temperature unknown"
     heat += f", slows down at {limit:g} °C" if limit is not None else ""
     if bits is None:
         at_rest = set(gpu.get("throttle_reasons") or ()) & set(
             describe_throttle_bits(OVERHEATING_BITS | BRAKE_BITS) or ()
         )
         if at_rest:
-            says = f"held down even at rest: {', '.join(sorted(at_rest))} ({heat})"
+            says = f"its clock is limited even at rest: {', '.join(sorted(at_rest))} ({heat})"
             yield Check(
                 THROTTLED_CLOCK, name, CheckState.WRONG, says, _cooling_remedy(int(OVERHEATING_BITS)), sources=("nvml",)
             )
         else:
-            says = f"not read at work ({nested_fact(facts, 'load', 'unmeasured') or 'no load was run'}); {heat}"
+            says = f"not read under load ({nested_fact(facts, 'load', 'unmeasured') or 'no load was run'}); {heat}"
             yield Check(THROTTLED_CLOCK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
     else:
         yield _clock_check_under_load(gpu, load or {}, int(bits), heat)
@@ -174,33 +174,32 @@ def _clock_check_under_load(gpu: Facts, load: Facts, bits: int, heat: str) -> Ch
     computed = number_or_none(load.get("computed_seconds"))
     figures = f"{clock:g} of {most:g} MHz, " if clock and most else ""
     figures += f"{drawn:.0f} W, {heat}" if drawn else heat
-    says = f"{'at work' if computed else 'while copying'}: {figures}"
+    says = f"{'under load' if computed else 'while copying'}: {figures}"
     reasons = describe_throttle_bits(bits) or []
     if bits & (OVERHEATING_BITS | BRAKE_BITS):
         return Check(
             THROTTLED_CLOCK,
             name,
             CheckState.WRONG,
-            f"{says}; held down: {', '.join(reasons)}",
+            f"{says}; clock limited by: {', '.join(reasons)}",
             _cooling_remedy(bits),
             sources=("nvml",),
         )
     if bits & (POWER_LIMIT_BIT | APPLICATION_CLOCK_BIT):
-        return Check(
-            THROTTLED_CLOCK, name, CheckState.NOTED, f"{says}; held down: {', '.join(reasons)}", sources=("nvml",)
-        )
+        says += f"; clock limited by: {', '.join(reasons)}"
+        return Check(THROTTLED_CLOCK, name, CheckState.NOTED, says, sources=("nvml",))
     if not computed:
         # Copies alone cause neither the heat nor the power draw that reduces a clock.
         says = f"not read while it computes; {says}"
         return Check(THROTTLED_CLOCK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
-    return Check(THROTTLED_CLOCK, name, CheckState.FINE, f"nothing holds it down {says}", sources=("nvml",))
+    return Check(THROTTLED_CLOCK, name, CheckState.FINE, f"nothing limits it {says}", sources=("nvml",))
 
 
 def _cooling_remedy(bits: int) -> str:
     if bits & OVERHEATING_BITS:
         return (
-            "let the card breathe: clean fans and filters, free the slot beside it, check the room; in a rented "
-            "machine take another"
+            "improve the cooling: clean fans and filters, leave the next slot free, check the room's temperature; "
+            "replace a rented machine"
         )
     return (
         "check the card's power connectors and the power supply; `nvidia-smi -q -d PERFORMANCE,POWER` shows the reason"
@@ -212,18 +211,18 @@ def _power_setting_checks(gpu: Facts) -> Iterator[Check]:
     index = gpu.get("index")
     limit, usual = number_or_none(gpu.get("power_limit_watts")), number_or_none(gpu.get("power_limit_default_watts"))
     if limit and usual and limit < usual - 0.5:  # NVML gives milliwatts; half a watt is rounding
-        says = f"its power is limited to {limit:g} W, its default is {usual:g} W"
-        remedy = f"`sudo nvidia-smi -i {index} -pl {usual:g}`, unless the limit is meant"
+        says = f"its power limit is {limit:g} W, its default is {usual:g} W"
+        remedy = f"`sudo nvidia-smi -i {index} -pl {usual:g}`, unless the limit is intended"
         numbers = {"power_limit_watts": limit, "power_limit_default_watts": usual}
         yield Check(THROTTLED_CLOCK, "power limit", CheckState.WRONG, says, remedy, numbers, ("nvml",))
     elif limit and usual:
         says = f"{limit:g} W, above its default of {usual:g} W" if limit > usual + 0.5 else f"{limit:g} W, its default"
         yield Check(THROTTLED_CLOCK, "power limit", CheckState.FINE, says, sources=("nvml",))
     else:
-        says = "its power limit is not told" if usual else "its default power limit is not told"
+        says = "its power limit is unknown" if usual else "its default power limit is unknown"
         yield Check(THROTTLED_CLOCK, "power limit", CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     if gpu.get("persistence_mode") is False:
-        says = "persistence mode is off, so the driver starts anew for the first program (`nvidia-smi -pm 1`)"
+        says = "persistence mode is off, so the driver is loaded again for the first program (`nvidia-smi -pm 1`)"
         yield Check(THROTTLED_CLOCK, "persistence", CheckState.NOTED, says, sources=("nvml",))
 
 
@@ -237,7 +236,7 @@ def _health_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
     if gpu.get("remapping_failed"):
         faults.append("a bad memory row could not be remapped")
     if gpu.get("remapping_pending") or gpu.get("retired_pages_pending"):
-        faults.append("bad memory waits for a reset of the card to be put out of use")
+        faults.append("a bad memory row is retired only at the next reset of the card")
     if faults:
         remedy = f"stop its programs, then `sudo nvidia-smi --gpu-reset -i {gpu.get('index')}` or reboot; if it comes "
         remedy += "back, have the card replaced"
@@ -245,16 +244,16 @@ def _health_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
             FAULTY_GPU, name, CheckState.WRONG, f"{'; '.join(faults)}", remedy, sources=("nvml", "page-retirement")
         )
     elif gpu.get("ecc_mode") is False or bad is None:
-        says = "it keeps no count of memory errors (ECC is off, or it has none)"
-        says = "ECC is on, and its count of memory errors is not told" if gpu.get("ecc_mode") else says
+        says = "it does not count memory errors (ECC is off or missing)"
+        says = "ECC is on, but its count of memory errors is unknown" if gpu.get("ecc_mode") else says
         yield Check(FAULTY_GPU, name, CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     else:
         retired = number_or_none(gpu.get("retired_pages")) or number_or_none(gpu.get("remapped_rows")) or 0
-        more = f", {retired:g} pages or rows retired in its life" if retired else ""
+        more = f", {retired:g} pages or rows retired in its lifetime" if retired else ""
         mended = number_or_none(gpu.get("ecc_corrected"))
         more = (f", {format_count(mended, 'corrected one')}" if mended else "") + more
         ever = number_or_none(gpu.get("ecc_uncorrected_ever"))
-        more = (f" since the driver was loaded ({ever:g} in its life)" if ever else "") + more
+        more = (f" since the driver was loaded ({ever:g} in its lifetime)" if ever else "") + more
         yield Check(FAULTY_GPU, name, CheckState.FINE, f"no uncorrectable memory error{more}", sources=("nvml",))
     yield _fault_log_check(facts, gpu)
 
@@ -276,7 +275,7 @@ def _fault_log_check(facts: Facts, gpu: Facts) -> Check:
         remedy = "`sudo dmesg | grep -i xid` shows when; reset the card or reboot; if it comes back, have it replaced"
         return Check(FAULTY_GPU, name, CheckState.WRONG, says, remedy, sources=("xid", "page-retirement"))
     if mine:
-        says = f"XIDs {', '.join(times.values())} in the kernel's log, which programs can cause too"
+        says = f"XIDs {', '.join(times.values())} in the kernel's log, which programs can also cause"
         return Check(FAULTY_GPU, name, CheckState.NOTED, says, sources=("xid",))
     return Check(FAULTY_GPU, name, CheckState.FINE, "no XID in the kernel's log", sources=("xid",))
 
@@ -293,25 +292,23 @@ def _link_check(facts: Facts, gpu: Facts) -> Check:
     most = [number_or_none(gpu.get(f"pcie_{what}_max")) or 0.0 for what in ("generation", "width")]
     now = [(number_or_none(load.get(f"pcie_{what}")) if load else None) or 0.0 for what in ("generation", "width")]
     if min(*now, *most) <= 0:
-        why = nested_fact(facts, "load", "unmeasured") or ("the driver does not tell" if load else "no load was run")
-        says = f"its link was not read at work ({why}); at rest it shows less than it can"
+        why = nested_fact(facts, "load", "unmeasured") or ("not reported by the driver" if load else "no load was run")
+        says = f"its link was not read under load ({why}); at rest it reports a lower speed than it can reach"
         return Check(SLOW_LINK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
     rate, possible = LANE_GBPS.get(int(now[0])), LANE_GBPS.get(int(most[0]))
     if rate is None or possible is None:
-        says = f"PCIe {now[0]:g}.0 x{now[1]:g}, a generation that the table does not know"
+        says = f"PCIe {now[0]:g}.0 x{now[1]:g}, an unknown generation"
         return Check(SLOW_LINK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
     reached = number_or_none((load or {}).get("bytes_per_second"))
     said = f"; copies reach {format_number(reached / 1e9)} GB/s" if reached else ""
-    says = f"at work PCIe {now[0]:g}.0 x{now[1]:g}, {format_number(rate * now[1])} GB/s"
+    says = f"under load PCIe {now[0]:g}.0 x{now[1]:g}, {format_number(rate * now[1])} GB/s"
     numbers = {"link_gbps": rate * now[1], "possible_gbps": possible * most[1]}
     if rate * now[1] < possible * most[1]:
         says += f", where {most[0]:g}.0 x{most[1]:g}, {format_number(possible * most[1])} GB/s, is possible{said}"
-        remedy = (
-            "seat the card anew, leave out a riser, use a slot with 16 lanes of its own, set the slot's generation "
-        )
-        remedy += "to automatic in the firmware; in a rented machine take another"
+        remedy = "reseat the card, remove a riser, use a slot with 16 lanes of its own, set the slot's generation "
+        remedy += "to automatic in the firmware; replace a rented machine"
         return Check(SLOW_LINK, name, CheckState.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
-    says += f", the most here{said}"
+    says += f", the maximum here{said}"
     if reached and reached / 1e9 < MIN_LINK_RATE_SHARE * rate * now[1]:
         says += ", less than half of that"
         return Check(SLOW_LINK, name, CheckState.NOTED, says, None, numbers, ("pcie-rate", "own-choice"))

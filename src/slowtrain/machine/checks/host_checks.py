@@ -61,16 +61,22 @@ def _core_check(facts: Facts) -> Check:
         nested_fact(facts, "cpu", "affinity_cores"),
     )
     if not board:
-        return _unchecked("cores", "the number of cores is not told")
+        return _unchecked("cores", "the number of cores is unknown")
     given = float(len(bound)) if isinstance(bound, list) and bound else board
     numbers = {"cores": board, "cores_allowed": given}
     if given == 1 and board > 1:
-        says = f"this process is bound to one of {board:g} cores: nothing can run beside the step"
+        says = f"this process is bound to one of {board:g} cores: nothing can run in parallel with the step"
         remedy = f"lift it: `taskset -c 0-{board - 1:g} COMMAND`, or ask the batch system for more (`--cpus-per-task`)"
         return Check(TOPIC, "cores", CheckState.WRONG, says, remedy, numbers)
     if given < board:
         return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
-    return Check(TOPIC, "cores", CheckState.FINE, f"all {format_count(board, 'core')} may be used", numbers=numbers)
+    return Check(
+        TOPIC,
+        "cores",
+        CheckState.FINE,
+        f"this process may use all {format_count(board, 'core')}",
+        numbers=numbers,
+    )
 
 
 def _busy_check(facts: Facts) -> Iterator[Check]:
@@ -84,12 +90,12 @@ def _busy_check(facts: Facts) -> Iterator[Check]:
     )
     if busy is None or not cores:
         return
-    says = f"other processes take {format_number(busy, 2)} of {format_count(cores, 'core')}"
+    says = f"other processes use {format_number(busy, 2)} of {format_count(cores, 'core')}"
     numbers = {"busy_cores": busy, "cores": cores}
     if busy < MIN_THROTTLED_SHARE * cores:
         yield Check(TOPIC, "busy", CheckState.FINE, says, numbers=numbers)
         return
-    says += " just now: steps beside them take longer, and what is timed is not what an idle computer gives"
+    says += " now: steps take longer meanwhile, and timings differ from those of an idle machine"
     yield Check(TOPIC, "busy", CheckState.NOTED, says, numbers=numbers, sources=("own-choice",))
 
 
@@ -101,7 +107,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
     )
     if nested_fact(facts, "cgroup", "version") is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("quota", "there are no control groups to read a quota from")
+            yield _unchecked("quota", "the system has no control groups to read a quota from")
         return
     if quota is None or (board and quota >= board):
         yield Check(TOPIC, "quota", CheckState.FINE, "no quota of processor time")
@@ -115,16 +121,16 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
         f"a quota of {format_number(quota)} cores of {board:g}" if board else f"a quota of {format_number(quota)} cores"
     )
     numbers = {"quota_cores": quota, **({"cores": board} if board else {})}
-    remedy = f"raise it{_quota_remedy(facts, board)}, or fit the pools to it: "
+    remedy = f"raise it{_quota_remedy(facts, board)}, or size the thread pools for it: "
     remedy += f"`export TF_NUM_INTRAOP_THREADS={max(int(quota), 1)} OMP_NUM_THREADS={max(int(quota), 1)}`"
     if stopped and periods:
-        says += f"; it stopped this container in {stopped / periods:.0%} of its periods"
+        says += f"; it stopped this container in {stopped / periods:.0%} of the periods"
         says += f", for {format_number(seconds)} s in all" if seconds else ""
     if stopped and periods and stopped >= MIN_THROTTLED_SHARE * periods:
-        says += ", and TensorFlow makes threads for every core"
+        says += ", and TensorFlow creates threads for every core"
         yield Check(TOPIC, "quota", CheckState.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice"))
     elif stopped is None or (stopped and not periods):
-        yield _unchecked("quota", f"{says}; how often it stopped the container is not told")
+        yield _unchecked("quota", f"{says}; how often it stopped the container is unknown")
     else:
         says += "" if stopped else ", not reached so far"
         yield Check(TOPIC, "quota", CheckState.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
@@ -153,21 +159,22 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
     ]
     told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
     if usable is None:
-        yield _unchecked("threads", "the cores that may be used are not told")
+        yield _unchecked("threads", "the cores that may be used are unknown")
     elif one and usable >= 2:
-        says = f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what it governs computes with one thread"
+        says = (
+            f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what this setting controls computes with one "
+            "thread"
+        )
         yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable})
     elif many:
-        says = (
-            f"{', '.join(many)} on {format_count(usable, 'core')}: more than twice as many threads take turns on them"
-        )
+        says = f"{', '.join(many)} on {format_count(usable, 'core')}: more than two threads share each core"
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
         yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
                     ("oversubscription", "own-choice"))  # fmt: skip
     elif told:
         yield Check(TOPIC, "threads", CheckState.NOTED, f"thread settings: {told}, on {format_count(usable, 'core')}")
     else:
-        yield Check(TOPIC, "threads", CheckState.FINE, "thread pools are left to size themselves")
+        yield Check(TOPIC, "threads", CheckState.FINE, "no setting limits the thread pools")
 
 
 def _parse_count(value: object) -> int:
@@ -189,7 +196,7 @@ def _memory_check(facts: Facts) -> Check:
         number_or_none(nested_fact(facts, "memory", "swap_free_bytes")),
     )
     if not usable or free is None:
-        return _unchecked("memory", "the memory is not told")
+        return _unchecked("memory", "the memory is unknown")
     if limit is not None and used is not None:
         free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, but can be reclaimed
     where = "the container's limit" if limit is not None and limit <= usable else "this computer"
@@ -199,16 +206,16 @@ def _memory_check(facts: Facts) -> Check:
     numbers = {"free_bytes": free, "usable_bytes": usable}
     if free < MIN_FREE_MEMORY_SHARE * usable and limit is None:
         remedy = (
-            "end what holds the memory (`ps aux --sort=-rss | head`), or read less ahead: smaller shuffle and prefetch"
+            "stop what uses the memory (`ps aux --sort=-rss | head`), or read less ahead: smaller shuffle and "
+            "prefetch buffers"
         )
-        return Check(TOPIC, "memory", CheckState.WRONG, f"nearly none left: {says}", remedy, numbers, ("own-choice",))
+        return Check(TOPIC, "memory", CheckState.WRONG, f"almost none left: {says}", remedy, numbers, ("own-choice",))
     if free < MIN_FREE_MEMORY_SHARE * usable:
-        says += "; a part of what is used is cache"
+        says += "; part of the used memory is cache"
         return Check(TOPIC, "memory", CheckState.NOTED, says, None, numbers, ("own-choice",))
     if swapped:
-        return Check(
-            TOPIC, "memory", CheckState.NOTED, f"{says}: what is needed of it has to be read back", None, numbers
-        )
+        says += ": swapped pages have to be read back when they are needed"
+        return Check(TOPIC, "memory", CheckState.NOTED, says, None, numbers)
     return Check(TOPIC, "memory", CheckState.FINE, says, None, numbers, ("own-choice",))
 
 
@@ -216,7 +223,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
     size = number_or_none(nested_fact(facts, "memory", "shm_total_bytes"))
     if size is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("shared memory", f"{SHARED_MEMORY_FOLDER} is not there or not told of")
+            yield _unchecked("shared memory", f"{SHARED_MEMORY_FOLDER} is missing or unknown")
         return
     uses = [
         w
@@ -235,9 +242,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
     else:
         small = size <= DOCKER_SHM_BYTES
         state, more = (
-            (CheckState.NOTED, ", as Docker gives it; nothing found here that needs more")
-            if small
-            else (CheckState.FINE, "")
+            (CheckState.NOTED, ", Docker's default; nothing here needs more") if small else (CheckState.FINE, "")
         )
         yield Check(
             TOPIC,
@@ -252,7 +257,7 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
     """Whether this process may run on the GPU's NUMA node, on boards with several nodes."""
     nodes, bound = nested_fact(facts, "numa_nodes"), nested_fact(facts, "cpu", "affinity_cores")
     if not (isinstance(nodes, list) and nodes) and driver_gpus(facts):
-        yield _unchecked("NUMA", "this computer's memory nodes are not told")
+        yield _unchecked("NUMA", "this machine's memory nodes are unknown")
     if not isinstance(nodes, list) or len(nodes) < 2:
         return
     beside = {
@@ -263,16 +268,16 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
         address = str(gpu.get("pci_address") or "").lower()
         node = beside.get(address[-12:]) if address else None
         if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
-            says = "the memory node that it hangs on is not told"
+            says = "its memory node is unknown"
             yield Check(TOPIC, "NUMA", CheckState.UNCHECKED, says, missing=(Signal.CARD,), where=gpu_label(gpu))
         elif isinstance(bound, list) and bound and not set(bound) & set(nodes[node]):
-            says = f"it hangs on memory node {node}, and this process may run on none of that node's cores"
+            says = f"it is attached to memory node {node}, and this process may not run on that node's cores"
             says += _describe_distance(facts, node)
             yield Check(
                 TOPIC, "NUMA", CheckState.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`", where=gpu_label(gpu)
             )
         else:
-            says = f"it hangs on memory node {node}, whose cores may be used{_describe_distance(facts, node)}"
+            says = f"it is attached to memory node {node}, whose cores may be used{_describe_distance(facts, node)}"
             yield Check(TOPIC, "NUMA", CheckState.FINE, says, where=gpu_label(gpu))
 
 
@@ -291,18 +296,18 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
     """The data folder, if one was named: its kind of storage, and its measured read rate."""
     data = nested_fact(facts, "data")
     if data is None:
-        says = "how fast the data can be read: name its folder with --data"
+        says = "its read speed is not measured; give the folder with --data"
         yield _unchecked("data folder", says)
         return
     kind, rate = nested_fact(data, "kind"), number_or_none(nested_fact(data, "bytes_per_second"))
     virtual = nested_fact(facts, "cpu", "virtual") is True and kind in ("rotational", "solid-state")
     what = {
-        "windows": "a Windows drive, reached from WSL", "network": "a network file system", "memory": "memory",
-        "overlay": "the container's own layers", "rotational": "a disk that turns", "solid-state": "a solid-state disk",
-    }.get(str(kind), "an unknown kind of disk")  # fmt: skip
+        "windows": "a Windows drive, accessed from WSL", "network": "a network file system", "memory": "memory",
+        "overlay": "the container's own layers", "rotational": "a hard disk", "solid-state": "a solid-state disk",
+    }.get(str(kind), "a disk of unknown type")  # fmt: skip
     what = "a virtual disk" if virtual else what
     if kind == "windows" and nested_fact(facts, "devices", "wsl"):
-        says = f"the data lies on {what} ({nested_fact(data, 'filesystem')})" + (
+        says = f"the data is on {what} ({nested_fact(data, 'filesystem')})" + (
             f", read at {format_number(rate / 1e6)} MB/s" if rate else ""
         )
         copy = f"`cp -r {shlex.quote(str(nested_fact(data, 'folder') or '…'))} ~/data`"
@@ -321,11 +326,11 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
         number_or_none(nested_fact(data, "from_storage_share")),
     )
     each = format_number(count / seconds if seconds else 0)
-    says = f"{what} ({nested_fact(data, 'filesystem')}) gave {format_number(rate / 1e6)} MB/s, {each} files/s"
+    says = f"{what} ({nested_fact(data, 'filesystem')}) delivered {format_number(rate / 1e6)} MB/s, {each} files/s"
     says += f" ({format_bytes(size)} of {format_count(count, 'file')}, one reader)"
     numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
     if kind != "memory" and (share is None or share < MIN_STORAGE_READ_SHARE):
-        yield _unchecked("data folder", f"{says}, in part from the page cache: the disk alone may be slower")
+        yield _unchecked("data folder", f"{says}, partly from the page cache: the disk itself may be slower")
         return
-    says += "; whether that is enough, `slowtrain run` tells"
+    says += "; `slowtrain run` shows whether that is enough"
     yield Check(TOPIC, "data folder", CheckState.NOTED, says, None, numbers, ("own-choice",))

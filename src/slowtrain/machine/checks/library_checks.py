@@ -43,8 +43,7 @@ def _worker_check(facts: Facts) -> Iterator[Check]:
         return
     says = (
         f"TF_CONFIG names {count} workers, and Keras {nested_fact(facts, 'keras_version')} is installed: its fit "
-        "fails under "
-        "MultiWorkerMirroredStrategy with more than one worker"
+        "fails under MultiWorkerMirroredStrategy with more than one worker"
     )
     yield Check(TOPIC, "workers", CheckState.NOTED, says, numbers={"workers": float(count)}, sources=("keras-workers",))
 
@@ -68,13 +67,13 @@ def _checks_without_build(facts: Facts, made: bool) -> Iterator[Check]:
     """There is no CUDA build, or the driver shows no GPU."""
     for topic in (TOPIC, PTX_CAUSE):
         if has_nvidia_gpu(facts) is False:
-            yield Check(topic, "match", CheckState.FINE, "no NVIDIA GPU here, nothing to match")
+            yield Check(topic, "match", CheckState.FINE, "no NVIDIA GPU here, so nothing has to match")
         elif framework_builds(facts) and not made:
-            says = "no framework here was built with CUDA"
+            says = "no installed framework was built with CUDA"
             yield Check(topic, "match", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         else:
             missing = (Signal.CARD,) if made else (Signal.BUILD,)
-            says = "the driver shows no card" if made else "no framework was asked how it was built"
+            says = "the driver shows no card" if made else "no framework was asked for its build"
             yield Check(topic, "match", CheckState.UNCHECKED, says, missing=missing)
 
 
@@ -82,7 +81,7 @@ def _driver_check(facts: Facts, name: str, build: Facts) -> Check:
     least, has = build_match.minimum_driver(facts, build), nested_fact(facts, "gpu", "driver_version")
     who, cuda = build_label(name, build), build.get("cuda_version")
     if least is None or parse_version(has) is None:
-        says = f"{who}: no rule for CUDA {cuda or 'unknown'} and driver {has or 'unknown'}"
+        says = f"{who}: no rule covers CUDA {cuda or 'unknown'} and driver {has or 'unknown'}"
         return Check(TOPIC, f"{name} driver", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
     old, wanted = build_match.describe_old_driver(facts, build), ".".join(map(str, least))
     if old:
@@ -104,8 +103,8 @@ def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
     # The major version alone is enough if the build reports no more than that.
     if built is None or has is None or (has[0] == built[0] and len(has) == 1 < len(built)):
         says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {made}"
-        lacks = "what it was built with" if built is None else "which one it loads"
-        says += f"; {lacks if has is None or built is None else 'its minor version'} is not told"
+        lacks = "the version of its build" if built is None else "the version that it loads"
+        says += f"; {lacks if has is None or built is None else 'its minor version'} is unknown"
         yield Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         return
     if has[0] != built[0] or (len(built) > 1 and has[1] < built[1]):
@@ -113,7 +112,7 @@ def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
         says = f"{who} was built with cuDNN {made} and loads {shown}{place}"
         wheel = f"{LIBRARY_WHEELS['libcudnn']}-cu{cuda}" if cuda else LIBRARY_WHEELS["libcudnn"]
         remedy = f"`pip install -U '{wheel}>={least},<{built[0] + 1}'`"
-        remedy += f", and take {file} off LD_LIBRARY_PATH" if file and "site-packages" not in file else ""
+        remedy += f", and remove {file} from LD_LIBRARY_PATH" if file and "site-packages" not in file else ""
         yield Check(TOPIC, name, CheckState.WRONG, says, remedy, sources=("cudnn-minor",))
         return
     says = f"{who} loads cuDNN {shown}, built with {made}"
@@ -133,7 +132,7 @@ def _plugin_check(name: str, build: Facts) -> Iterator[Check]:
             TOPIC, f"{name} plugin", CheckState.WRONG, other, f"`pip install -U '{extra}'`", sources=("jax-plugin",)
         )
         return
-    says = f"jaxlib {build.get('jaxlib_version')} and {', '.join(plugins)} are of one version"
+    says = f"jaxlib {build.get('jaxlib_version')} and {', '.join(plugins)} have the same version"
     yield Check(TOPIC, f"{name} plugin", CheckState.FINE, says, sources=("jax-plugin",))
 
 
@@ -159,9 +158,9 @@ def _code_checks(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[
     where, has = f"{name} code", gpu.get("compute_capability")
     listed = ", ".join(map(str, build.get("capabilities") or ()))
     if kind is None:
-        why = "its list of compute capabilities is not known"
+        why = "its list of compute capabilities is unknown"
         if name == "jax":
-            why = "compiles for the card it finds; which cards its compiler knows it does not tell"
+            why = "compiles for the card that it finds; which cards its compiler supports is unknown"
         for topic in (TOPIC, PTX_CAUSE):
             yield Check(topic, where, CheckState.UNCHECKED, f"{who} {why}", missing=(Signal.BUILD,))
         return
@@ -187,8 +186,8 @@ def _ptx_check(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) -
         "compiles every kernel at the first start"
     )
     remedy = (
-        f"install a newer release or NVIDIA's container image whose list has {has}; until then keep what was compiled: "
-        "`export CUDA_CACHE_MAXSIZE=4294967296`, and no CUDA_CACHE_DISABLE"
+        f"install a newer release or NVIDIA's container image whose list has {has}; until then keep the compiled "
+        "kernels: `export CUDA_CACHE_MAXSIZE=4294967296`, and no CUDA_CACHE_DISABLE"
     )
     cuda, speaks = parse_version(build.get("cuda_version")), parse_version(nested_fact(facts, "gpu", "cuda_version"))
     sources = ["cuda-binary", "tensorflow-ptx"]

@@ -55,14 +55,14 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "CUDA_LAUNCH_BLOCKING",
         _is_on,
-        "the host waits for every kernel; meant for finding errors",
+        "the host waits for every kernel; intended for finding errors",
         "cuda-variables",
         gpu=True,
     ),
     SlowingSetting(
         "CUDA_CACHE_DISABLE",
         _is_on,
-        "what the driver compiled is compiled again at every start",
+        "the driver compiles the same kernels again at every start",
         "cuda-variables",
         gpu=True,
     ),
@@ -72,7 +72,8 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "CUDA_CACHE_MAXSIZE",
         _is_below(256 << 20),
-        "the driver keeps less of what it compiled than by itself; what does not fit is compiled at every start",
+        "the driver's cache of compiled kernels is smaller than its default; kernels that do not fit are compiled "
+        "at every start",
         "cuda-cache",
         gpu=True,
         chosen=True,
@@ -80,7 +81,7 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "CUDA_DEVICE_MAX_CONNECTIONS",
         lambda v: v.strip() == "1",
-        "copies and kernels wait in one line",
+        "copies and kernels share one queue",
         "cuda-variables",
         gpu=True,
         chosen=True,
@@ -91,14 +92,14 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "TF_FORCE_UNIFIED_MEMORY",
         _is_on,
-        "tensors spill to the host's memory, slowly, instead of failing",
+        "tensors spill to the slower host memory instead of failing",
         "tensorflow-unified",
         gpu=True,
     ),
     SlowingSetting(
         "NVIDIA_TF32_OVERRIDE",
         _is_off,
-        "float32 matrix work is kept off the tensor cores",
+        "float32 matrix products do not use the tensor cores",
         "cuda-tf32",
         gpu=True,
         chosen=True,
@@ -119,14 +120,14 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "TF_CUDNN_USE_AUTOTUNE",
         _is_off,
-        "cuDNN does not try for the fastest convolution",
+        "cuDNN does not search for the fastest convolution",
         "tensorflow-autotune",
         gpu=True,
     ),
     SlowingSetting(
         "TF_CUDNN_WORKSPACE_LIMIT_IN_MB",
         _is_below(4096),
-        "convolutions that need more room are not tried, be they the fastest",
+        "convolutions that need more workspace are not tried, even if they are the fastest",
         "tensorflow-workspace",
         gpu=True,
         chosen=True,
@@ -135,11 +136,11 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "TF_CPP_MIN_VLOG_LEVEL",
         _is_positive,
-        "a name that old releases read: TensorFlow 2.21 does not log by it",
+        "only old releases read this name: it has no effect in TensorFlow 2.21",
         "tensorflow-vlog",
         chosen=True,
     ),
-    SlowingSetting("TF_CPP_VMODULE", _is_set, "TensorFlow logs in the hot paths of the files named", "tensorflow-vlog"),
+    SlowingSetting("TF_CPP_VMODULE", _is_set, "TensorFlow logs in the hot paths of the named files", "tensorflow-vlog"),
     SlowingSetting(
         "TF_XLA_FLAGS",
         _contains_any("tf_xla_clustering_debug", "tf_dump_graph"),
@@ -149,13 +150,13 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "XLA_FLAGS",
         _contains_any("--xla_dump_to", "--xla_dump_hlo"),
-        "XLA writes out every program that it compiles",
+        "XLA writes every program that it compiles to disk",
         "xla-dump",
     ),
     SlowingSetting(
-        "TF_ENABLE_ONEDNN_OPTS", _is_off, "oneDNN's faster kernels of the CPU are off", "tensorflow-onednn", chosen=True
+        "TF_ENABLE_ONEDNN_OPTS", _is_off, "oneDNN's faster CPU kernels are off", "tensorflow-onednn", chosen=True
     ),
-    SlowingSetting("TF_DISABLE_MKL", _is_on, "oneDNN is off in a build of Intel's", "tensorflow-mkl", chosen=True),
+    SlowingSetting("TF_DISABLE_MKL", _is_on, "oneDNN is off in an Intel build", "tensorflow-mkl", chosen=True),
     SlowingSetting(
         "MALLOC_ARENA_MAX",
         lambda v: v.strip() == "1",
@@ -163,14 +164,14 @@ SLOWING_SETTINGS = (
         "malloc-arenas",
         chosen=True,
     ),
-    SlowingSetting("JAX_DISABLE_JIT", _is_on, "JAX compiles nothing and runs every op by itself", "jax-flags"),
+    SlowingSetting("JAX_DISABLE_JIT", _is_on, "JAX compiles nothing and runs the ops one by one", "jax-flags"),
     SlowingSetting("JAX_DEBUG_NANS", _is_on, "JAX waits for every result to look for a NaN", "jax-flags"),
     SlowingSetting("JAX_DEBUG_INFS", _is_on, "JAX waits for every result to look for an infinity", "jax-flags"),
     SlowingSetting("JAX_ENABLE_CHECKS", _is_on, "JAX checks its own work, which makes it slower", "jax-flags"),
     SlowingSetting(
         "JAX_DEFAULT_MATMUL_PRECISION",
         lambda v: v.strip().lower() in ("highest", "float32"),
-        "matrix work in float32 keeps off the tensor cores",
+        "float32 matrix products do not use the tensor cores",
         "jax-flags",
         gpu=True,
         chosen=True,
@@ -198,7 +199,7 @@ SLOWING_SETTINGS = (
     SlowingSetting(
         "NCCL_SHM_DISABLE",
         _is_on,
-        "GPUs that cannot exchange directly take the network's way, inside one machine too",
+        "GPUs that cannot exchange directly use the network, even in one machine",
         "nccl-transports",
         gpu=True,
         chosen=True,
@@ -210,7 +211,7 @@ def check_settings(facts: Facts) -> Iterator[Check]:
     """One check for each setting that slows training, and one for all settings that do not."""
     environment = nested_fact(facts, "environment")
     if not isinstance(environment, Mapping):
-        yield Check(TOPIC, "settings", CheckState.UNCHECKED, "the environment is not told", missing=(Signal.FACTS,))
+        yield Check(TOPIC, "settings", CheckState.UNCHECKED, "the environment is unknown", missing=(Signal.FACTS,))
         return
     slow = [s for s in SLOWING_SETTINGS if isinstance(v := environment.get(s.name), str) and s.slow(v)]
     for setting in slow:
@@ -221,7 +222,7 @@ def check_settings(facts: Facts) -> Iterator[Check]:
         yield Check(TOPIC, setting.name, state, says + (" (there is no GPU here)" if idle else ""), remedy,
                     sources=(setting.source,))  # fmt: skip
     if not any(not (s.chosen or (s.gpu and not driver_gpus(facts))) for s in slow):
-        says = f"none of the {len(SLOWING_SETTINGS)} settings known to slow training is left on"
+        says = f"none of the {len(SLOWING_SETTINGS)} settings known to slow training is on"
         yield Check(
             TOPIC, "settings", CheckState.FINE, says if not slow else "no other setting known to slow training is on"
         )

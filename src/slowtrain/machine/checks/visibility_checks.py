@@ -31,7 +31,7 @@ TOPIC = "gpu visibility"
 Reason = tuple[str, str, tuple[str, ...]]  # finding, remedy, sources
 CONTAINER_GPU_REMEDIES = {
     "docker": (
-        "start it with `docker run --gpus all …`; the host needs the NVIDIA Container Toolkit for that",
+        "start it with `docker run --gpus all …`; this needs the NVIDIA Container Toolkit on the host",
         "container-gpu",
     ),
     "podman": (
@@ -56,7 +56,7 @@ def check_visibility(facts: Facts) -> Iterator[Check]:
     first = _driver_check(facts)
     yield first
     if has_nvidia_gpu(facts) and other_gpu_labels(facts):
-        says = f"{', '.join(other_gpu_labels(facts))}: of no other maker than NVIDIA is looked at"
+        says = f"{', '.join(other_gpu_labels(facts))}; only NVIDIA GPUs are checked"
         yield Check(TOPIC, "other GPUs", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     asked = framework_builds(facts)
     if not asked:
@@ -82,19 +82,17 @@ def _driver_check(facts: Facts) -> Check:
         says = f"driver {nested_fact(facts, 'gpu', 'driver_version')} shows {format_count(len(shown), 'GPU')}: {names}"
         return Check(TOPIC, "driver", CheckState.FINE, says, numbers={"gpus": float(len(shown))})
     if there is None:
-        says = "the system does not show whether there is a GPU (no PCI bus to read)"
+        says = "the system has no PCI bus that shows whether there is a GPU"
         if object_rows(nested_fact(facts, "devices", "files")):
             looked = nested_fact(facts, "devices", "wsl_driver") is False
-            says = "/dev/dxg is there for any maker's GPU; NVIDIA's library in /usr/lib/wsl/lib "
+            says = "/dev/dxg exists for a GPU of any maker; NVIDIA's library in /usr/lib/wsl/lib "
             says += "is not" if looked else "was not looked for"
         return Check(TOPIC, "driver", CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     if not there and other_gpu_labels(facts):
-        says = (
-            f"no NVIDIA GPU here, but {', '.join(other_gpu_labels(facts))}: of no other maker than NVIDIA is looked at"
-        )
+        says = f"no NVIDIA GPU here, but {', '.join(other_gpu_labels(facts))}; only NVIDIA GPUs are checked"
         return Check(TOPIC, "driver", CheckState.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     if not there:
-        return Check(TOPIC, "driver", CheckState.FINE, "no NVIDIA GPU on this computer, none missed")
+        return Check(TOPIC, "driver", CheckState.FINE, "no NVIDIA GPU on this computer, and none expected")
     says, remedy, sources = _hidden_gpu_reason(facts)
     return Check(TOPIC, "driver", CheckState.WRONG, says, remedy, sources=sources)
 
@@ -110,31 +108,31 @@ def _hidden_gpu_reason(facts: Facts) -> Reason:
     where = f"NVIDIA GPU at PCI {pci[0].get('address')}" if pci else "an NVIDIA GPU"
     inside = container_kind(facts)
     if nested_fact(facts, "devices", "wsl"):
-        says = f"the GPU is there (/dev/dxg), but the driver's library does not load ({said})"
+        says = f"the GPU is present (/dev/dxg), but the driver's library does not load ({said})"
         return says, "update the driver in Windows, then `wsl --update`; install no Linux driver in WSL", ("wsl",)
     give, source = CONTAINER_GPU_REMEDIES.get(inside or "", CONTAINER_GPU_REMEDIES["docker"])
     if not files and inside:
-        return f"{where}, but this container was given no /dev/nvidia*", give, (source,)
+        return f"{where}, but this container has no /dev/nvidia*", give, (source,)
     if inside and "unknown error" in str(said).lower():
-        says = f"{where}, and NVML says {said!r}, as in a container that has lost its GPUs: that happens when systemd "
+        says = f"{where}, and NVML reports {said!r}, as in a container that lost its GPUs: this happens when systemd "
         says += "on the host reloads its units"
-        remedy = "end this container and start it anew; release 1.18 or newer of the NVIDIA Container Toolkit on the "
+        remedy = "stop this container and start it again; release 1.18 or newer of the NVIDIA Container Toolkit on the "
         return says, f"{remedy}host keeps them", ("container-lost",)
     blocked = [f for f in files if f.get("usable") is False]
     if blocked:
         return _blocked_files_reason(where, blocked, give if inside else None)
     if nested_fact(facts, "devices", "nouveau") and not loaded:
         return (
-            f"{where}, but the nouveau driver holds it",
-            f"{_driver_install_remedy(facts)}; NVIDIA's turns nouveau off",
+            f"{where}, but the nouveau driver controls it",
+            f"{_driver_install_remedy(facts)}; NVIDIA's driver disables nouveau",
             (),
         )
     if not loaded:
         return f"{where}, but NVIDIA's kernel driver is not loaded", _driver_install_remedy(facts), ()
     if "mismatch" in str(said).lower():
-        says = f"the loaded kernel driver is {loaded}, and its libraries are of another version ({said})"
+        says = f"the loaded kernel driver is {loaded}, and its libraries have another version ({said})"
         return says, "reboot: the driver was updated while the old one was loaded", ()
-    return f"{where}, driver {loaded} is loaded, but does not answer: {said}", "run `nvidia-smi`; it says more", ()
+    return f"{where}, driver {loaded} is loaded, but does not answer: {said}", "run `nvidia-smi` for details", ()
 
 
 def _blocked_files_reason(where: str, files: list[Facts], give: str | None) -> Reason:
@@ -144,9 +142,9 @@ def _blocked_files_reason(where: str, files: list[Facts], give: str | None) -> R
     says += f" ({', '.join(why)})" if why else ""
     group, first = next((f.get("group") for f in files if f.get("group")), None), files[0].get("path")
     if give and why == ["EPERM"]:
-        return f"{says}: the container's rules for devices forbid it", give, ("container-gpu",)
+        return f"{says}: the container's device rules forbid it", give, ("container-gpu",)
     if group and group != "root":
-        return says, f"`sudo usermod -aG {group} $USER`, then log in again: members of that group may", ()
+        return says, f"`sudo usermod -aG {group} $USER`, then log in again: members of that group may open it", ()
     return says, f"`ls -l {first}` shows who may open it: run as that user", ()
 
 
@@ -173,14 +171,14 @@ def _framework_check(facts: Facts, name: str, build: Facts) -> Check:
         return Check(TOPIC, name, state, f"{who} sees {format_count(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
                      sources=("cuda-variables",) if because else ())  # fmt: skip
     if there is False and other_gpu_labels(facts):
-        says = f"{who} sees no GPU; the {other_gpu_labels(facts)[0]} was not looked at"
+        says = f"{who} sees no GPU; the {other_gpu_labels(facts)[0]} was not checked"
         return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.CARD,))
     if there is False:
         return Check(TOPIC, name, CheckState.FINE, f"{who} sees no GPU, and there is none")
     if there is None:
-        says = f"{who} sees no GPU; whether there is one was not to be seen"
+        says = f"{who} sees no GPU; whether there is one is unknown"
         mac = name == "tensorflow" and nested_fact(facts, "platform", "system") == "Darwin"
-        says = f"{who} sees no GPU, and has no official support for those of macOS" if mac else says
+        says = f"{who} sees no GPU, and does not officially support GPUs on macOS" if mac else says
         return Check(TOPIC, name, CheckState.UNCHECKED, says, sources=("tensorflow-macos",) if mac else (),
                      missing=(Signal.CARD,))  # fmt: skip
     why, remedy, sources = _unseen_gpu_reason(facts, name, build)
@@ -216,15 +214,15 @@ def _unseen_gpu_reason(facts: Facts, name: str, build: Facts) -> Reason:
     if found:
         return found
     if not build.get("cuda_build") and not build.get("rocm_build"):
-        return "this is a build for the CPU alone", _cuda_build_remedy(facts, name, number), ("tensorflow-cuda-wheels",)
+        return "this build is for the CPU only", _cuda_build_remedy(facts, name, number), ("tensorflow-cuda-wheels",)
     if not driver_gpus(facts):
-        return "the driver shows none either", "first the driver", ()
+        return "the driver shows none either", "fix the driver first", ()
     found = _missing_mig_reason(facts) or _missing_library_reason(facts, name, build)
     if found:
         return found
     old = build_match.describe_old_driver(facts, build)
     if old:
-        return old, "update the driver (<versions> says to which version)", ("cuda-driver",)
+        return old, "update the driver (<versions> names the version)", ("cuda-driver",)
     other = build_match.describe_plugin_mismatch(build)
     if other:
         return other, _cuda_build_remedy(facts, name, number), ("jax-plugin",)
@@ -232,10 +230,14 @@ def _unseen_gpu_reason(facts: Facts, name: str, build: Facts) -> Reason:
     if none:
         return f"it has no code for {', '.join(none)}", "see <versions>", ("cuda-binary",)
     if "libraries" not in facts:  # facts of a run: no library was tried, and no framework was asked in its own process
-        return "the run does not tell why", "run `slowtrain doctor`: it tries the libraries and hears what it says", ()
-    words = "; ".join(str(line) for line in build.get("said") or ()) or "it does not say why"
+        return (
+            "the run does not record why",
+            "run `slowtrain doctor`: it loads the libraries and reads their errors",
+            (),
+        )
+    words = "; ".join(str(line) for line in build.get("said") or ()) or "it does not report why"
     remedy = (
-        "reason not found; its own words: run `python -m slowtrain.capture.inspection.framework_builds "
+        "reason not found; to see its own messages, run `python -m slowtrain.capture.inspection.framework_builds "
         f"{name}` and read stderr"
     )
     return words[:200], remedy, ()
@@ -243,13 +245,13 @@ def _unseen_gpu_reason(facts: Facts, name: str, build: Facts) -> Reason:
 
 def _windows_reason(facts: Facts, name: str, number: tuple[int, ...]) -> Reason | None:
     """A framework that uses no GPU on native Windows, but does in WSL2."""
-    there = "train in WSL2: `wsl --install`, then there "
+    there = "train in WSL2: run `wsl --install`, then in WSL2 "
     if name == "tensorflow" and number[:2] > LAST_NATIVE_WINDOWS:
         remedy = f"{there}`pip install 'tensorflow[and-cuda]'`"
-        return "from 2.11 on it uses none on native Windows", remedy, ("tensorflow-windows",)
+        return "since 2.11 it uses none on native Windows", remedy, ("tensorflow-windows",)
     if name == "jax":
         remedy = there + _cuda_build_remedy(facts, name, number)
-        return "there is no build of it for GPUs on native Windows", remedy, ("jax-platforms",)
+        return "it has no GPU build for native Windows", remedy, ("jax-platforms",)
     return None
 
 
@@ -259,8 +261,8 @@ def _excluded_by_settings(facts: Facts, name: str) -> Reason | None:
     if visible is not None and count_visible(visible, shown or sys.maxsize) == 0:
         numbers = ",".join(str(index) for index in range(shown or 1))
         hides = not visible.strip() or visible.strip().startswith("-1")
-        why = "hides them all" if hides else f"begins with none of the GPUs here ({numbers}), and so hides them all"
-        remedy = f"`unset CUDA_VISIBLE_DEVICES`, or name the GPUs: `export CUDA_VISIBLE_DEVICES={numbers}`"
+        why = "hides all GPUs" if hides else f"starts with a missing GPU ({numbers} exist), which hides all GPUs"
+        remedy = f"`unset CUDA_VISIBLE_DEVICES`, or list the GPUs: `export CUDA_VISIBLE_DEVICES={numbers}`"
         return f"CUDA_VISIBLE_DEVICES={visible[:60]!r} {why}", remedy, ("cuda-variables",)
     platforms = nested_fact(facts, "environment", "JAX_PLATFORMS") if name == "jax" else None
     if isinstance(platforms, str) and platforms and not {"gpu", "cuda", "rocm"} & set(platforms.lower().split(",")):
@@ -273,8 +275,8 @@ def _missing_mig_reason(facts: Facts) -> Reason | None:
     if not all(gpu.get("mig_mode") and gpu.get("mig_instances") == 0 for gpu in driver_gpus(facts)):
         return None
     index = driver_gpus(facts)[0].get("index")
-    why = "MIG is on and no instance was made, so that no program can compute"
-    return why, f"`sudo nvidia-smi -i {index} -mig 0` turns it off; or make instances of it", ("mig-instances",)
+    why = "MIG is on and no instance was created, so no program can compute"
+    return why, f"`sudo nvidia-smi -i {index} -mig 0` turns it off; or create instances", ("mig-instances",)
 
 
 def _cuda_build_remedy(facts: Facts, name: str, number: tuple[int, ...]) -> str:
@@ -283,7 +285,9 @@ def _cuda_build_remedy(facts: Facts, name: str, number: tuple[int, ...]) -> str:
     if name == "tensorflow" and nested_fact(facts, "platform", "system") in ("Linux", None):
         if number[:2] >= FIRST_CUDA_EXTRA:
             return f"`pip uninstall tensorflow-cpu`, then `pip install 'tensorflow[and-cuda]=={exact}'`"
-        return f"`pip uninstall tensorflow-cpu`, then `pip install tensorflow=={exact}` and the CUDA it was built with"
+        return (
+            f"`pip uninstall tensorflow-cpu`, then `pip install tensorflow=={exact}` and the CUDA version of its build"
+        )
     if name == "jax":
         cuda = major_version(nested_fact(facts, "gpu", "cuda_version")) or 12
         return f"`pip install -U 'jax[cuda{12 if cuda < 13 else 13}]'`"
@@ -305,28 +309,30 @@ def _missing_library_reason(facts: Facts, name: str, build: Facts) -> Reason | N
     names = ", ".join(str(row.get("name")) for row in missing)
     broken = next((row for row in missing if row.get("found")), None)
     why = f"{names} could not be loaded"
-    why += f" ({broken.get('error')})" if broken else ", no such file where the loader looks"
+    why += f" ({broken.get('error')})" if broken else ", no such file in the loader's search path"
     if any(str(row.get("name")).startswith("libcuda.so") for row in missing):
         if container_kind(facts):
             return why, "start the container with `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`", ("container-gpu",)
-        return why, "this library is the driver's: reinstall NVIDIA's driver with its compute part", ()
+        return why, "this library belongs to the driver: reinstall NVIDIA's driver with its compute part", ()
     number = parse_version(build.get("version")) or ()
     wheels = " ".join(dict.fromkeys(w for row in missing if (w := _library_wheel(str(row.get("name")), build))))
     if wheels:
         remedy = f"`pip install {wheels}`"
         if name == "tensorflow" and number[:2] >= FIRST_CUDA_EXTRA:
-            remedy += f", or all that it needs: `pip install 'tensorflow[and-cuda]=={'.'.join(map(str, number))}'`"
+            remedy += (
+                f", or everything that it needs: `pip install 'tensorflow[and-cuda]=={'.'.join(map(str, number))}'`"
+            )
         return why, remedy, ("cuda-sonames", "tensorflow-cuda-wheels")
-    return why, "install the CUDA toolkit that the build names", ("cuda-sonames",)
+    return why, "install the CUDA version of the build", ("cuda-sonames",)
 
 
 def _library_summary(libraries: list[Facts]) -> Check:
     """Summary of the tried libraries. Only noted, because a framework finds its own libraries anywhere."""
     lacking = [str(row.get("name")) for row in libraries if not row.get("loaded")]
     several = [str(row.get("name")) for row in libraries if len(row.get("found") or ()) > 1]
-    says = f"{len(libraries) - len(lacking)} of {len(libraries)} libraries load by their names"
+    says = f"{len(libraries) - len(lacking)} of {len(libraries)} libraries load by name"
     says += f", not {', '.join(lacking)}" if lacking else ""
-    says += f"; several files lie on the way of {', '.join(several)}" if several else ""
+    says += f"; several files match {', '.join(several)}" if several else ""
     return Check(TOPIC, "libraries", CheckState.NOTED, says)
 
 

@@ -84,13 +84,15 @@ def local_gpu_memory(devices: Sequence[Mapping[str, Any]]) -> tuple[str, int, st
     card = next((c for c in CARD_TABLE if c.seen == name), None)
     if card is not None and card.usable_mib << 20 <= free:
         return name, card.usable_mib << 20, source_sentence(card)
-    source = f"{(total - used) >> 20:,} MiB are free by its driver, less what TensorFlow and the driver keep back"
+    source = (
+        f"{(total - used) >> 20:,} MiB are free according to its driver, less what TensorFlow and the driver reserve"
+    )
     return name, max(free - (DRIVER_CONTEXT_MIB << 20), 0), source
 
 
 def source_sentence(card: Card) -> str:
     """A sentence that names the source of the table's number."""
-    return f"what TensorFlow took of a {card.seen} that nobody else used, by its own log ({card.log})"
+    return f"the memory that TensorFlow took on an unused {card.seen}, according to its own log ({card.log})"
 
 
 def size_bytes(text: str) -> int | None:

@@ -21,8 +21,8 @@ SOURCES: Mapping[str, Source] = {
         KERAS_WORKERS,
         Source(
             "cuda-driver",
-            "A CUDA toolkit runs on drivers from 450.80.02 (11.x), 525.60.13 (12.x), 580 (13.x) on; on Windows from "
-            "452.39 (11.x) and 528.33 (12.x) on",
+            "A CUDA toolkit needs at least driver 450.80.02 (11.x), 525.60.13 (12.x) or 580 (13.x); on Windows "
+            "452.39 (11.x) or 528.33 (12.x)",
             "NVIDIA, CUDA Compatibility, Minor Version Compatibility, table 1: https://docs.nvidia.com/deploy/"
             "cuda-compatibility/minor-version-compatibility.html; tensorflow.org/install/pip, software requirements",
             READ_ON,
@@ -45,19 +45,19 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-capabilities",
-            "In a build's list sm_xy is machine code alone; compute_xy is machine code and PTX",
+            "In a build's list sm_xy means machine code only, and compute_xy means machine code and PTX",
             "TensorFlow, configure.py, the question for TF_CUDA_COMPUTE_CAPABILITIES",
             READ_ON,
         ),
         Source(
             "tensorflow-ptx",
-            "Kernels compiled from PTX at start can take 30 minutes or longer, TensorFlow's own warning says",
+            "TensorFlow's own warning says that compiling kernels from PTX at start can take 30 minutes or longer",
             "TensorFlow, gpu_device.cc; https://github.com/tensorflow/tensorflow/issues/62320",
             READ_ON,
         ),
         Source(
             "tensorflow-windows",
-            "TensorFlow 2.10 was the last release with GPU support on native Windows; from 2.11 on it takes WSL2",
+            "TensorFlow 2.10 was the last release with GPU support on native Windows; 2.11 and newer need WSL2",
             "https://www.tensorflow.org/install/pip#windows-native",
             READ_ON,
         ),
@@ -65,17 +65,17 @@ SOURCES: Mapping[str, Source] = {
                "https://www.tensorflow.org/install/pip", READ_ON),
         Source(
             "tensorflow-cuda-wheels",
-            "tensorflow[and-cuda] brings CUDA as wheels: of 2.15.1 CUDA 12.2 and cuDNN 8.9.4, of 2.21.0 CUDA 12.5 or "
-            "a newer 12 and cuDNN 9.3 or a newer 9",
+            "tensorflow[and-cuda] installs CUDA as wheels: 2.15.1 installs CUDA 12.2 and cuDNN 8.9.4, 2.21.0 "
+            "installs CUDA 12.5 or a newer 12 and cuDNN 9.3 or a newer 9",
             "METADATA of the wheels tensorflow-cpu 2.15.1 and 2.21.0, extra and-cuda",
             READ_ON,
         ),
         Source(
             "cudnn-minor",
             "TensorFlow needs the cuDNN major version that it was built with, and an equal or higher minor version; "
-            "PyTorch and JAX check the same when they start",
-            "TensorFlow, cuda_dnn.cc: the error at loading another one; PyTorch, torch/backends/cudnn/__init__.py; "
-            "JAX, jax_plugins/cuda/__init__.py",
+            "PyTorch and JAX check the same at start-up",
+            "TensorFlow, cuda_dnn.cc: the error message for another version; PyTorch, "
+            "torch/backends/cudnn/__init__.py; JAX, jax_plugins/cuda/__init__.py",
             READ_ON,
         ),
         Source(
@@ -86,40 +86,40 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "pcie-rate",
-            "PCI Express carries 0.25, 0.5, 0.985, 1.969, 3.938, 7.563 GB/s a lane and direction in generation 1 to 6",
+            "PCI Express, generations 1 to 6: 0.25, 0.5, 0.985, 1.969, 3.938, 7.563 GB/s per lane and direction",
             "PCI-SIG, PCI Express base specifications 1.0 to 6.0: transfer rate less coding (8b/10b, 128b/130b, FLIT)",
             READ_ON,
         ),
         Source(
             "nvml",
-            "Reasons for a lower clock, temperatures, ECC counters, retired pages, remapped rows: as the driver tells",
+            "The driver reports reasons for a lower clock, temperatures, ECC counters, retired pages and remapped rows",
             "NVIDIA, NVML API reference: https://docs.nvidia.com/deploy/nvml-api/",
             READ_ON,
         ),
         Source(
             "page-retirement",
-            "XID 48 is an uncorrectable memory error, 63 a page retired or a row remapped, 64 that this failed; a "
-            "reset of the GPU or the driver makes pending ones take effect",
+            "XID 48 is an uncorrectable memory error, 63 a retired page or remapped row, 64 a failure to do that; "
+            "pending ones take effect after a reset of the GPU or driver",
             "NVIDIA, Dynamic Page Retirement: https://docs.nvidia.com/deploy/dynamic-page-retirement/visibility.html",
             READ_ON,
         ),
         Source(
             "xid",
-            "XID 79 is a GPU that has fallen off the bus, 74 an error of NVLink, 94 and 95 an uncorrectable memory "
-            "error, contained or not",
+            "XID 79: the GPU fell off the bus; 74: NVLink error; 94: contained, 95: uncontained memory error",
             "NVIDIA, XID errors, catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
             READ_ON,
         ),
         Source(
             "container-gpu",
-            "A container sees the GPU by the NVIDIA Container Toolkit and docker run --gpus all (or its podman like)",
+            "A container sees the GPU with the NVIDIA Container Toolkit and docker run --gpus all (podman: similar)",
             "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/; tensorflow.org/install/docker",
             READ_ON,
         ),
         Source(
             "container-lost",
-            "A container loses its GPUs, and NVML says Unknown Error, when systemd on the host reloads units that name "
-            "them; started anew it has them again; from release 1.18 on the toolkit does not do that by default",
+            "A container loses its GPUs, and NVML returns Unknown Error, when systemd on the host reloads units "
+            "that name them; a restart of the container restores them; since release 1.18 the toolkit prevents it "
+            "by default",
             "NVIDIA, https://github.com/NVIDIA/nvidia-container-toolkit/issues/48 and /issues/1227",
             ADDED_ON,
         ),
@@ -137,31 +137,31 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "host-numbers",
-            "The driver gives the host's numbers of processes, in a container too",
+            "The driver returns the host's process ids, also in a container",
             "https://github.com/NVIDIA/nvidia-docker/issues/1483",
             ADDED_ON,
         ),
         Source(
             "mig-instances",
-            "With MIG on, no CUDA program runs on the card before instances of it were made",
+            "With MIG on, no CUDA program runs on the card before instances are created",
             "NVIDIA, MIG User Guide, Creating GPU Instances: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
             ADDED_ON,
         ),
         Source(
             "pci-vendors",
-            "PCI's numbers of the makers of displays",
+            "PCI vendor ids of display makers",
             "Linux, include/linux/pci_ids.h and dxgkrnl; QEMU, pci_ids.h",
             ADDED_ON,
         ),
         Source(
             "wsl",
-            "In WSL2 the Windows driver brings libcuda in /usr/lib/wsl/lib; no Linux driver may be installed there",
+            "In WSL2 the Windows driver provides libcuda in /usr/lib/wsl/lib; no Linux driver may be installed there",
             "NVIDIA, CUDA on WSL User Guide: https://docs.nvidia.com/cuda/wsl-user-guide/",
             READ_ON,
         ),
         Source(
             "wsl-files",
-            "Files on a Windows drive (/mnt/c, 9p) are reached more slowly from WSL than those in its own file system",
+            "WSL reads files on a Windows drive (/mnt/c, 9p) more slowly than files in its own file system",
             "Microsoft, Working across file systems: https://learn.microsoft.com/windows/wsl/filesystems",
             READ_ON,
         ),
@@ -180,7 +180,7 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "cuda-variables",
-            "CUDA_VISIBLE_DEVICES: GPUs before the first number that is none are seen, an empty text hides all; "
+            "CUDA_VISIBLE_DEVICES: CUDA sees the GPUs before the first invalid index, and an empty value hides all; "
             "CUDA_LAUNCH_BLOCKING, CUDA_CACHE_DISABLE, CUDA_FORCE_PTX_JIT, CUDA_DEVICE_MAX_CONNECTIONS",
             "NVIDIA, CUDA Programming Guide, environment variables: https://docs.nvidia.com/cuda/"
             "cuda-programming-guide/05-appendices/environment-variables.html",
@@ -188,16 +188,16 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "cuda-cache",
-            "CUDA_CACHE_MAXSIZE: the cache of what the driver compiled holds 1 GiB where it is not set, 256 MiB on "
-            "embedded platforms",
-            "NVIDIA, CUDA Programming Guide, environment variables: https://docs.nvidia.com/cuda/cuda-programming-guide/"
+            "CUDA_CACHE_MAXSIZE: the driver's kernel cache holds 1 GiB by default, 256 MiB on embedded platforms",
+            "NVIDIA, CUDA Programming Guide, environment variables: "
+            "https://docs.nvidia.com/cuda/cuda-programming-guide/"
             "05-appendices/environment-variables.html; not read there, but in a public repository that quotes it",
             VERIFIED_ON,
         ),
         Source(
             "cuda-injection",
-            "CUDA_INJECTION64_PATH names a library that every CUDA program loads: a profiler's",
-            "PyTorch, libkineto, init.cpp: what the CUDA driver calls where the variable is set",
+            "CUDA_INJECTION64_PATH names a library that every CUDA program loads, usually a profiler's",
+            "PyTorch, libkineto, init.cpp: what the CUDA driver calls if the variable is set",
             ADDED_ON,
         ),
         Source(
@@ -215,31 +215,31 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-unified",
-            "TF_FORCE_UNIFIED_MEMORY lets memory spill to the host's instead of failing, and makes the program slower",
+            "TF_FORCE_UNIFIED_MEMORY lets device memory spill to slower host memory instead of failing",
             "AlphaFold 3, performance, unified memory: https://github.com/google-deepmind/alphafold3/blob/main/docs/"
-            "performance.md; the name stands in TensorFlow's library of 2.21",
+            "performance.md; the name is in TensorFlow's library of 2.21",
             VERIFIED_ON,
         ),
         Source(
             "tensorflow-autotune",
-            "TF_CUDNN_USE_AUTOTUNE is on unless it is set to 0: by it cuDNN's algorithms of a convolution are timed",
+            "TF_CUDNN_USE_AUTOTUNE is on unless it is set to 0: it times cuDNN's algorithms for a convolution",
             "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/use_cudnn.cc, CudnnUseAutotune; "
-            "the name stands in the library of 2.21",
+            "the name is in the library of 2.21",
             VERIFIED_ON,
         ),
         Source(
             "tensorflow-workspace",
-            "TF_CUDNN_WORKSPACE_LIMIT_IN_MB: 4096 where it is not set; an algorithm that needs more is not tried",
+            "TF_CUDNN_WORKSPACE_LIMIT_IN_MB: 4096 by default; an algorithm that needs more is not tried",
             "TensorFlow, kernels of convolutions: GetDnnWorkspaceLimit, 1 << 32",
             ADDED_ON,
         ),
         Source(
             "tensorflow-vlog",
-            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is a name of old "
-            "releases, which 2.21 does not read",
-            "TensorFlow, third_party/xla/third_party/tsl/tsl/platform/default/logging.cc: https://github.com/tensorflow/"
+            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; 2.21 ignores TF_CPP_MIN_VLOG_LEVEL",
+            "TensorFlow, third_party/xla/third_party/tsl/tsl/platform/default/logging.cc: "
+            "https://github.com/tensorflow/"
             "tensorflow/blob/07cc4d4de0947c3bbfde2622a75ad78d4527e777/third_party/xla/third_party/tsl/tsl/platform/default/"
-            "logging.cc; which of the names stand in the library of 2.21",
+            "logging.cc; which of the names are in the library of 2.21",
             VERIFIED_ON,
         ),
         Source(
@@ -256,32 +256,32 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-mkl",
-            "TF_DISABLE_MKL=1 turns oneDNN off in builds that were made with it (Intel's); others do not read it",
+            "TF_DISABLE_MKL=1 turns oneDNN off in Intel's builds; other builds do not read it",
             "TensorFlow, IsMKLEnabled",
             ADDED_ON,
         ),
         Source(
             "jax-platforms",
-            "JAX has builds for NVIDIA GPUs on Linux, and on WSL2 as an experiment; on native Windows it has none",
+            "JAX has builds for NVIDIA GPUs on Linux, and experimental ones on WSL2; it has none for native Windows",
             "https://docs.jax.dev/en/latest/installation.html, supported platforms",
             ADDED_ON,
         ),
         Source(
             "jax-plugin",
-            "JAX does not use a CUDA plugin whose version is another than jaxlib's",
+            "JAX does not use a CUDA plugin whose version differs from jaxlib's",
             "JAX, jaxlib/plugin_support.py, check_plugin_version",
             ADDED_ON,
         ),
         Source(
             "jax-flags",
-            "JAX_PLATFORMS names the devices that are opened; JAX_DISABLE_JIT, JAX_DEBUG_NANS, JAX_DEBUG_INFS, "
+            "JAX_PLATFORMS names the devices that JAX opens; JAX_DISABLE_JIT, JAX_DEBUG_NANS, JAX_DEBUG_INFS, "
             "JAX_ENABLE_CHECKS and JAX_DEFAULT_MATMUL_PRECISION trade speed for checks or precision",
             "JAX 0.10.2, jax/_src/config.py",
             READ_ON,
         ),
         Source(
             "jax-memory",
-            "XLA_PYTHON_CLIENT_ALLOCATOR=platform allocates and frees each piece by the driver, which is very slow",
+            "XLA_PYTHON_CLIENT_ALLOCATOR=platform allocates and frees each buffer through the driver: very slow",
             "JAX, GPU memory allocation: https://docs.jax.dev/en/latest/201/gpu-memory.html",
             READ_ON,
         ),
@@ -293,28 +293,29 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "nccl-variables",
-            "NCCL_DEBUG=INFO logs what NCCL does and TRACE every call; WARN, warnings alone, is for production",
-            "NVIDIA, NCCL User Guide, logging: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/"
-            "logging.html",
+            "NCCL_DEBUG=INFO logs what NCCL does and TRACE every call; WARN logs only warnings and is for production",
+            "NVIDIA, NCCL User Guide, logging: "
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/logging.html",
             VERIFIED_ON,
         ),
         Source(
             "nccl-transports",
-            "NCCL_P2P_DISABLE=1 keeps GPUs from exchanging directly; where they do not, NCCL_SHM_DISABLE=1 has them "
-            "take the network in place of the host's memory",
+            "NCCL_P2P_DISABLE=1 keeps GPUs from exchanging directly; if GPUs cannot, NCCL_SHM_DISABLE=1 makes them "
+            "use the network instead of host memory",
             "https://docs.nvidia.com/deeplearning/nccl/archives/nccl_2134/user-guide/docs/env.html",
             ADDED_ON,
         ),
         Source(
             "malloc-arenas",
-            "Several arenas let several threads allocate at once; MALLOC_ARENA_MAX=1 leaves them one",
+            "Several arenas let several threads allocate at once; MALLOC_ARENA_MAX=1 leaves only one",
             "GNU C library, manual, memory.texi: https://sourceware.org/pipermail/libc-alpha/2016-October/075461.html",
             ADDED_ON,
         ),
         Source(
             "oversubscription",
-            "Many more threads than processors make each slower, and the system's switching between them costs too",
-            "joblib, Avoiding over-subscription of CPU resources: https://joblib.readthedocs.io/en/latest/parallel.html",
+            "Many more threads than processors make each thread slower, and switching between them costs time",
+            "joblib, Avoiding over-subscription of CPU resources: "
+            "https://joblib.readthedocs.io/en/latest/parallel.html",
             ADDED_ON,
         ),
     )

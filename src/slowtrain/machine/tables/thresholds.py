@@ -27,18 +27,17 @@ MIN_STORAGE_READ_SHARE = 0.9
 
 KERAS_WORKERS = Source(
     "keras-workers",
-    "fit of Keras 3 raises under tf.distribute.MultiWorkerMirroredStrategy with more than one worker: it cannot make a "
-    "tensor of the batches of several replicas; seen of Keras 3.15 with TensorFlow 2.21 and two workers",
+    "fit of Keras 3 raises under tf.distribute.MultiWorkerMirroredStrategy with more than one worker: it cannot "
+    "make a tensor from the batches of several replicas; seen with Keras 3.15, TensorFlow 2.21 and two workers",
     "keras-team/keras, issue 20585 (open): https://github.com/keras-team/keras/issues/20585",
     "2026-11-27",
 )
 OWN_CHOICE = Source(
     "own-choice",
-    f"Little is less than {MIN_HELD_CARD_SHARE:.0%} of a card's memory, {MIN_FREE_MEMORY_SHARE:.0%} of the host's, "
-    f"{MIN_LINK_RATE_SHARE:.0%} "
-    f"of what a link carries; many are more than {MAX_THREADS_PER_CORE:g} threads a core; often: "
-    f"{MIN_THROTTLED_SHARE:.0%} of a quota's periods, "
-    f"or of the cores; a rate is a disk's where {MIN_STORAGE_READ_SHARE:.0%} of what was read came from storage",
-    "Slowtrain's own choice and nobody's rule: machine/tables/thresholds.py has each with its reason",
+    f"Small means less than {MIN_HELD_CARD_SHARE:.0%} of a card's memory, {MIN_FREE_MEMORY_SHARE:.0%} of the host's "
+    f"or {MIN_LINK_RATE_SHARE:.0%} of a link's rate; many means more than {MAX_THREADS_PER_CORE:g} threads per "
+    f"core; often means {MIN_THROTTLED_SHARE:.0%} of a quota's periods or of the cores; a rate is the disk's if "
+    f"{MIN_STORAGE_READ_SHARE:.0%} of the bytes came from storage",
+    "Slowtrain's own choice: machine/tables/thresholds.py gives the reason for each",
     "2026-11-26",
 )

@@ -64,14 +64,14 @@ def _pool_advice(dump: Dump, outcome: FailureOutcome, what: Purpose) -> Iterator
     if outcome is FailureOutcome.FRAGMENTED:
         yield from memory_advice.fragmentation_advice(dump)
         if memory_questions.fits_without_others(dump):
-            yield Advice("end the other processes on this card (nvidia-smi lists them)", dump.others_bytes, True)
+            yield Advice("stop the other processes on this card (nvidia-smi lists them)", dump.others_bytes, True)
     if outcome is FailureOutcome.FULL and memory_questions.other_framework_bytes(dump):
         yield from memory_advice.other_framework_advice(dump)
     if memory_questions.is_part_of_card(dump) and outcome is not FailureOutcome.FRAGMENTED:
         yield from memory_advice.small_pool_advice()
     if outcome is FailureOutcome.FULL and memory_questions.sufficient_others_bytes(dump):
         yield Advice(
-            "end the other processes on this card (nvidia-smi lists them)",
+            "stop the other processes on this card (nvidia-smi lists them)",
             memory_questions.sufficient_others_bytes(dump),
             True,
         )
@@ -81,4 +81,4 @@ def _pool_advice(dump: Dump, outcome: FailureOutcome, what: Purpose) -> Iterator
     yield from first
     yield from then
     if memory_questions.has_no_pool(dump):
-        yield Advice("a machine, a container or a job with more memory")
+        yield Advice("use a machine, a container or a job with more memory")

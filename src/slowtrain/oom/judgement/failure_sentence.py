@@ -39,40 +39,38 @@ def _small_pool_sentence(dump: Dump) -> str:
     if not memory_questions.is_part_of_card(dump):
         return ""
     return (
-        f"; the pool got only {format_size(dump.limit_bytes)} when the run began, for other processes held the "
-        "card or a "
-        "limit was set"
+        f"; the pool got only {format_size(dump.limit_bytes)} when the run began, because other processes held the "
+        "card or a limit was set"
     )
 
 
 def _request_phrase(dump: Dump) -> str:
     needed = format_size(dump.request.needed)
     if tensor_purpose.request_purpose(dump.request) is Purpose.ARRAY:
-        return f"{needed} asked for to make a constant of an array"
-    return f"{needed} asked for"
+        return f"{needed} requested to turn an array into a constant"
+    return f"{needed} requested"
 
 
 def _full_sentence(dump: Dump) -> str:
     room = failure_outcome.room_bytes(dump)
-    more = f" and {format_size(room)} more to grow by" if room else ""
+    more = f" and {format_size(room)} left to grow" if room else ""
     free, short = failure_outcome.free_bytes(dump), failure_outcome.missing_bytes(dump)
     if dump.driver_free_bytes is not None:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
         more, short = "", max((dump.request.needed or 0) - free, 0)
     beside = ""
     if memory_questions.other_framework_bytes(dump):
-        beside = f"; this process holds {format_size(dump.outside_bytes)} beside PyTorch's pool"
+        beside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
     if not beside and memory_questions.sufficient_others_bytes(dump):
         beside = f"; other processes held {format_size(memory_questions.sufficient_others_bytes(dump))}"
     held = (
         ""
         if dump.in_use_bytes is None or not memory_questions.is_small_request(dump)
-        else f"; {_in_use_phrase(dump)} was in use before"
+        else f"; {_in_use_phrase(dump)} was already in use"
     )
     return (
-        f"{POOL_NAMES[dump.pool]} was full: {_request_phrase(dump)}, {format_size(free)} free in all{more}, "
-        f"{format_size(short)} short"
-        f"{beside or held}"
+        f"{POOL_NAMES[dump.pool]} was full: {_request_phrase(dump)}, {format_size(free)} free in total{more}, "
+        f"{format_size(short)} short{beside or held}"
     )
 
 
@@ -90,15 +88,15 @@ def _fragmented_sentence(dump: Dump) -> str:
     where, asked = POOL_NAMES[dump.pool], _request_phrase(dump)
     if dump.driver_free_bytes is not None:
         total = (dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0) + dump.driver_free_bytes
-        return f"{where} was fragmented: {asked}, {format_size(total)} free in all, in no one piece"
+        return f"{where} was fragmented: {asked}, {format_size(total)} free in total, but not in one piece"
     piece = (
-        f"the largest piece {format_size(dump.largest_free_bytes)}"
+        f"largest free piece {format_size(dump.largest_free_bytes)}"
         if dump.largest_free_bytes is not None
-        else "no piece large enough"
+        else "no free piece large enough"
     )
     room = failure_outcome.room_bytes(dump)
-    more = f" and {format_size(room)} more to grow by" if room else ""
-    return f"{where} was fragmented: {asked}, {format_size(dump.free_bytes)} free in all{more}, {piece}"
+    more = f" and {format_size(room)} left to grow" if room else ""
+    return f"{where} was fragmented: {asked}, {format_size(dump.free_bytes)} free in total{more}, {piece}"
 
 
 def _taken_sentence(dump: Dump) -> str:
@@ -106,8 +104,8 @@ def _taken_sentence(dump: Dump) -> str:
     if dump.pool is not PoolKind.DEVICE:
         grow = format_size(dump.growth_bytes)
         return (
-            f"{asked}, the pool was still allowed to grow by {grow}, but the system did not give that much: "
-            "others hold it"
+            f"{asked}, the pool could still grow by {grow}, but the system did not provide that much: other "
+            "processes hold it"
         )
     if dump.others_bytes is not None:
         left = f", {format_size(dump.driver_free_bytes)} left on it" if dump.driver_free_bytes is not None else ""
@@ -117,19 +115,21 @@ def _taken_sentence(dump: Dump) -> str:
         pool = f"; the pool got {format_size(dump.limit_bytes)}" if dump.limit_bytes is not None else ""
         return f"other processes held {format_size(others)} of the card's {whole} before the run began: {asked}{pool}"
     if memory_questions.is_part_of_card(dump):
-        of_card = f"of the card's {whole}" if dump.device_bytes is not None else "(any card has more)"
+        of_card = f"of the card's {whole}" if dump.device_bytes is not None else "(less than any card has)"
         return (
             f"the pool got only {format_size(dump.limit_bytes)} {of_card} when the run began: other processes held "
-            "the rest, "
-            f"or a limit was set; {asked}"
+            f"the rest, or a limit was set; {asked}"
         )
     if dump.driver_free_bytes is not None:
         return (
-            f"{format_size(others)} of the card was held by others: {asked}, "
+            f"other processes held {format_size(others)} of the card: {asked}, "
             f"{format_size(dump.driver_free_bytes)} left on it"
         )
     grow = format_size(dump.growth_bytes)
-    return f"{asked}, the pool was still allowed to grow by {grow}, but the card had not that much left: others hold it"
+    return (
+        f"{asked}, the pool could still grow by {grow}, but the card did not have that much left: other processes "
+        "hold it"
+    )
 
 
 def _too_large_sentence(dump: Dump) -> str:
@@ -138,16 +138,16 @@ def _too_large_sentence(dump: Dump) -> str:
         space = dump.allocator.removeprefix("TPU").strip() or "device memory"
         over = _compiler_size((needed or 0) - (limit or 0), (needed or 0) >= 1 << 30)
         return (
-            f"the compiled program needs {_compiler_size(needed)} of {_compiler_size(limit)} of {space}: {over} "
+            f"the compiled program needs {_compiler_size(needed)}, but {space} has {_compiler_size(limit)}: {over} "
             "too much"
         )
     if tensor_purpose.request_purpose(dump.request) is Purpose.ARRAY:
         return (
-            f"a whole array of {format_size(needed)} was to be put on the device as a constant, more than all of its "
-            f"{format_size(limit)}: it can never fit"
+            f"a whole array of {format_size(needed)} was to be put on the device as a constant, but the device has "
+            f"only {format_size(limit)}: it can never fit"
         )
     if limit is None:
-        return f"{_request_phrase(dump)} in one piece, more than any single device has: it can never fit"
+        return f"{_request_phrase(dump)} in one piece, more than any device has: it can never fit"
     whole = "the whole pool" if dump.limit_bytes is not None else "the whole device"
     return f"{_request_phrase(dump)} in one piece, more than {whole} of {format_size(limit)}: it can never fit"
 
@@ -167,38 +167,38 @@ def _kill_sentence(dump: Dump) -> str:
         return "the shared memory (/dev/shm) of the data loader's workers ran out"
     held = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
     if dump.in_use_bytes and dump.in_use_bytes < host_memory.MIN_PYTHON_BYTES:
-        held += ", less than any Python: another process of it filled the memory"
+        held += ", less than any Python process needs: another of its processes filled the memory"
     held += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
     large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not held else ""
     if dump.sure or dump.refused_bytes:
         name = f" ({dump.allocator})" if dump.allocator else ""
         return f"{dump.who} killed the process{name}: the host's memory ran out, not the device's{held}{large}"
     return (
-        "the system killed the process (SIGKILL): most often since the host's memory ran out; the kernel's log "
-        "(dmesg), or kubectl describe pod, says whether it was that"
+        "the system killed the process (SIGKILL), usually because the host's memory ran out; the kernel's log "
+        "(dmesg) or kubectl describe pod shows whether that was the reason"
     )
 
 
 def _host_sentence(dump: Dump) -> str:
-    asked = "more of it" if dump.request.needed is None else format_size(dump.request.needed)
+    asked = "more" if dump.request.needed is None else format_size(dump.request.needed)
     shape = f" for {list(dump.request.shape)}" if dump.request.shape is not None else ""
     whom = "Python" if dump.allocator == "the system" else dump.allocator
     whom = "TensorFlow" if "cpu" in whom else whom
-    return f"the host's memory ran out: {whom} asked for {asked} at once{shape}, and the system refused"
+    return f"the host's memory ran out: {whom} requested {asked} at once{shape}, and the system refused"
 
 
 def _library_sentence(dump: Dump) -> str:
     free = f", {format_size(dump.driver_free_bytes)} free on the card" if dump.driver_free_bytes is not None else ""
     if dump.other_reason:
-        return f"{dump.who} could not begin, and memory is not the reason: {dump.other_reason}{free}"
+        return f"{dump.who} could not start, but not because of memory: {dump.other_reason}{free}"
     if not dump.sure:
-        return f"{dump.who} could not begin{free}; whether for want of memory, the log does not tell"
+        return f"{dump.who} could not start{free}; the log does not show whether memory ran out"
     if dump.who == library_failures.CONTEXT_OF_CUDA:
-        return "the card had not even the memory to begin: other processes hold all of it"
+        return "the card did not even have the memory to start: other processes hold all of it"
     refused = (
         f"; the driver had refused {format_size(dump.refused_bytes)} to the pool before" if dump.refused_bytes else ""
     )
-    return f"{dump.who} failed for want of the device's memory, which it takes beside the pool{refused}{free}"
+    return f"{dump.who} failed because it found no device memory outside the pool{refused}{free}"
 
 
 def _unknown_sentence(dump: Dump) -> str:
@@ -208,23 +208,24 @@ def _unknown_sentence(dump: Dump) -> str:
         what = what if tensor_purpose.request_purpose(request) is Purpose.ARRAY else "a tensor was copied to it"
         if request.needed is not None:
             return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed)} was', 1)}"
-        return f"{where} ran out when {what}; the log does not say how large it is"
+        return f"{where} ran out when {what}; the log does not show its size"
     if request.needed is None:
         if request.shape is not None:
-            return f"{where} ran out when a tensor {list(request.shape)} was asked for; the log does not say by what"
+            return (
+                f"{where} ran out when a tensor {list(request.shape)} was requested; the log does not show by which op"
+            )
         if not dump.by_size and dump.in_use_bytes is None:
-            return f"{where} ran out; the error names no size"
-        return f"{where} ran out; the log is cut before it says how much was asked for"
+            return f"{where} ran out; the error gives no size"
+        return f"{where} ran out; the log ends before the size of the request"
     figures = (dump.in_use_bytes, dump.free_bytes, dump.largest_free_bytes)
     part = dump.by_size or any(figure is not None for figure in figures)
-    holds = "has a part of the allocator's dump alone" if part else "does not hold the allocator's dump"
-    says = f"{_request_phrase(dump)}; the log {holds}, so whether it was full or fragmented is not known"
+    holds = "has only a part of the allocator's dump" if part else "does not hold the allocator's dump"
+    says = f"{_request_phrase(dump)}; the log {holds}, so it is unknown whether the memory was full or fragmented"
     if memory_questions.is_small_request(dump) and dump.pool is PoolKind.DEVICE and not part:
         says = (
-            f"{format_size(request.needed)} were refused, which is little: the pool or the card was held already, "
-            "by this "
-            "process or others; by whom is not known, for the log does not hold the allocator's dump"
+            f"a small request of {format_size(request.needed)} was refused: this process or others already held the "
+            "pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
         )
     if dump.used_share is not None:
-        says += f" (its map has {dump.used_share:.0%} of the pool in use)"
+        says += f" (the allocator's map shows {dump.used_share:.0%} of the pool in use)"
     return says

@@ -32,23 +32,26 @@ def jax_advice(dump: Dump, outcome: FailureOutcome, smaller: Sequence[Advice]) -
     yield from _whole_card_advice(dump)
     yield from smaller
     yield Advice(
-        "recompute instead of keeping: jax.checkpoint around blocks of the model (keras.RematScope), where gradients "
-        "are taken"
+        "recompute activations instead of keeping them, if gradients are computed: jax.checkpoint around blocks of "
+        "the model (keras.RematScope)"
     )
     if outcome is not FailureOutcome.FRAGMENTED:
-        yield Advice("in a training loop of your own: jax.jit(step, donate_argnums=0), so that the new state takes the "
-                     "old one's place")  # fmt: skip
+        yield Advice(
+            "in your own training loop: jax.jit(step, donate_argnums=0), so that the new state reuses the memory of "
+            "the old one"
+        )
     if outcome is FailureOutcome.UNKNOWN:
-        yield Advice("for the allocator's dump, which JAX leaves out by default, run it with TF_CPP_MIN_LOG_LEVEL=0")
+        yield Advice("run it with TF_CPP_MIN_LOG_LEVEL=0 to get the allocator's dump, which JAX omits by default")
 
 
 def _taken_advice(dump: Dump) -> Iterator[Advice]:
     gain = dump.growth_bytes
     enough = None if gain is None else gain + (dump.free_bytes or 0) >= (dump.request.needed or 0)
-    yield Advice("end the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
+    yield Advice("stop the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
     yield Advice(
-        f"where both are yours, give each a share: {FRACTION_VARIABLE}=0.45, or XLA_PYTHON_CLIENT_PREALLOCATE=false; "
-        "TensorFlow beside JAX takes all of it unless tf.config.set_visible_devices([], 'GPU') keeps it off"
+        f"if both are yours, give each a share: {FRACTION_VARIABLE}=0.45, or XLA_PYTHON_CLIENT_PREALLOCATE=false; "
+        "TensorFlow in the same process takes the whole card unless tf.config.set_visible_devices([], 'GPU') "
+        "prevents it"
     )
 
 
@@ -58,10 +61,10 @@ def _fragmentation_advice(dump: Dump) -> Iterator[Advice]:
     yield Advice("set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, whose pool can join free pieces", usable, enough)
     if (dump.regions or 0) > 1:
         yield Advice(
-            f"the pool grew in {dump.regions} regions, which are never joined: leave XLA_PYTHON_CLIENT_PREALLOCATE at "
-            "true, so that it is one"
+            f"the pool grew in {dump.regions} regions, which are never joined: leave XLA_PYTHON_CLIENT_PREALLOCATE "
+            "at true, so that there is one region"
         )
-    yield Advice("allocate what is large and stays first, and keep shapes the same: freed pieces then fit again")
+    yield Advice("allocate large, permanent arrays first, and keep shapes constant: freed pieces then fit again")
 
 
 def _kept_results_advice(dump: Dump) -> Iterator[Advice]:
@@ -71,20 +74,18 @@ def _kept_results_advice(dump: Dump) -> Iterator[Advice]:
     by, each = dump.by_op[0], dump.by_size[0]
     if by.count >= each.count >= MIN_EQUAL_PIECES and each.bytes >= 0.5 * dump.in_use_bytes:
         yield Advice(
-            f"{by.name} made {each.count} pieces of {format_size(each.each_bytes)} that are still held: where a "
-            "list keeps a "
-            "result of every step, keep float(x) or numpy.asarray(x) instead"
+            f"{by.name} made {each.count} pieces of {format_size(each.each_bytes)} that are still held: if a list "
+            "keeps a result of every step, keep float(x) or numpy.asarray(x) instead"
         )
 
 
 def _whole_card_advice(dump: Dump) -> Iterator[Advice]:
     limit = dump.limit_bytes
     if limit is None:
-        yield Advice(f"let the pool have more of the card than its default, 75%: {FRACTION_VARIABLE}=0.95")
+        yield Advice(f"give the pool more of the card than its default of 75%: {FRACTION_VARIABLE}=0.95")
         return
     more = round(limit * (MAX_POOL_SHARE / DEFAULT_POOL_SHARE - 1))
     yield Advice(
-        f"let the pool have more of the card: {FRACTION_VARIABLE}=0.95; where {format_size(limit)} is the default "
-        "of 75%, that is "
-        f"{format_size(more)} more"
+        f"give the pool more of the card: {FRACTION_VARIABLE}=0.95; if {format_size(limit)} is the default of 75%, "
+        f"that is {format_size(more)} more"
     )

@@ -50,7 +50,7 @@ def smaller_request_advice(dump: Dump, outcome: FailureOutcome) -> Iterator[Advi
     if request.dtype in FLOAT32_NAMES and dump.pool is PoolKind.DEVICE and parts <= 2:
         yield Advice("mixed_float16 halves this tensor and every activation like it", (needed + alike) // 2, enough)
     if outcome is FailureOutcome.TOO_LARGE:
-        yield Advice("compute it in parts: no setting of the allocator makes one piece larger than the pool")
+        yield Advice("compute it in parts: no allocator setting allows a piece larger than the pool")
 
 
 def _required_parts(dump: Dump, outcome: FailureOutcome, needed: int) -> int:
@@ -87,23 +87,23 @@ def _memory_in_use_advice(dump: Dump) -> Iterator[Advice]:
     if largest is not None:
         pieces = "one piece" if largest.count == 1 else f"{largest.count:,} pieces"
         most = f"; most of it is {largest.name or f'{pieces} of {format_size(largest.each_bytes)}'}"
-    yield Advice(f"this request is small{part}: what is in use counts, and not this last piece{most}")
+    yield Advice(f"this request is small{part}: the memory in use matters, not this last piece{most}")
     if "PyTorch" in dump.allocator:
-        yield Advice("torch.cuda.memory_summary() shows what that is; activations shrink with the batch, weights and "
+        yield Advice("torch.cuda.memory_summary() shows what holds it; activations shrink with the batch, weights and "
                      "the optimizer's state do not")  # fmt: skip
         return
     yield Advice(
-        "activations among that shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
+        "activations shrink with the batch, weights and the optimizer's state do not: slowtrain memory with "
         "the script measures both, and the largest batch that fits"
     )
 
 
 def _other_shape_advice(dump: Dump, needed: int) -> Iterator[Advice]:
     room = dump.limit_bytes or dump.device_bytes
-    times = f"{needed / room:.0f} times the pool" if room and needed > room else "far more than there is room for"
-    shape = f": look at which axis of {list(dump.request.shape)} is larger than meant" if dump.request.shape else ""
+    times = f"{needed / room:.0f} times the pool" if room and needed > room else "far more than the memory"
+    shape = f": look at which axis of {list(dump.request.shape)} is larger than intended" if dump.request.shape else ""
     yield Advice(
-        f"it is {times}, which no usual change of the batch cures{shape} (all pairs of rows, a one-hot of a large "
+        f"it is {times}, too much for a smaller batch to help{shape} (all pairs of rows, a one-hot of a large "
         "vocabulary, a whole data set in one call)"
     )
     yield Advice(
@@ -113,11 +113,11 @@ def _other_shape_advice(dump: Dump, needed: int) -> Iterator[Advice]:
 
 def _smaller_model_advice(dump: Dump, what: Purpose) -> Iterator[Advice]:
     """For a variable or its update, which is as large as the variable for any batch."""
-    made = "it is a variable that was being made" if what is Purpose.VARIABLE else "it is of a variable's update"
-    later = ", once the model is made" if what is Purpose.VARIABLE else ""
+    made = "it is a new variable" if what is Purpose.VARIABLE else "it belongs to a variable's update"
+    later = ", once the model is built" if what is Purpose.VARIABLE else ""
     yield Advice(
-        f"a smaller model (fewer units, smaller tables): {made}, which no smaller batch makes smaller"
-        + (" (but for sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
+        f"a smaller model (fewer units, smaller tables): {made}, whose size does not depend on the batch"
+        + (" (except sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
     )
     yield Advice(
         f"an optimizer with less state: Adam keeps two values for each weight{later}, SGD with momentum one, plain SGD "
@@ -125,7 +125,7 @@ def _smaller_model_advice(dump: Dump, what: Purpose) -> Iterator[Advice]:
     )
     if dump.request.dtype in ("", *FLOAT32_NAMES):
         yield Advice(
-            "weights of lower precision: the dtype policy bfloat16 halves them (mixed_float16 keeps them in 32 bits)"
+            "weights in lower precision: the dtype policy bfloat16 halves them (mixed_float16 keeps them in 32 bits)"
         )
 
 
@@ -133,13 +133,12 @@ def _uncertain_size_advice(dump: Dump, needed: int, parts: int) -> Iterator[Advi
     """For a tensor that depends on the batch or on a weight."""
     request = dump.request
     if request.shape and len(request.shape) <= MAX_MATRIX_AXES:
-        yield Advice("where it is a weight or a table: fewer units or rows; bfloat16 halves it")
-    first = f" and its first axis, {request.shape[0]} here, the batch" if request.shape else ""
+        yield Advice("if it is a weight or a table: use fewer units or rows; bfloat16 halves it")
+    first = f" and its first axis, {request.shape[0]} here, is the batch" if request.shape else ""
     yield Advice(
-        f"where this is made of a batch{first}: {divide_batch_phrase(parts)}, and it needs {share_phrase(parts)}. "
-        "A weight, its "
-        "gradient and what an optimizer keeps stay as large; which of these it is, the log does not tell",
+        f"if it is computed from a batch{first}: {divide_batch_phrase(parts)}, and it needs {share_phrase(parts)}. "
+        "A weight, its gradient and optimizer state keep their size; the log does not show which of these it is",
         needed - needed // parts,
     )
     if request.dtype in FLOAT32_NAMES and dump.pool is PoolKind.DEVICE and parts <= 2:
-        yield Advice("mixed_float16, which halves activations and no weights", needed // 2)
+        yield Advice("mixed_float16, which halves activations but not weights", needed // 2)

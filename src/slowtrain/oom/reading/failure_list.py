@@ -125,7 +125,7 @@ def _finish_library_failure(dump: Dump, rank: LogRank) -> Dump:
     if dump.sure:
         return dump
     if rank.mismatch:
-        return replace(dump, other_reason="the version of cuDNN is not the one that the program was built for")
+        return replace(dump, other_reason="the cuDNN version differs from the one that the program was built for")
     if free is not None and free >= library_failures.MAX_LIBRARY_NEED_BYTES:
         return replace(dump, other_reason="enough memory was free")
     return dump

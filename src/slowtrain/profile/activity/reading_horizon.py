@@ -34,10 +34,9 @@ class Horizon:
     def __str__(self) -> str:
         seconds, of = self.ps / 1e12, self.end_ps / 1e12
         return (
-            f"only the first {format_number(seconds)} s of about {format_number(of)} s are told of: about "
-            f"{self.events / 1e6:.0f} "
-            "million "
-            f"events are too many to read; slowtrain cut --from-ms makes a profile of what comes later"
+            f"the report covers only the first {format_number(seconds)} s of about {format_number(of)} s, because "
+            f"about {self.events / 1e6:.0f} "
+            "million events are too many to read; slowtrain cut --from-ms writes a profile of a later part"
         )
 
 

@@ -16,7 +16,7 @@ WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
 _MAGIC_BYTES = (
     (b"\x89HDF\r\n\x1a\n", "HDF5 (Keras weights or a model, .h5)"),
     (b"PK\x03\x04", "a zip archive (.keras, .npz or PyTorch)"),
-    (b"SQLite format 3\x00", "an SQLite database (of Nsight Systems or of a Slowtrain recording)"),
+    (b"SQLite format 3\x00", "an SQLite database (from Nsight Systems, or a Slowtrain recording)"),
     (b"\x93NUMPY", "a NumPy array"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
     (b"\xfd7zXZ\x00", "compressed with xz; unpack it first"),
@@ -33,7 +33,7 @@ _ANALYSIS = late(
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
 _LEGACY = late(r"\.trace(?:\.gz)?$")
-LEGACY_KIND = "a legacy trace: the xplane.pb beside it is wanted"
+LEGACY_KIND = "a legacy trace; give the *.xplane.pb in the same folder"
 # A message in a file's first field whose content a plane cannot have there: an op of a graph
 # ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
 _GRAPH_NODE = late(
@@ -53,7 +53,7 @@ def other_file_kind(head: bytes, name: str) -> str | None:
     if _PICKLE.match(head):
         return "a Python pickle"
     if b"brain.Event:" in head[:64]:
-        return "TensorBoard's event file; profiles lie in plugins/profile beside it"
+        return "TensorBoard's event file; the profiles are in plugins/profile in the same folder"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it first"
     if not _CONTROL.search(head):
@@ -64,7 +64,7 @@ def other_file_kind(head: bytes, name: str) -> str | None:
         return LEGACY_KIND
     # Decided by the first byte, before gigabytes of zeros are unzipped.
     message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
-    return None if message or likely_file_kind(head, name) else "no protobuf message"
+    return None if message or likely_file_kind(head, name) else "not a protobuf message"
 
 
 def likely_file_kind(head: bytes, name: str) -> str | None:
@@ -76,7 +76,7 @@ def likely_file_kind(head: bytes, name: str) -> str | None:
     if _SAVED_MODEL.search(name) or head.startswith(b"\x08\x01\x12"):
         return "part of a SavedModel"
     if _ANALYSIS.search(name) or b"type.googleapis.com/tensorflow.profiler." in head:
-        return "an analysis that TensorBoard's profiler made of a profile"
+        return "an analysis of a profile, written by TensorBoard's profiler"
     return None
 
 

@@ -61,7 +61,7 @@ def read_viewer_json(path: Path) -> tuple[xplane.Space, str]:
     """Return the profile, and a note of what it lacks. Raises ``InputError``."""
     data = _file_bytes(path)
     if any(word in data[:JSON_HEAD_BYTES] for word in _PYTORCH_MARKS):
-        raise _trace_error(path, "it is a trace of PyTorch's profiler; give a *.xplane.pb of TensorFlow or JAX")
+        raise _trace_error(path, "it is a trace from PyTorch's profiler; give a *.xplane.pb from TensorFlow or JAX")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -137,7 +137,7 @@ class _ViewerEvents:
                 self.left_out += 1
         starts = [event[0] for events in self.events.values() for event in events]
         if starts and max(starts) - min(starts) > MAX_PROFILE_US:
-            raise _trace_error(self.path, "its events lie more than eleven days apart")
+            raise _trace_error(self.path, "its events are more than eleven days apart")
 
     def missing_note(self) -> str:
         """Return a note of what the viewer's format does not contain."""
@@ -148,7 +148,7 @@ class _ViewerEvents:
             absent.append("the ops of kernels")
         said = ", ".join([*absent, "shapes and data sets"])
         more = f"; {self.left_out:,} events without a length were left out" if self.left_out else ""
-        return f"{self.path.name} is a trace viewer's JSON, which lacks {said}: the *.xplane.pb tells more{more}"
+        return f"{self.path.name} is a trace viewer's JSON, which lacks {said}: the *.xplane.pb has more data{more}"
 
     def encode_space(self) -> bytes:
         """Return an XSpace (tsl/profiler/protobuf/xplane.proto)."""

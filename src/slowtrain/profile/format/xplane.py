@@ -165,7 +165,7 @@ class Line:
         columns = event_columns.decode_events(self._file, stretch, first_row, wanted)
         base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
         if abs(base_ps) >= MAX_TIME_PS or any(_exceeds_time_limit(time) for time in columns[1:3]):
-            raise self._file.input_error(f"an event of line {self.name!r} lies more than {MAX_TIME_PS} ps away")
+            raise self._file.input_error(f"an event of line {self.name!r} is more than {MAX_TIME_PS} ps away")
         columns[1] += base_ps
         return columns
 
@@ -344,7 +344,7 @@ def parse_space(data: bytes | mmap.mmap, label: str = "profile") -> Space:
         elif tag in _NOTE_TAGS:
             notes[_NOTE_TAGS[tag]].append(file.text(value, stop))
     if not any(plane.name for plane in planes):
-        raise file.input_error("it holds no named plane; perhaps it is a protobuf of another kind")
+        raise file.input_error("it holds no named plane; it may be a protobuf of another kind")
     starts = [line.timestamp_ns for plane in planes for line in plane.lines if line._span[0] < line._span[1]]
     file.origin_ns = min(starts, default=0)
     errors, warnings, hostnames = (tuple(notes[note]) for note in ("errors", "warnings", "hostnames"))
@@ -367,7 +367,7 @@ def profile_bytes(path: str | Path) -> mmap.mmap:
             while part := zipped.read(1 << 20):
                 plain.write(part)
                 if plain.tell() > limit:
-                    raise _profile_error(path, f"it unzips to more than {limit >> 20} MiB")
+                    raise _profile_error(path, f"it is larger than {limit >> 20} MiB when unpacked")
             plain.flush()
             return mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

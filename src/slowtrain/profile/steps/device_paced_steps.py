@@ -54,6 +54,6 @@ def device_paced_times(found: StepTimes, whole: Timeline, device: ProfiledDevice
     start = np.maximum.accumulate(began[taken])
     if len(taken) > 2 and end[-1] - start[-1] < MIN_LAST_STEP_SHARE * float(median_value(end[:-1] - start[:-1])):
         taken, start, end = taken[:-1], start[:-1], end[:-1]
-    says = f"{found.source}, as the device took them: the host was ahead of it"
+    says = f"{found.source}, with the times of the device because the host ran ahead of it"
     host = (found.start_ms[taken], found.end_ms[taken])
     return replace(found, start_ms=start, end_ms=np.maximum(end, start), source=says, called=host)

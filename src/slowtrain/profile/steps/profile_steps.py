@@ -115,7 +115,7 @@ def _marked_steps(device: ProfiledDevice, threads: Sequence[HostThread]) -> Step
     called = [np.array(column) for column in chosen.get(name, ([], []))]
     found = device_marks.check_device_marks(device.marked, device, threads, called)
     says = "the steps that the profile marks on the device"
-    says += f", the last as the call of {name!r} says" if found.behind is not None else ""
+    says += f", the last one cut at the end of its call of {name!r}" if found.behind is not None else ""
     return StepTimes(found.start_ms, found.end_ms, says, by_device=True, behind=found.behind)
 
 
@@ -244,7 +244,7 @@ def _repeated_kernel_steps(device: ProfiledDevice) -> StepTimes | None:
         behind = first + turns * period  # the first kernel of an incomplete iteration
         start = found.start_ms[first:behind:period]
         last = float(found.end_ms[behind - 1] if behind == len(found) else found.start_ms[behind])
-        return _steps_from_starts(start, last, f"the same {period} kernels over and over")
+        return _steps_from_starts(start, last, f"repetitions of the same {period} kernels")
     return None
 
 

@@ -16,7 +16,7 @@ from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.profile.waits import idle_reasons, step_division
 from slowtrain.values import dataclass
 
-OVERRUN_DETAIL = "behind the step"
+OVERRUN_DETAIL = "after the step"
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class MarkOverrun:
 
     @property
     def note(self) -> str:
-        cut = f"the profile's mark of the last step reaches {format_number(self.ms)} ms beyond the call of its function"
-        return f"{cut} ({self.said}), to an op of what came then: that is no part of the step here"
+        cut = f"the profile's mark of the last step ends {format_number(self.ms)} ms after the call of its function"
+        return f"{cut} ({self.said}), at an op of later work: that time is not counted as part of the step"
 
 
 def find_mark_overrun(found: StepTimes, whole: Timeline, device: ProfiledDevice) -> MarkOverrun | None:

@@ -22,8 +22,8 @@ from slowtrain.profile.steps.profile_steps import StepTimes
 # Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
 _GPU_CALL = late(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
 MAX_NAMED_DEVICES = 8  # devices in one note
-_PERMIT_HINT = "not permitted: the driver's option NVreg_RestrictProfilingToAdminUsers=0 permits it, or run as root"
-_INSTALL_HINT = "missing: install it beside the framework, and let LD_LIBRARY_PATH lead to it"
+_PERMIT_HINT = "not permitted: set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root"
+_INSTALL_HINT = "missing: install it for the framework, and add its folder to LD_LIBRARY_PATH"
 
 
 def missing_data_notes(
@@ -32,9 +32,12 @@ def missing_data_notes(
     """Yield what the reader should know. ``steps``: how many steps were found, 0 if they are unknown."""
     if 0 < steps < MIN_TELLING_STEPS:
         what = "only one step" if steps == 1 else f"only {steps} steps"
-        yield f"{what} in the profile: whether that is usual, and what comes now and then, it cannot tell"
+        yield f"the profile has {what}, which does not show how much steps vary or what happens only in some of them"
     if not steps:
-        yield "no steps could be told in the profile, neither by marks nor by what repeats: all of it counts as one"
+        yield (
+            "no steps were found in the profile, neither from marks nor from repetition: the whole profile counts "
+            "as one step"
+        )
     for number, space in enumerate(spaces):
         host = host_name(spaces, number)
         yield from _profiler_notes(space, [d for d in whole.devices if d.host == host and d.kind != "CPU"])
@@ -44,10 +47,10 @@ def missing_data_notes(
 
 def _profiler_notes(space: xplane.Space, devices: Sequence[ProfiledDevice]) -> Iterator[str]:
     """Yield the profiler's own errors and warnings, and what it should have recorded."""
-    yield from (f"the profiler noted an error: {e.splitlines()[0][:300]}" for e in space.errors if e.strip())
-    yield from (f"the profiler warned: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip())
+    yield from (f"the profiler reported an error: {e.splitlines()[0][:300]}" for e in space.errors if e.strip())
+    yield from (f"the profiler reported a warning: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip())
     if (lost := dropped_event_count(space)) > 0:
-        yield f"{lost:,} events were dropped while it was recorded: steps behind the last that is there are left out"
+        yield f"the profiler dropped {lost:,} events: steps after the last recorded event are left out"
     if not any(len(d.activities) for d in devices) and (why := unseen_gpu_reason(space)):
         yield why
 
@@ -68,10 +71,10 @@ def unseen_gpu_reason(space: xplane.Space) -> str:
         if forbidden
         else _INSTALL_HINT
         if absent
-        else f"{_INSTALL_HINT}; or {_PERMIT_HINT}; the run's log tells which"
+        else f"{_INSTALL_HINT}; or {_PERMIT_HINT}; the run's log shows which"
     )
     interface = "the driver's profiling interface (CUPTI, rocprofiler)"
-    return f"a GPU was used, but the profile holds nothing of what it did: {interface} was {why}"
+    return f"the run used a GPU, but the profile has no GPU events: {interface} was {why}"
 
 
 def dropped_event_count(space: xplane.Space) -> int:
@@ -106,15 +109,15 @@ def _command_buffer_notes(whole: Timeline, host: str) -> Iterator[str]:
     unseen = len(_unseen_launches(whole, host))
     if unseen:
         what = f"{unseen:,} of {count:,} launches of command buffers (CUDA or HIP graphs) have no kernel in the profile"
-        yield f"{what}: what the device did then is unattributed; {_WITHOUT_BUFFERS_HINT}"
+        yield f"{what}: the device time of these is unattributed; {_WITHOUT_BUFFERS_HINT}"
     elif runs:
         yield f"{runs:,} runs of command buffers (CUDA or HIP graphs) hide their kernels; {_WITHOUT_BUFFERS_HINT}"
     else:
-        what = f"{count:,} launches of command buffers (CUDA or HIP graphs): the kernels of one have one launch"
+        what = f"{count:,} launches of command buffers (CUDA or HIP graphs): all kernels of one buffer share a launch"
         yield f"{what}; {_WITHOUT_BUFFERS_HINT}"
 
 
-_WITHOUT_BUFFERS_HINT = "XLA_FLAGS=--xla_gpu_enable_command_buffer= records without them"
+_WITHOUT_BUFFERS_HINT = "set XLA_FLAGS=--xla_gpu_enable_command_buffer= to record without them"
 
 
 def _graph_launches(thread: HostThread) -> tuple[Floats, Floats]:
@@ -172,10 +175,10 @@ def _device_notes(whole: Timeline, device: ProfiledDevice | None) -> Iterator[st
     copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
     if device is not None and len(accelerators) > 1:
         others = [d for d in whole.active[1:] if d.kind != "CPU"]
-        yield f"told of {named([device])}, the busiest of {len(accelerators)} devices" + (
-            f"; {named(others)} computed too" if others else ""
+        yield f"the report covers {named([device])}, the busiest of {len(accelerators)} devices" + (
+            f"; {named(others)} also computed" if others else ""
         )
     if silent and accelerators:
-        yield f"{len(silent)} of {len(accelerators)} devices have no event in the profile: {named(silent)}"
+        yield f"{len(silent)} of {len(accelerators)} devices have no events in the profile: {named(silent)}"
     if copying:
         yield f"only copies, no kernels, on {named(copying)}"

@@ -19,9 +19,9 @@ from slowtrain.recording.recording_folder import LAUNCH_FILE, read_launch
 def with_damage_notes(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``facts`` with notes of unreadable files; ``unread`` names the windows whose profile is one of them."""
     unread = tuple(_unreadable_profiles(folder, events))
-    notes = [f"the profile of {one}: what ran inside its steps is not known" for one in unread]
+    notes = [f"the profile of {one}: the work inside its steps is not known" for one in unread]
     if (folder / LAUNCH_FILE).exists() and not read_launch(folder):
-        notes.append(f"{LAUNCH_FILE} cannot be read: how the run was started, and how it ended, is not known")
+        notes.append(f"{LAUNCH_FILE} cannot be read: the run's command and exit code are not known")
     if not notes:
         return dict(facts)
     return {**facts, "unread": unread, "notes": [*facts.get("notes", ()), *notes]}
@@ -39,7 +39,7 @@ def deep_window_files(folder: Path, events: Iterable[Event]) -> Iterator[tuple[E
 def _unreadable_profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
     """Yield for each deep window with an unreadable profile its folder's name and what is wrong."""
     for _, own, file in deep_window_files(folder, events):
-        wrong = _file_damage(file) if file is not None else "is gone"
+        wrong = _file_damage(file) if file is not None else "is missing"
         if wrong:
             yield f"{own.name} {wrong}"
 

@@ -57,7 +57,7 @@ def load_profile(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
     kept = _files_of_one_session(spaces)
     if len(kept) < len(spaces):
         left = [f.name for f in spaces if f not in kept]
-        said = f"{', '.join(f.name for f in kept)}, the newest of its host; {', '.join(left)} beside it was not read"
+        said = f"{', '.join(f.name for f in kept)}, the newest of its host, was read; {', '.join(left)} was not"
         notes = [*notes, said]
     return build_profile_trace(list(kept.values()), str(next(iter(kept), "profile")), notes)
 
@@ -91,9 +91,7 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
     """Build the trace. ``notes`` are known already. Raises ``InputError`` if nothing in the profile took any time."""
     whole = timeline.read_timeline(spaces)
     if whole.end_ms <= whole.start_ms:
-        raise InputError(
-            f"{label}: the profile holds no activity of a device and no op of a host; record it during training"
-        )
+        raise InputError(f"{label}: the profile holds no device activity and no host op; record it during training")
     device = _computing_device(spaces, whole)
     found = profile_steps.find_profile_steps(whole, device)
     if not found.source and any(
@@ -218,10 +216,10 @@ def _prefilled_notes(fed: Sequence[Pipeline]) -> Iterable[str]:
     used = tfdata_pipelines.prefilled_batches(fed[0]) if fed and fed[0].nodes else 0.0
     if used >= 1 and used >= MIN_PREFILLED_SHARE * fed[0].batches:
         told = (
-            f"{format_number(used, 2)} of {fed[0].batches} batches that the steps took were made before the "
-            "profile began"
+            f"{format_number(used, 2)} of {fed[0].batches} batches that the steps used were made before the profile "
+            "began"
         )
-        yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
+        yield f"{told}: input may be slower than these few steps show; profile more steps"
 
 
 @dataclass(frozen=True)

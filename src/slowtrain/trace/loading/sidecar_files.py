@@ -49,7 +49,7 @@ def read_sidecar_facts(folder: Path, facts: Mapping[str, Any]) -> Mapping[str, A
         if isinstance(told, dict) and str(told.get("schema", "")).startswith(f"slowtrain.{fact}/"):
             other = _other_subject(told, facts)
             if other:
-                notes.append(f"{name} beside this recording is of {other}, and was not used; measure again")
+                notes.append(f"{name} in this recording's folder belongs to {other} and was not used; measure again")
             else:
                 found[fact] = told
     return {**found, **({"notes": [*facts.get("notes", ()), *notes]} if notes else {})}
@@ -59,7 +59,7 @@ def _other_subject(told: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """Return what a measurement belongs to, if not to this recording's script and device; else empty."""
     source, own = told.get("source_sha256"), source_sha256(facts)
     if source and own and source != own:
-        return "another script, or of another text of this one"
+        return "another script or another version of this script"
     sides = told.get("sides")
     rows = [told, *(sides if isinstance(sides, list) else ())]
     devices = [on for row in rows if isinstance(row, dict) and isinstance(on := row.get("measured_on"), dict)]

@@ -31,7 +31,7 @@ MIN_SLOWER_RATIO = (
 MIN_FULL_QUEUE_STEPS = 8.0  # steps in a full queue (JAX's holds 32); fewer may be a delay at an epoch's end
 MIN_DEVICE_STEP_SHARE = 0.5  # of the steady steps; with more a note explains what a step is
 ASYNC_NOTE = (
-    "the host runs ahead of the device: a step here is what the device takes for one, whatever the host does meanwhile"
+    "the host runs ahead of the device: a step's length is the device's time for it, whatever the host does meanwhile"
 )
 
 

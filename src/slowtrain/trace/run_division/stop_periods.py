@@ -28,13 +28,13 @@ def stop_notes(events: Iterable[Event]) -> Iterator[str]:
         often, seconds = "once" if len(start) == 1 else f"{len(start)} times", float((end - start).sum()) / 1e3
         yield (
             f"the process was stopped {often}, for {format_number(seconds)} s (Ctrl-Z, SIGSTOP, a debugger, a "
-            "frozen container "
-            "or machine): the steps that this fell into do not count"
+            "frozen container or machine): the steps during a stop do not count"
         )
     slept = sum(
         float(e.data.get("slept_s") or 0.0) for e in events if e.lane == SUSPEND_LANE and e.name != STOPPED_EVENT
     )
     if slept > 0:
         yield (
-            f"the machine slept for {format_number(slept)} s meanwhile, which is in no time here: its clock stood still"
+            f"the machine slept for {format_number(slept)} s, which no time in this report includes: its clock "
+            "stood still"
         )

@@ -90,7 +90,7 @@ class BatchProbes:
 
         Raises ``NoRecord`` if the batch is known but memory is not.
         """
-        found = self._record(self.own or None, "the script as it is")
+        found = self._record(self.own or None, "the unchanged script")
         self.own = found.batch
         return found
 
@@ -99,8 +99,8 @@ class BatchProbes:
         found = self._record(batch, f"a batch of {batch}")
         if found.batch != batch:
             raise InputError(
-                f"the batch of {self.bench.script.target} cannot be changed from outside: asked for {batch}, its steps "
-                f"took {found.batch} samples; write {PLACEHOLDER} where its arguments give the batch size"
+                f"the batch of {self.bench.script.target} cannot be changed from outside: {batch} samples were "
+                f"requested, its steps took {found.batch}; write {PLACEHOLDER} where its arguments give the batch size"
             )
         return found
 
@@ -120,7 +120,7 @@ class BatchProbes:
             raise InputError(f"{self.bench.script.target} {UNTRAINED}")
         if not taken:
             raise InputError(
-                f"the batch of {self.bench.script.target} is not known: its steps do not tell; "
+                f"the batch of {self.bench.script.target} is unknown, because its steps do not show it; "
                 f"write {PLACEHOLDER} where its arguments give the batch size"
             )
         self.facts = self.facts or trace.facts
@@ -129,12 +129,12 @@ class BatchProbes:
         if backend != "tensorflow" and not records:
             self.own = taken
             raise NoRecord(
-                f"{self.bench.script.target} computes with {BACKENDS.get(backend, backend)}, of whose memory "
-                "no record is kept here: slowtrain batch times its steps at other batches, and "
-                "slowtrain oom reads the log of a run that was short of memory"
+                f"{self.bench.script.target} computes with {BACKENDS.get(backend, backend)}, whose memory is not "
+                "recorded: slowtrain batch times its steps at other batch sizes, and slowtrain oom reads the log "
+                "of a run that ran out of memory"
             )
         if not records:
-            raise InputError(f"{self.bench.script.target} asked no allocator of TensorFlow's for memory while it ran")
+            raise InputError(f"{self.bench.script.target} requested no memory from TensorFlow's allocators")
         name = next((n for n in records if _is_gpu_allocator(n)), max(records))
         facts, told = trace.fact("variables"), trace.fact("allocator") or {}
         limit = told.get("limit_bytes")
@@ -191,9 +191,12 @@ def device_for_framework(sizing: BatchProbes, device: Device | None) -> Device |
         return device
     share = first.limit_bytes / first.card_bytes
     if device.known == "here":
-        source = f"JAX's allocator takes {share:.0%} of it, by its own word"
+        source = f"JAX's allocator reports that it takes {share:.0%} of it"
         return replace(device, limit_bytes=first.limit_bytes, source=source)
-    source = f"JAX's allocator takes {share:.0%} of a card here; for the whole stands {device.source}, which is less"
+    source = (
+        f"JAX's allocator takes {share:.0%} of a card here; the whole card is assumed to be {device.source}, which "
+        "is less"
+    )
     return replace(device, limit_bytes=int(device.limit_bytes * share), source=source)
 
 

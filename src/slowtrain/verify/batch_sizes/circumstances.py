@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 ALONE = "alone"
 ON_ONE_CORE = "on one core"
-BESIDE_BUSY_CORES = "beside busy cores"
+BESIDE_BUSY_CORES = "with the other cores busy"
 ALL_CIRCUMSTANCES = (ALONE, ON_ONE_CORE, BESIDE_BUSY_CORES)
 # Ends with its parent, however the parent ends, and also if that happened before the process began to watch it.
 _SPIN_SCRIPT = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent: sum(range(10**6))"

@@ -46,14 +46,14 @@ def parse_settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatme
     """
     given = [part.strip() for part in text.split(",") if part.strip()]
     if len(given) != 2 or given[0] == given[1]:
-        raise InputError(f"--devices {text}: name two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
+        raise InputError(f"--devices {text}: give two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
     one, other = (_treatment(name, text) for name in given)  # an unknown setting is reported even if there is no GPU
     if "gpu" in given:
         gpus = Gpus()
         if not gpus.handles:
             raise EnvironmentMissing(
-                f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor says "
-                "more, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
+                f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor "
+                "shows details, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
             )
     return one, other
 
@@ -63,7 +63,7 @@ def _treatment(name: str, text: str) -> tuple[str, Treatment]:
         return name, Treatment()
     found = _SETTING.match(name)
     if found is None or found[1] == "0":
-        raise InputError(f"--devices {text}: {name} is none; write gpu, cpu or cpu:threads=N")
+        raise InputError(f"--devices {text}: {name} is not a device; write gpu, cpu or cpu:threads=N")
     environment = dict(CPU_ENVIRONMENT)
     if found[1]:
         environment |= dict.fromkeys(CPU_THREAD_VARIABLES, found[1])
@@ -90,7 +90,9 @@ def measure_crossover(bench: Bench, devices: str, batches: Sequence[int], rounds
         on = sidecar_files.computing_device(deep[name].facts)
         sides.append(Side(name, mine, fit, line_fit.start_seconds(mine), first, _step_parts(deep[name]), on))
         if fit is not None and fit.off_share > MAX_OFF_LINE_FACTOR - 1:
-            notes.append(f"{name}: steps are up to {fit.off_share:.0%} off a straight line; trust the measured batches")
+            notes.append(
+                f"{name}: steps differ by up to {fit.off_share:.0%} from a straight line; use the measured batches"
+            )
     winner, batch = None, None
     if draws[0] is not None and draws[1] is not None:
         lines = [(s.fit.fixed_ms.value, s.fit.per_sample_ms.value) for s in sides if s.fit is not None]
@@ -120,13 +122,13 @@ def _run_deep_probes(sizing: BatchProbes, pair: Sequence[tuple[str, Treatment]])
     own = sizing.own
     for name, treatment in pair:
         batch = own if sizing.given else None
-        trace = _probe_trace(sizing, batch, f"{name}: the script as it is", treatment, DEEP_RULE)
+        trace = _probe_trace(sizing, batch, f"{name}: the unchanged script", treatment, DEEP_RULE)
         _require_device(trace, name, sizing.bench.script.target)
         own = step_batch(trace) or own
         found[name] = trace
     if not own:
         raise InputError(
-            f"the batch of {sizing.bench.script.target} is not known: its steps do not tell; "
+            f"the batch of {sizing.bench.script.target} is unknown, because its steps do not show it; "
             "write {batch} where its arguments give the batch size"
         )
     sizing.own = own
@@ -143,7 +145,7 @@ def _step_parts(trace: Trace) -> dict[str, float]:
 
 def _require_device(trace: Trace, name: str, target: str) -> None:
     if name == "gpu" and not trace.on_accelerator:
-        raise InputError(f"{target} saw no GPU in its probe, so there is nothing to compare; slowtrain doctor says why")
+        raise InputError(f"{target} saw no GPU in its probe, so nothing can be compared; slowtrain doctor shows why")
 
 
 def _run_rounds(
@@ -159,7 +161,7 @@ def _run_rounds(
     taken_s = 0.0
     for number in range(rounds):
         if number and sizing.bench.left_s < max(taken_s, MIN_CROSSOVER_PROBE_S):
-            notes.append(f"the time was over after {number} of {format_count(rounds, 'round')}; --budget gives more")
+            notes.append(f"the time ended after {number} of {format_count(rounds, 'round')}; give a longer --budget")
             break
         begun = time.monotonic()
         for batch in tuple(left):
@@ -183,8 +185,8 @@ def _time_process(sizing: BatchProbes, name: str, treatment: Treatment, batch: i
     seen, target = step_batch(trace), sizing.bench.script.target
     if seen != batch:
         why = "its batch cannot be changed from outside; write {batch} where its arguments give the batch size"
-        why = why if seen in (0, sizing.own) else "its data has no more; name smaller ones with --batches"
-        raise InputError(f"asked for a batch of {batch:,}, {target} took {seen:,}: {why}")
+        why = why if seen in (0, sizing.own) else "its data has no more samples; give smaller batches with --batches"
+        raise InputError(f"a batch of {batch:,} was requested, but {target} took {seen:,}: {why}")
     first = trace.steps
     return Timing(name, batch, float(first.start_ms[0]) / 1e3, float(first.ms[0]), trace.step_ms)
 
@@ -198,7 +200,7 @@ def _probe_trace(sizing: BatchProbes, batch: int | None, what: str, treatment: T
     if not len(trace.steps) and not probe.stopped:  # a probe that was cut short may still have begun to train
         raise InputError(f"{target} {UNTRAINED}")
     if not trace.steps.steady.any():
-        raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")
+        raise InputError(f"{target} took no steady steps in a probe ({what}); give more data or a longer --budget")
     return trace
 
 

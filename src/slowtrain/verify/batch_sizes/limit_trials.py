@@ -128,7 +128,7 @@ def _fits_limit(
     """Whether one run fits. Raises ``InputError`` if no step took so many samples."""
     limit = pool.limit_bytes >> 20
     treatment = Treatment(environment={**ALLOCATOR_ENVIRONMENT, LIMIT_VARIABLE: str(limit)})
-    what = f"whether a batch of {batch} fits {limit:,} MiB, {circumstance}"
+    what = f"testing whether a batch of {batch} fits {limit:,} MiB, {circumstance}"
     with circumstances.circumstance_applied(circumstance):
         probe = sizing.run(
             batch, what, treatment, Rule(seconds=1e-3, steps=ALLOCATOR_RECORD_STEPS), longest_s=MAX_TRIAL_S

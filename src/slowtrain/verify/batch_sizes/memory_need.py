@@ -15,14 +15,13 @@ from slowtrain.verify.batch_sizes.limit_trials import TrialAnswer, try_batches
 from slowtrain.verify.measurement.paired_trial import Bench
 
 CPU_NOTE = (
-    "no GPU was there to measure on: the requests are those of TensorFlow's CPU kernels (without oneDNN). A card's own "
-    "libraries take other workspace, and data and batches that lie in the host's memory are counted here"
+    "no GPU was available: the requests are those of TensorFlow's CPU kernels (without oneDNN). The libraries of a "
+    "card need other workspace, and data and batches in host memory are included here"
 )
 
 XLA_NOTE = (
-    "XLA keeps what a compiled step needs while it runs (activations, gradients, workspace) in one buffer, so that "
-    "they are not told apart here; where a step does not fit it computes some of them twice, so that more may fit than "
-    "is foretold"
+    "XLA keeps the activations, gradients and workspace of a compiled step in one buffer, so they are not listed "
+    "separately; if a step does not fit, XLA computes some of them twice, so more may fit than is predicted"
 )
 MIN_PEAK_DIFFERENCE_SHARE = 0.01  # of a peak: a smaller difference is not reported
 
@@ -34,7 +33,7 @@ def measure_memory_need(bench: Bench, device: Device | None, *, growth: bool = F
     device = device_for_framework(sizing, device)
     pool = MemoryPool(device.limit_bytes, growth) if device is not None else None
     found = measure_peaks(sizing, pool)
-    bench.say("replaying what was recorded")
+    bench.say("replaying the recorded requests")
     trial = try_batches(sizing, pool, found.largest_fit(pool)) if pool is not None else None
     largest = trial.batch if trial is not None else None
     at_largest = found.outcome(largest, pool) if largest else None
@@ -67,9 +66,8 @@ def _replay_difference_notes(found: PeakForecast, own: int, replayed: int, pool:
         return
     if abs(found.outcome(own).peak_bytes - taken) <= MIN_PEAK_DIFFERENCE_SHARE * taken:
         yield (
-            f"the {taken / (1 << 20):,.0f} MiB measured at batch {own:,} came in regions that grow, whose pieces are "
-            "larger than what was asked for: from one region, as of a card without --growth, "
-            f"{replayed / (1 << 20):,.0f} are taken"
+            f"the {taken / (1 << 20):,.0f} MiB measured at batch {own:,} are in regions that grow, whose pieces are "
+            f"larger than the requests: one region, as on a card without --growth, takes {replayed / (1 << 20):,.0f}"
         )
 
 
@@ -79,8 +77,8 @@ def _order_variation_notes(found: PeakForecast, own: int, pool: MemoryPool) -> I
     if max(peaks) > (1 + MIN_PEAK_DIFFERENCE_SHARE) * min(peaks):
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
         yield (
-            "which op is first varies from run to run, and with it what is held at a time: by the orders that were "
-            f"recorded a step of {format_count(own, 'sample')} takes {low} to {high} MiB"
+            "the order of ops varies from run to run, and with it the memory in use: in the recorded orders a step "
+            f"of {format_count(own, 'sample')} takes {low} to {high} MiB"
         )
 
 
@@ -92,13 +90,13 @@ def _fits_by_trial(found: PeakForecast, own: int, pool: MemoryPool, trial: Trial
 def memory_notes(sizing: BatchProbes, found: PeakForecast, largest: int | None, device: Device | None) -> Iterator[str]:
     """Notes on memory that was measured so, and on the largest batch."""
     if device is not None and device.known != "given":
-        yield f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}"
+        yield f"the memory of {device.name} is taken as {device.limit_bytes >> 20:,} MiB: {device.source}"
     if "cpu" in sizing.recorded[0].allocator:
         yield CPU_NOTE
     if not sizing.recorded[0].record.named:
         yield XLA_NOTE
     reached = found.measured[-1].batch
     if largest and largest > 2.5 * reached:
-        yield f"the largest batch is {largest / reached:,.0f} times the largest that was measured ({reached:,})"
+        yield f"the largest batch is {largest / reached:,.0f} times the largest measured batch ({reached:,})"
     if os.environ.get("TF_GPU_ALLOCATOR"):
-        yield "TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one"
+        yield "TF_GPU_ALLOCATOR is set, but the replay simulates TensorFlow's default allocator"

@@ -38,10 +38,9 @@ MAX_TIMED_BATCH = 1 << 20
 MIN_CURVE_PROBE_S = 10.0  # a probe's own time
 TIME_MARGIN_FACTOR = 1.2  # the time left for another probe, in durations of the longest one so far
 STEPS_WERE_TIMED = (
-    "steps are timed with the script's own settings, in processes of their own: of the probes for memory, whose "
-    "allocator needs oneDNN off, none is timed"
+    "steps are timed with the script's own settings in separate processes, because the memory probes run without oneDNN"
 )
-NO_MEMORY_RECORD = "memory and limit are not told: no record is kept here of the memory of what computes these steps"
+NO_MEMORY_RECORD = "memory and limit are unknown, because the memory of this framework is not recorded"
 
 
 def measure_curve(
@@ -109,7 +108,7 @@ def measure_curve(
 def _measure_memory(sizing: BatchProbes) -> tuple[PeakForecast | None, str]:
     """Memory if no device limits the batch: measured after the steps if time is left, else the reason why not."""
     if not has_time_for(sizing, sizing.own):
-        return None, "memory was not measured: the time was over; --budget gives more"
+        return None, "memory was not measured because the time ended; give a longer --budget"
     try:
         return measure_peaks(sizing, None), ""
     except InputError as error:
@@ -134,10 +133,8 @@ class _KneeSearch:
         while (batch := self._next()) is not None:
             left_s = max(self.sizing.bench.left_s, 0.0)
             if self._points and left_s < TIME_MARGIN_FACTOR * self._longest_s:
-                over = (
-                    f"{left_s:.0f} s were left, too little for another batch, which takes about {self._longest_s:.0f}"
-                )
-                self.ended = "; ".join(filter(None, (self.ended, over, "--budget gives more")))
+                over = f"{left_s:.0f} s were left, and another batch takes about {self._longest_s:.0f}"
+                self.ended = "; ".join(filter(None, (self.ended, over, "give a longer --budget")))
                 break
             try:
                 self._points[batch], seconds = _time_batch(self.sizing, batch)
@@ -208,20 +205,22 @@ def _time_batch(sizing: BatchProbes, batch: int) -> tuple[Point, float]:
     own = batch == sizing.own and not sizing.given
     probe = sizing.run(None if own else batch, f"steps of {format_count(batch, 'sample')}", Treatment(), CURVE_RULE)
     if probe.failed:
-        raise InputError(f"at batch {batch:,} the script failed: {probe.failed}")
+        raise InputError(f"the script failed at batch {batch:,}: {probe.failed}")
     trace = recording_trace.load_recording(probe.folder)
     taken = step_batch(trace)
     if taken == sizing.own != batch:
-        raise _FixedBatch(f"asked for {batch:,} samples its steps took {taken:,}: it cannot be changed from outside")
+        raise _FixedBatch(
+            f"{batch:,} samples were requested, but its steps took {taken:,}: the batch cannot be changed from outside"
+        )
     if taken != batch:
-        raise InputError(f"no step took {batch:,} samples, the largest {taken:,}: its data has no more")
+        raise InputError(f"no step took {batch:,} samples, the largest took {taken:,}: its data has no more")
     return _batch_point(trace, batch), probe.wall_s
 
 
 def _batch_point(trace: Trace, batch: int) -> Point:
     ms = trace.steps.steady_ms
     if len(ms) < 2:
-        raise InputError(f"at batch {batch:,} there were not enough steady steps in the time")
+        raise InputError(f"batch {batch:,} had too few steady steps in the time")
     mean = float(ms.mean())
     blocks = np.array([part.mean() for part in np.array_split(ms, min(STEP_BLOCKS, len(ms)))])
     spread = STUDENT_95 * float(blocks.std(ddof=1)) / len(blocks) ** 0.5

@@ -40,14 +40,14 @@ def prove_candidate(
     rule = Rule() if scope == "run" else usual
     trial = run_trial(bench, Candidate("baseline"), Candidate(name, files.texts(), Treatment(cures)), rule, scope)
     if trial.failed and trial.failed.startswith("baseline: "):
-        raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
-    attempt = judge_trial(name, "a treatment, no edit" if cures else "your own change", effect, None, trial)
+        raise InputError(f"the unchanged script does not run ({trial.failed[10:]}); nothing to compare with")
+    attempt = judge_trial(name, "a treatment without an edit" if cures else "your own change", effect, None, trial)
     attempt = attempt if trial.alike else replace(attempt, why=f"{attempt.why} (--scope run)")
     changed = unified_diff(files.changed(), Path.cwd())
     said = trial.pairs and not attempt.remark
     notes = (
         f"a run is {trial.per_process}",
-        *((f"loss: {trial.parity(effect).says}",) if said else ()),
+        *((f"loss {trial.parity(effect).says}",) if said else ()),
         *nondeterminism_notes(trial, effect),
         *_unreached_treatments(trial, placed),
     )
@@ -72,7 +72,7 @@ def uncontained_effects(bench: Bench, files: EditedFiles | None = None) -> tuple
         f"{os.path.relpath(s.file)}:{line} {words}": None for s in sources for line, words in unredirected_actions(s)
     }
     for one in found:
-        bench.warn(f"cannot be kept from happening in each probe: {one}")
+        bench.warn(f"happens in every probe and cannot be prevented: {one}")
     return tuple(found)
 
 
@@ -90,7 +90,7 @@ def judge_trial(name: str, says: str, effect: Effect | None, predicted: Saving |
 def nondeterminism_notes(trial: Trial, effect: Effect | None) -> Iterator[str]:
     """Says that the baselines of ``trial`` differ from each other, if they are the unchanged script."""
     if trial.pairs and (own := trial.parity(effect).own):
-        yield f"two runs of the script as it is differ: {own}"
+        yield f"two runs of the unchanged script differ: {own}"
 
 
 def _loss_remark(parity: Parity) -> str:
@@ -101,9 +101,9 @@ def _loss_remark(parity: Parity) -> str:
 
 def _verdict_reason(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
     if parity.holds is False:
-        return f"promised to be {effect}, but the loss {parity.says}"
+        return f"declared {effect}, but the loss {parity.says}"
     if verdict.outcome == CANNOT_TELL:
-        return f"{format_count(verdict.runs // 2, 'pair')} cannot tell it from noise"
+        return f"{format_count(verdict.runs // 2, 'pair')} cannot distinguish it from noise"
     return "it does not help"
 
 
@@ -113,11 +113,11 @@ def parse_treatments(says: str) -> tuple[str, ...]:
     unknown = [n for n in names if n not in TREATMENTS and n.partition("@")[0] not in PLACED_TREATMENTS]
     if unknown or not names:
         known = ", ".join((*TREATMENTS, *(f"{n}@FILE:LINE" for n in PLACED_TREATMENTS)))
-        raise InputError(f"--treat {says}: no such treatment; choose among {known}")
+        raise InputError(f"--treat {says}: no such treatment; choose from {known}")
     for one in names:
         name, _, at = one.partition("@")
         if name in PLACED_TREATMENTS and (why := _map_place_error(at)):
-            raise InputError(f"--treat {one}: {why}; give {name}@FILE:LINE, the line of one map in a file of yours")
+            raise InputError(f"--treat {one}: {why}; give {name}@FILE:LINE, a line of your code with one call of map")
     return names
 
 
@@ -125,13 +125,13 @@ def _map_place_error(at: str) -> str:
     """Why ``at``, ``FILE:LINE``, is not the place of exactly one ``map``; empty if it is."""
     file, _, line = at.rpartition(":")
     if not file or not line.isascii() or not line.isdigit() or len(line) > MAX_LINE_DIGITS:
-        return "no line is named"
+        return "no line is given"
     try:
         source = parse_source(file, Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return f"{file} cannot be read"
     count = len(dataset_chains.map_calls(source, int(line))) if source is not None else 0
-    return "" if count == 1 else f"{count or 'no'} calls of map are there"
+    return "" if count == 1 else f"the line has {count or 'no'} calls of map"
 
 
 def _line_treatments(cures: Sequence[str]) -> list[str]:
@@ -144,4 +144,4 @@ def _unreached_treatments(trial: Trial, placed: Sequence[str]) -> Iterator[str]:
     if placed and trial.pairs:
         trace = recording_trace.load_recording(trial.pairs[-1][1].folder)
         missed = [one for one in placed if not trace.fact(f"treated {one}")]
-        yield from (f"{one}: no map was called on that line, so that nothing was changed" for one in missed)
+        yield from (f"{one}: no map was called on that line, so nothing was changed" for one in missed)

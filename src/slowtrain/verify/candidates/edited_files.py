@@ -97,7 +97,7 @@ def _require_common_folder(paths: list[Path], folder: Path) -> None:
     """Raises ``InputError`` if the files' only common folder is the root of the file system."""
     if patch_root(paths, folder) == Path(folder.anchor) != folder:
         others = os.path.commonpath([path.parent for path in paths[:-1]] or [folder])
-        raise InputError(f"{paths[-1]} has no folder in common with {others}, so that no patch is of both; not edited")
+        raise InputError(f"{paths[-1]} and {others} have no common folder for one patch; not edited")
 
 
 def _bytes_as_text(content: bytes) -> str:
@@ -149,7 +149,7 @@ def require_writable(path: Path, *, force: bool = False) -> None:
     dirty = [] if force else _uncommitted_files(path.parent)
     if dirty:
         more = f" (+{len(dirty) - 1} more)" if len(dirty) > 1 else ""
-        raise InputError(f"{dirty[0]}{more} has changes that are not committed; commit them, or give --force")
+        raise InputError(f"{dirty[0]}{more} has uncommitted changes; commit them, or give --force")
 
 
 def _prepare_replacement(part: Path, one: ChangedFile) -> None:
@@ -170,11 +170,11 @@ def _uncommitted_files(folder: Path) -> list[str]:
 def _read_own_file(path: Path) -> bytes:
     """The content of a file that belongs to the user and may be edited."""
     if module_files.is_installed(path):
-        raise InputError(f"{path} belongs to an installed package, which is not edited")
+        raise InputError(f"{path} belongs to an installed package and is not edited")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}), so that it cannot be edited") from error
+        raise InputError(f"cannot read {path} ({error.strerror}) to edit it") from error
 
 
 def _require_parsable(path: Path, content: bytes) -> None:

@@ -54,11 +54,11 @@ def _changed_path(patch: Path, found: re.Match[str]) -> str:
     before, after = found[1].strip(), found[2].strip()
     name = after if before == NULL_FILE else before
     if after == NULL_FILE:
-        raise InputError(f"{patch} removes {name}, and a candidate keeps all files that there are; leave it out")
+        raise InputError(f"{patch} removes {name}, but a candidate must keep all files; leave that part out")
     if not name.endswith(".py"):
-        raise InputError(f"{patch} changes {name}, and a candidate differs in Python files only; leave it out")
+        raise InputError(f"{patch} changes {name}, but a candidate may change only Python files; leave that part out")
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise InputError(f"{patch} changes {name}, which is not relative to the folder that it applies in")
+        raise InputError(f"{patch} changes {name}, which is not a path relative to the folder where the patch applies")
     return name
 
 
@@ -70,8 +70,8 @@ def _find_patch_root(patch: Path, names: Mapping[str, bool], folder: Path) -> Pa
         if not amiss:
             return below
         wrong = wrong or amiss[0]
-    what = f"adds {wrong}, which is there already in" if names[wrong] else f"changes {wrong}, which is not a file below"
-    raise InputError(f"{patch} {what} {folder}; run it where it applies")
+    what = f"adds {wrong}, which already exists in" if names[wrong] else f"changes {wrong}, which is not a file in"
+    raise InputError(f"{patch} {what} {folder}; run the command in the folder where the patch applies")
 
 
 def _normalised_header(name: str, found: re.Match[str]) -> str:

@@ -40,10 +40,10 @@ DIAGNOSIS_S = 60.0  # of training in a diagnosis: two windows, and a few hundred
 MAX_DIAGNOSIS_SHARE, MAX_FIRST_DIAGNOSIS_SHARE = 0.3, 0.4
 DEFAULT_EFFECTS = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 NEEDS_SECOND_RUN = (
-    "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"
+    "not measured: its gain starts with the second pass over the data, which no probe reaches; try it by hand"
 )
-WHOLE_RUNS_TIMED = "whole runs were timed: without these calls its steps are those of its training"
-NO_TIME_FOR_REST = "the time was over before what is left could be diagnosed; a longer --budget may find more"
+WHOLE_RUNS_TIMED = "whole runs were timed, because without these calls only training steps are left"
+NO_TIME_FOR_REST = "the time ended before the remaining causes were diagnosed; a longer --budget may find more"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _checkup_after(joint: JointResult, seen: DiagnosedProbe, *, late: bool) -> C
 
 
 def _run_diagnosis(bench: Bench, files: EditedFiles, sizes: MeasuredSizes | None = None) -> DiagnosedProbe:
-    bench.say("diagnosing" if not files.current else "diagnosing what is left")
+    bench.say("diagnosing" if not files.current else "diagnosing the remaining causes")
     number = len(list(bench.folder.glob("diagnosis-*")))
     folder = bench.folder / f"diagnosis-{number}"
     rule = Rule(seconds=DIAGNOSIS_S, steps=MIN_PROOF_STEPS, windows=True)
@@ -152,7 +152,7 @@ def _run_diagnosis(bench: Bench, files: EditedFiles, sizes: MeasuredSizes | None
         bench.script, Candidate("script", files.texts()), rule, folder, limit_s=limit, seed=bench.seed, tick=bench.tick
     )
     if found.failed:
-        raise InputError(f"the script does not run by itself ({found.failed}); nothing to compare with")
+        raise InputError(f"the unchanged script does not run ({found.failed}); nothing to compare with")
     return _examine_probe(found, recording_trace.load_recording(folder), sizes)
 
 
@@ -231,7 +231,7 @@ def _try_cure(
     bench = _with_time_set_aside(bench, script, at_last if choice.treatment.cures else [*at_last, (rule, scope)])
     if not _has_time_for(bench, seen, rule, scope):
         return TriedCure(
-            _dropped_attempt(diagnosis, prescription, "no time left to measure it; give a longer --budget")
+            _dropped_attempt(diagnosis, prescription, "no time was left to measure it; give a longer --budget")
         )
     if prescription.later and not seen.comes_to_the_second_pass:
         return TriedCure(_dropped_attempt(diagnosis, prescription, NEEDS_SECOND_RUN))

@@ -14,7 +14,7 @@ from slowtrain.verify.candidates.edited_files import EditedFiles
 from slowtrain.verify.measurement.paired_trial import Bench, Trial, run_trial
 from slowtrain.verify.measurement.probe_process import Candidate, Rule
 
-NO_TIME_TOGETHER = "not measured together: the time was over; each was measured beside those before it"
+NO_TIME_TOGETHER = "not measured together because the time ended; each was measured on top of the ones before it"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def measure_together(bench: Bench, script: DiagnosedProbe, kept: Sequence[KeptCu
         # The last probe may have used a little of the time that was set aside.
         if bench.left_s <= minimum_trial_s(script, rule, scope, MIN_PAIRS - 1):
             return JointResult(tuple(standing), None, tuple(dropped), (NO_TIME_TOGETHER,))
-        bench.say("measuring all that was kept together")
+        bench.say("measuring all kept cures together")
         candidate = Candidate("together", standing[-1].files.texts())
         trial = run_trial(bench, Candidate("baseline"), candidate, rule, scope)
         if len(trial.pairs) < MIN_PAIRS and (not trial.failed or bench.left_s <= 0):
@@ -74,6 +74,6 @@ def measure_together(bench: Bench, script: DiagnosedProbe, kept: Sequence[KeptCu
             return JointResult(tuple(standing), found.verdict, tuple(dropped), notes)
         last = standing.pop().attempt
         others = ", ".join(k.attempt.name for k in standing)
-        why = f"better by itself, but measured together with {others}: {found.why}"
+        why = f"better alone, but together with {others}: {found.why}"
         dropped.append(replace(last, kept=False, why=why, remark=""))
     return JointResult(tuple(standing), standing[0].attempt.verdict if standing else None, tuple(dropped))

@@ -20,8 +20,8 @@ from slowtrain.verify.measurement.paired_trial import Bench
 
 MAX_SEARCH_SHARE = 0.7  # of the time that is not reserved may go into these probes
 MEMORY_PROBES = 2  # probes, if there is a device that the batch has to fit
-NO_TIME_REASON = "there is no time to measure it; a longer --budget gives more"
-NO_EDIT_REASON = "no edit can write what was measured"
+NO_TIME_REASON = "there is no time to measure it; give a longer --budget"
+NO_EDIT_REASON = "no edit can set the measured size"
 NO_GAIN_REASON = "; a larger batch than the script's own gains too little"
 
 
@@ -57,7 +57,7 @@ def measure_sizes(
     each_s = minimum_trial_s(seen, throughput_curve.CURVE_RULE, "step", 1) / 2
     bench = replace(bench, deadline=bench.deadline - (1 - MAX_SEARCH_SHARE) * max(bench.left_s, 0.0))
     if not own or bench.left_s < (probes - 1) * each_s + 2 * throughput_curve.MIN_CURVE_PROBE_S:
-        return undecided_sizes(diagnosis, NO_TIME_REASON if own else "its steps do not tell how many samples they take")
+        return undecided_sizes(diagnosis, NO_TIME_REASON if own else "the number of samples in a step is unknown")
     try:
         bench = replace(bench, folder=bench.folder / "batch")
         found = throughput_curve.measure_curve(bench, device, own=own, most=most, texts=texts)
@@ -67,9 +67,10 @@ def measure_sizes(
     limited = found.limit_batch is not None and found.limit_batch < max(2 * last, goal)
     whole = most is not None and most < 2 * last
     if found.knee is None and not (limited or whole) and last < goal:
-        return undecided_sizes(diagnosis, f"no knee up to {last:,}: {found.ended}")
+        return undecided_sizes(diagnosis, f"no knee up to batch {last:,}: {found.ended}")
     if whole and not found.ended:
-        found = replace(found, ended=f"of twice as many its data gives no {batch_curve.MIN_STEPS_PER_EPOCH} steps")
+        few = f"its data has fewer than {batch_curve.MIN_STEPS_PER_EPOCH} steps of twice the size"
+        found = replace(found, ended=few)
     return MeasuredSizes(asdict(found), f"{diagnosis.cause}: {_describe_curve(found)}")
 
 
@@ -77,7 +78,7 @@ def undecided_sizes(diagnosis: Diagnosis, why: str) -> MeasuredSizes:
     """Only the size that ``diagnosis`` itself names."""
     goal = diagnosis.evidence.numbers["goal"]
     return MeasuredSizes(
-        None, f"{diagnosis.cause}: where the knee is was not measured, a common size is tried ({goal:,.0f}): {why}"
+        None, f"{diagnosis.cause}: the knee was not measured, so a common size is tried ({goal:,.0f}): {why}"
     )
 
 
@@ -88,8 +89,8 @@ def _describe_curve(found: BatchCurve) -> str:
         ends = [f"{b:,}" if b is not None else "beyond" for b in (found.knee_low, found.knee_high)]
         timed += f", the knee is at {found.knee:,} ({ends[0]} to {ends[1]})"
     elif found.still_gains:
-        timed += ", the last still gained"
+        timed += ", and the last one still gained"
     timed += f" ({found.ended})" if found.ended and found.knee is None else ""
     if found.limit_batch is None or found.device is None:
         return timed
-    return f"{timed}; by forecast {found.limit_batch:,} fit {found.device.name}"
+    return f"{timed}; the memory forecast for {found.device.name} allows {found.limit_batch:,}"

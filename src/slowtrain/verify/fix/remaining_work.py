@@ -14,7 +14,7 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
 from slowtrain.verify.measurement.probe_process import Probe
 
-PROVEN_WITHOUT_EDIT = "measured on the running script, without an edit: it can only be written by hand"
+PROVEN_WITHOUT_EDIT = "measured on the running script without an edit: it must be written by hand"
 ALLOW_OPTION = "--allow changes-training"
 MAX_LISTED_PLACES = 3
 
@@ -39,17 +39,16 @@ def manual_cures(
 def visibility_notes(before: DiagnosedProbe) -> Iterator[str]:
     """What the diagnosis of the unchanged script could not see, and side effects of its probes."""
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
-        yield "each probe ended before the script did: causes of the whole run were left alone"
+        yield "each probe ended before the script did, so causes of the whole run were not tried"
     unseen = [u.cause for u in before.checkup.unchecked if str(Signal.KERNELS) in u.missing]
     if unseen and len(before.trace.steps) and not before.probe.stopped:
         yield (
-            f"it ended after {format_count(len(before.trace.steps), 'step')}, before one could be looked into; "
-            "train for "
-            f"longer to have these checked: {', '.join(unseen)}"
+            f"it ended after {format_count(len(before.trace.steps), 'step')}, before a profiler window; train for "
+            f"longer to check these causes: {', '.join(unseen)}"
         )
     for one in before.checkup.diagnoses:
         if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
-            yield f"{one.cause} costs no time and is not tried here: the report of a run has its edit (--html, --json)"
+            yield f"{one.cause} costs no time and is not tried here; the report of a run has its edit (--html, --json)"
     unpatched = before.trace.fact("not_redirected") or ()
     if unpatched:
         yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"
@@ -61,12 +60,12 @@ def unreached_parts(sources: Sequence[Source], measured: Probe) -> Iterator[str]
     """Parts of the program that no edit reaches, or that the probe ``measured`` did not run."""
     for source in sources:
         for line, name in hidden_code.executed_texts(source):
-            yield f"{_line_label(source, line)} runs text as code ({name}): no edit reaches what stands in it"
+            yield f"{_line_label(source, line)} runs text as code ({name}), which no edit can change"
     fits = [(source, call) for source in sources for call in hidden_code.keras_fit_calls(source)]
     came_to = [_line_label(s, c.lineno) for s, c in fits if _holds_place(s, c, measured.fits)]
     others = [_line_label(s, c.lineno) for s, c in fits if not _holds_place(s, c, measured.fits)]
     if measured.stopped and came_to and others:
-        yield f"the probes ended in the fit of {', '.join(came_to)}: that of {', '.join(others)} was not measured"
+        yield f"the probes ended in the fit of {', '.join(came_to)}, so that of {', '.join(others)} was not measured"
 
 
 def _holds_place(source: Source, call: ast.Call, places: Sequence[Place]) -> bool:

@@ -36,7 +36,7 @@ def matched_parity(effect: Effect | None, baselines: Sequence[Probe], candidates
     counted = [_loss_places(several, rows, telling=False) for several in (baselines, candidates)]
     if _match_functions(*counted) is None:
         before, after = map(_list_functions, counted)
-        return Parity(None, "not measured", f"a step is one turn of {before} before, of {after} after")
+        return Parity(None, "not measured", f"a step is an iteration of {before} before and of {after} after")
     return losses.weight_parity(effect, [p.weights for p in baselines], [p.weights for p in candidates])
 
 
@@ -86,8 +86,8 @@ def _joint_parity(
     holds = next(h for h in (False, None, True) if any(p.holds is h for p in found.values()))
     told = {name: p for name, p in found.items() if p.holds is holds}
     worst = max(told.values(), key=lambda p: p.apart)
-    says = [f"of {_shorten_name(name)}, {p.says}" for name, p in told.items()]
-    own = next((f"of {_shorten_name(name)}, {p.own}" for name, p in found.items() if p.own), "")
+    says = [f"of {_shorten_name(name)} {p.says}" for name, p in told.items()]
+    own = next((f"in {_shorten_name(name)} {p.own}" for name, p in found.items() if p.own), "")
     return Parity(holds, worst.loss, "; ".join(first_names(says, MAX_NAMED_FUNCTIONS)), own, worst.apart)
 
 

@@ -59,7 +59,7 @@ def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidate
     told = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
     common = set.intersection(*(set(one) for one in told)) if told else set()
     if not baselines or not candidates or not common:
-        return Parity(None, "not measured", "no step's loss and no weights could be read in both")
+        return Parity(None, "not measured", "neither losses nor weights could be read on both sides")
     steps = max(common)
     ends = [one[steps] for one in told]
     first, mine = ends[: len(baselines)], ends[len(baselines) :]
@@ -67,21 +67,22 @@ def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidate
     if not all(math.isfinite(moved) for _, moved in ends):
         return Parity(None, "not measured", f"{after} are not finite")
     if way == 0.0 and all(moved == 0.0 for _, moved in ends):
-        return Parity(None, "not measured", f"no step's loss could be read, and {after} are those after the first")
+        return Parity(None, "not measured", f"no step's loss could be read, and {after} equal those after the first")
     digests, moved = {digest for digest, _ in first}, [m for _, m in first]
     own, apart = (d / (way or 1.0) for d in _largest_distances(moved, [m for _, m in mine], lambda a, b: abs(a - b)))
-    differs = f"{after} have moved by {own:.1%} more or less" if len(digests) > 1 else ""
+    differs = f"{after} differ by {own:.1%} of their movement" if len(digests) > 1 else ""
     if all(other in digests for other, _ in mine):
-        return Parity(True, "same", f"cannot be read; {after} are the same to the bit", differs)
+        return Parity(True, "same", f"cannot be read; {after} are bit-identical", differs)
     bounds = {
         Effect.EXACT: MAX_BASELINE_DISTANCES * own,
         Effect.EQUIVALENT: max(MAX_WEIGHT_WAY_SHARE, MAX_BASELINE_DISTANCES * own),
     }
     allowed = bounds.get(effect) if effect is not None else None
     holds = allowed is None or (apart <= allowed and (effect is not Effect.EXACT or len(digests) > 1))
-    says = f"cannot be read; {after} have moved by {apart:.1%} more or less"
+    says = f"cannot be read; {after} differ by {apart:.1%} of their movement"
     says += f", allowed {allowed:.1%}" if allowed is not None else ""
-    return Parity(holds, _within_phrase(apart) if holds else "differs", f"{says}, two baselines by {own:.1%}", differs)
+    says += f"; two baselines differ by {own:.1%}"
+    return Parity(holds, _within_phrase(apart) if holds else "differs", says, differs)
 
 
 def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
@@ -93,28 +94,28 @@ def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: 
     first, mine = series[: len(baselines)], series[len(baselines) :]
     n = len(common)
     if not n or common[-1] + 1 < MIN_COMPARED_STEPS or not first or not mine:
-        return Parity(None, "not measured", "no step's loss could be read in both")
+        return Parity(None, "not measured", "no step's loss could be read on both sides")
     bad = [next((i for i, v in enumerate(s[:n]) if not math.isfinite(v)), n) for s in series]
     if len(set(bad)) > 1:  # only in baselines, so it is the script's own
         own = len(set(bad[: len(baselines)])) > 1
-        return Parity(None if own else False, "not measured" if own else "differs", "is not finite in all runs alike")
+        return Parity(None if own else False, "not measured" if own else "differs", "is not finite in some runs only")
     n = bad[0]  # nothing can be compared from here on
     if not n or common[n - 1] + 1 < MIN_COMPARED_STEPS:
-        return Parity(None, "not measured", "is not finite from the start, in all runs")
+        return Parity(None, "not measured", "is not finite from the first step on, in all runs")
     spread, apart = _largest_distances(first, mine, lambda one, other: _largest_difference(one, other, n))
-    differs = f"the loss of a step by {format_number(spread, 2)} of the mean" if spread else ""
+    differs = f"the loss of a step differs by {format_number(spread, 2)} of the mean" if spread else ""
     if apart == 0.0:
-        return Parity(True, "same", f"the same to the bit over {format_count(n, 'step')}", differs)
+        return Parity(True, "same", f"is bit-identical over {format_count(n, 'step')}", differs)
     if effect is Effect.EXACT:
         holds = apart <= MAX_BASELINE_DISTANCES * spread
         says = (
             f"differs by {format_number(apart, 2)} over {format_count(n, 'step')}, allowed "
             f"{format_number(MAX_BASELINE_DISTANCES * spread, 2)}"
         )
-        says += f", two baselines by {format_number(spread, 2)}"
+        says += f"; two baselines differ by {format_number(spread, 2)}"
         return Parity(holds, _within_phrase(apart) if holds else "differs", says, differs, apart)
     shift, bound = _mean_shift(first, mine, n), _shift_bound(first, mine, n)
-    says = f"mean of {format_count(n, 'step')} differs by {round(shift, 3) or 0.0:.1%}"  # avoids "-0.0%"
+    says = f"differs by {round(shift, 3) or 0.0:.1%} in the mean of {format_count(n, 'step')}"  # avoids "-0.0%"
     if effect is Effect.EQUIVALENT:
         holds = abs(shift) <= bound
         says += f", allowed {bound:.1%}"

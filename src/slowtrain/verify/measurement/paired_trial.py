@@ -18,7 +18,7 @@ from slowtrain.verify.measurement.probe_process import CALLS, TRAINING, Candidat
 
 MAX_CANDIDATE_FACTOR = 4.0  # times the baseline's duration: a candidate that takes longer is ended
 MIN_LIMIT_S = 60.0
-INCOMPARABLE_STEPS = "training steps on one side and calls of predict on the other: only whole runs can be compared"
+INCOMPARABLE_STEPS = "one side has training steps and the other calls of predict, so only whole runs can be compared"
 
 SayProgress = Callable[[str], None]
 
@@ -79,7 +79,7 @@ class Trial:
         """What was timed in each process, in words."""
         if self.scope == "run":
             return "a whole process, from its start to its end"
-        return f"a process; timed is a {self.timed_unit or 'step'} in its steady steps"
+        return f"a process; its steady {self.timed_unit or 'step'}s are timed"
 
     @property
     def ratio(self) -> SpeedupRatio | None:
@@ -129,7 +129,7 @@ def run_trial(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rul
             if probe.failed:
                 return Trial(scope, tuple(pairs), f"{one.name}: {probe.failed}")
             if scope == "run" and probe.stopped:
-                return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
+                return Trial(scope, tuple(pairs), "the script takes longer than the time that is left")
         pair = (found[baseline.name], found[candidate.name])
         wanted = max((p.steps_wanted for p in pair if p.stopped), default=0)
         for_more = bench.left_s > LOOK_PAIRS[0] * sum(p.wall_s for p in pair)
@@ -143,7 +143,7 @@ def run_trial(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rul
         trial = Trial(scope, tuple(pairs))
         known = trial.ratio
         if known is None:
-            return Trial(scope, tuple(pairs), "no steady steps could be timed in both")
+            return Trial(scope, tuple(pairs), "no steady steps could be timed on both sides")
         bench.say(f"{candidate.name}: {known.speedup:.2f} times as fast after {format_count(known.pairs, 'pair')}")
         if is_decided(known) or bench.left_s < pair[0].wall_s + pair[1].wall_s:
             return trial

@@ -186,7 +186,7 @@ def read_probe(folder: Path, wall_s: float, overdue: bool, failed: str | None, l
     try:
         trace = recording_trace.load_recording(folder)
     except InputError as error:
-        why = "its time was over before it had begun" if overdue else str(error)
+        why = "its time ended before it started" if overdue else str(error)
         return Probe(folder, None, None, wall_s, overdue, None, failed=failed or why)
     step_ms, sample_ms = steady_pace(trace, later)
     losses = trace.fact("losses")
@@ -342,5 +342,5 @@ def _failure_reason(tail: str, code: int) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     said = lines[-1][:300] if lines else "nothing was printed"
     if said.startswith("EOFError"):
-        said += "; give what it reads with --stdin FILE"
+        said += "; give its input with --stdin FILE"
     return f"exit code {code}: {said}" if code > 0 else f"ended by signal {-code}: {said}"

@@ -75,7 +75,7 @@ def _quota_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     if stopped is None or not 1e3 * (stopped[1] - stopped[0]) >= MIN_GROWTH_PART * (after - before):
         return None
     then, now = (format_number(1e3 * seconds) for seconds in stopped)
-    says = f"the container's quota stopped it for {then} ms of a step at first and {now} ms at the end"
+    says = f"the container's quota stopped the process for {then} ms of a step at first and {now} ms at the end"
     return SlowdownReason("quota", says, (), sides.ms)
 
 
@@ -113,7 +113,7 @@ def _paging_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     if (pages[1] - pages[0]) * MAX_PAGE_MS < MIN_GROWTH_PART * (after - before):
         return None
     then, now = (format_number(count) for count in pages)
-    says = f"a step waited for {then} pages of memory from a disk at first and for {now} at the end"
+    says = f"a step waited for {then} memory pages from a disk at first and for {now} at the end"
     return SlowdownReason("paging", says, (), sides.ms)
 
 
@@ -139,7 +139,7 @@ def _malloc_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     if not (now - then >= MIN_FREE_HEAP_SHARE and free[1] >= MIN_FREE_HEAP_BYTES):
         return None
     says = (
-        f"of malloc's heap {then:.0%} lay free in pieces at first and {now:.0%} at the end "
+        f"{then:.0%} of malloc's heap was free but in pieces at first and {now:.0%} at the end "
         f"({memory_growth.format_bytes(free[1])})"
     )
     return SlowdownReason("allocator", says, (), sides.ms)

@@ -141,7 +141,7 @@ def _growing_producer(sides: EarlyAndLate, more_ms: float, alone: bool) -> tuple
     detail = trace.names[int(number)].detail
     name = str(detail.get("qualname") or trace.names[int(number)].text)
     says = (
-        f"; `{name}`, which makes it, took {format_number(then)} ms a step at first and {format_number(now)} ms "
+        f"; `{name}`, which makes the input, took {format_number(then)} ms a step at first and {format_number(now)} ms "
         "at the end"
     )
     return says, _producer_line(trace, name)
@@ -172,7 +172,7 @@ def _growing_stage(sides: EarlyAndLate, more_ms: float, alone: bool) -> tuple[st
     name = one.node.written.op.removesuffix("Dataset") if one.node.written is not None else one.node.name
     line = f" of line {where[0].line}" if where else ""
     says = (
-        f"; its tf.data stage {name}{line} took {format_number(then)} ms for a batch at first and "
+        f"; its tf.data stage {name}{line} took {format_number(then)} ms a batch at first and "
         f"{format_number(now)} ms at the end"
     )
     return says + _element_text(one), where
@@ -184,8 +184,8 @@ def _element_text(one: stage_growth.GrownStage) -> str:
     if not (few > 0 and quick > 0):
         return ""
     if slow / quick >= many / few:
-        return f" ({format_number(quick)} µs for an element, then {format_number(slow)} µs)"
-    return f" ({format_number(few)} elements, then {format_number(many)})"
+        return f" ({format_number(quick)} µs an element at first, {format_number(slow)} µs at the end)"
+    return f" ({format_number(few)} elements at first, {format_number(many)} at the end)"
 
 
 def _ms_per_step(trace: Trace, spans: Spans, index: Ints) -> float:
@@ -217,7 +217,9 @@ def _lines_between_calls(sides: EarlyAndLate) -> tuple[Place, ...]:
 def _traces_text(trace: Trace, early: Ints, late: Ints) -> str:
     at = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
     count = [len(_moments_in_steps(trace, at, index)) for index in (early, late)]
-    return f" ({count[0]} traces in {len(early)} steps, then {count[1]} in {len(late)})" if max(count) else ""
+    if not max(count):
+        return ""
+    return f" ({count[0]} traces in {len(early)} steps at first, {count[1]} in {len(late)} at the end)"
 
 
 def _moments_in_steps(trace: Trace, at: Floats, index: Ints) -> Floats:
@@ -275,8 +277,8 @@ def _call_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     if now - then < MIN_GROWTH_PART * (after - before):
         return None
     says = (
-        f"the calls that compute took {format_number(then)} ms of a step at first and {format_number(now)} ms "
-        "at the end"
+        f"the calls of the training functions took {format_number(then)} ms of a step at first and "
+        f"{format_number(now)} ms at the end"
     )
     return SlowdownReason("call", says, _growing_lines(sides.lines), sides.ms)
 
@@ -289,9 +291,9 @@ def _graph_reason(sides: EarlyAndLate) -> SlowdownReason | None:
 
 
 DEVICE_MEMORY_WORDS = (
-    ("", "what is in use on"),
-    ("peak ", "the most in use on"),
-    ("free ", "what is free in the pool of"),
+    ("", "the memory in use on"),
+    ("peak ", "the peak memory in use on"),
+    ("free ", "the free memory in the pool of"),
 )
 
 
@@ -302,7 +304,7 @@ def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
     """
     series: list[tuple[str, tuple[Floats, Floats], Callable[[float, float], str]]] = [
         ("the process's memory", _sampled_figure(trace, "rss_bytes"), _megabytes_text),
-        ("what malloc holds free", _sampled_figure(trace, "heap_free_bytes"), _megabytes_text),
+        ("the free memory that malloc keeps", _sampled_figure(trace, "heap_free_bytes"), _megabytes_text),
     ]
     for what, words in DEVICE_MEMORY_WORDS:
         series += [

@@ -179,7 +179,7 @@ def _leaf_change(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> 
     if kinds[1] == "sequence" and before.get("length") != after.get("length"):
         return f"a list of {before.get('length')} → of {after.get('length')}"
     if kinds[1] == "object":
-        return f"a new {after.get('type')} object each call" if before.get("id") != after.get("id") else ""
+        return f"a new {after.get('type')} object in each call" if before.get("id") != after.get("id") else ""
     if kinds[1] in ("tensor", "array", "variable"):
         if before.get("dtype") != after.get("dtype"):
             return f"dtype {before.get('dtype')} → {after.get('dtype')}"

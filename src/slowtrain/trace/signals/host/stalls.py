@@ -320,7 +320,8 @@ def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
     took = _means_in_and_outside(trace, other_process_cores(trace), starts, ends)
     if took is not None and took[0] > max(2 * took[1], MIN_TAKEN_CORES):
         return (
-            f"other processes took {format_count(took[0], 'processor', 2)}, {format_number(took[1], 2)} at other times"
+            f"other processes took {format_count(took[0], 'processor', 2)}, against {format_number(took[1], 2)} at "
+            "other times"
         )
     return ""
 

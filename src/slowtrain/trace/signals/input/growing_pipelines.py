@@ -26,7 +26,10 @@ def find_added_stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
         added = same[-1].written[count[-2] - end : count[-1] - end]
         if any(p.written[: len(q.written) - end] != q.written[: len(q.written) - end] for q, p in pairwise(same)):
             continue
-        says = f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, one on the other"
+        says = (
+            f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, because each epoch "
+            "adds stages to the previous ones"
+        )
         return says, tuple(dict.fromkeys(w.place for w in added if w.place is not None))
     return None
 

@@ -65,10 +65,10 @@ class KeptObjects:
 
     def said(self, unit: GrowthUnit) -> str:
         kinds = [f"`{k.short}`: {k.count:,} objects, {unit.pace(k.per_step)} more" for k in self.kinds]
-        lines = [f"{format_bytes(m.bytes_per_step)} a step made and kept at {m.place.short}" for m in self.lines]
+        lines = [f"{format_bytes(m.bytes_per_step)} a step allocated and kept at {m.place.short}" for m in self.lines]
         if lines:
-            lines[-1] += f" (in {self.steps} steps, by Python's own allocators and NumPy's alone)"
-        off = [] if self.collects else ["Python's collector is off, so that what circles of references keep stays"]
+            lines[-1] += f" (in {self.steps} steps, counting only the allocators of Python and NumPy)"
+        off = [] if self.collects else ["Python's garbage collector is off, so that reference cycles are never freed"]
         return "; ".join([*kinds, *lines, *off])
 
 

@@ -112,7 +112,7 @@ class MemorySlope:
         if left is None or hours is None:
             return ""
         time = f"{format_number(hours)} h" if hours >= 1 else f"{format_number(60 * hours)} min"
-        return f"the {format_bytes(left)} left are full after {left / self.per_step:,.0f} more steps ({time})"
+        return f"the remaining {format_bytes(left)} are used up after {left / self.per_step:,.0f} more steps ({time})"
 
 
 @dataclass(frozen=True)
