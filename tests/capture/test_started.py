@@ -114,7 +114,6 @@ KILLED = """
 """
 
 
-@pytest.mark.alone  # it says how long the call went on
 def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED), windows=False)
     assert done.code == 137, done.err
@@ -124,8 +123,8 @@ def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytes
     assert "nothing that trains was seen" not in told
     assert "let it run for longer: the first step was not done yet" in told
     run = recording_trace.load_recording(done.folder).run
-    assert run.ms("compile") > 1000
-    assert run.ms("epoch") < 500
+    assert run.ms("compile") > 1000  # it was killed a second and a half after that call began, or later
+    assert run.ms("epoch") < 0.5 * run.ms("compile")
 
 
 FEW_STEPS = """

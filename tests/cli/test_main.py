@@ -17,8 +17,6 @@ import slowtrain
 from slowtrain.cli._numpy import THREADS
 from slowtrain.recording.store import Store
 
-pytestmark = pytest.mark.alone
-
 COMMAND = [sys.executable, "-m", "slowtrain"]
 # Goal: 200 ms. A machine that runs tests for others at the same time gets some room; an import
 # of NumPy or TensorFlow, which is what this guards against, is caught by name below.
@@ -80,6 +78,7 @@ def test_every_verb_has_help_with_examples() -> None:
         assert f"slowtrain {verb}" in done.stdout.split("examples:")[1], verb
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("explain", "input/unprefetched-input"), ("report", "nowhere")], ids=lambda a: a[0]
 )

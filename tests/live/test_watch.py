@@ -20,8 +20,6 @@ import pytest
 
 from .making import Making
 
-pytestmark = pytest.mark.alone
-
 SCRIPT = """
 import sys, time
 for i in range(int(sys.argv[1])):

@@ -101,7 +101,7 @@ def test_clean(hostile: str, left: str) -> None:
     assert wording.clean(hostile) == left
 
 
-@pytest.mark.alone  # it has seconds
+@pytest.mark.bench
 def test_clean_is_quick_on_the_worst() -> None:
     start = time.perf_counter()
     for attack in ("\x1b]" * 50_000, "\x9d" * 100_000, "\x1b[" * 50_000, "\x1b[" + "0" * 100_000, "\u202e" * 100_000):

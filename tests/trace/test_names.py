@@ -8,8 +8,6 @@ import pytest
 
 from slowtrain.profile import framework_names
 
-pytestmark = pytest.mark.alone
-
 EIGEN = "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<Eigen::TensorMap<"
 
 # Name, number format, whether it is matrix work, whether on tensor cores.
@@ -77,6 +75,7 @@ def test_edges_of_a_graph_are_told_from_arguments() -> None:
         assert framework_names.GRAPH_EDGE.search(f"#edge_name={other}#") is None
 
 
+@pytest.mark.bench
 def test_a_hostile_name_costs_no_time() -> None:
     """Patterns that look ahead from each of many beginnings would take hours for these."""
     parts = ("xmma", "Cijk_", "ReluGrad", "_GPU_DT_", "EigenMetaKernel", "nvjet_sm1", "#edge_name=edge_1_", "#shape=(")
