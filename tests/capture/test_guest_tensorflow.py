@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.recording import reader
+from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 
 from . import running

@@ -92,7 +92,7 @@ def _plain(path: str) -> str:
     return os.fsdecode(_bytes(path)) if path.startswith("\\x") else path
 
 
-def disks_without_power(folder: Path, count: int) -> tuple[Recording, list[tuple[float, Path]]]:
+def disks_without_power(folder: Path, count: int) -> tuple[reader.Recording, list[tuple[float, Path]]]:
     """A recording, and ``count`` folders with what a disk may hold of it that lost its power, with the moment in ms."""
     script, run, noted = running.write(folder, SCRIPT), folder / "run", folder / "calls.txt"
     traced = ["strace", "-f", "-ttt", "-y", "-xx", "-s", "100000", "-o", str(noted)]

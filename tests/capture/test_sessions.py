@@ -59,7 +59,8 @@ def _here() -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 
 
-@pytest.mark.bench  # steps must be seen to take longer; walks that find the graph grown are allowed a share of time: beside other work there are few
+# Steps must be seen to take longer, and walks that find the graph grown are allowed a share of time.
+@pytest.mark.bench
 def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, GROWING))
     assert done.code == 0, done.err

@@ -37,7 +37,7 @@ def test_threads_by_name(tmp_path: Path) -> None:
 
 
 def test_a_busy_thread_is_not_the_main_ones_time() -> None:
-    """On this machine: another thread computes for a third of a second of the processor's, the main one waits for it."""
+    """On this machine: another thread computes for 0.3 s of CPU time, and the main one waits."""
     sampler = Sampler(gpus=Gpus())
     before = sampler.sample()
 
