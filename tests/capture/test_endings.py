@@ -193,7 +193,7 @@ def signalled(tmp_path: Path, how: str, send: Callable[[int], None]) -> tuple[in
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.1)
         send(process.pid)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert reader.read_recording(tmp_path / "run").launch["exit_code"] == process.returncode
     return process.returncode, out, err
 
@@ -238,7 +238,7 @@ def test_the_end_is_waited_for_with_and_without_a_file_for_the_process(
             ending.wait(0.2)
         assert child.stdin is not None
         child.stdin.close()  # input() ends with an error then
-        assert ending.wait(30) == 1
+        assert ending.wait(90) == 1
         assert ending._file is None
 
 

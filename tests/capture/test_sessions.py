@@ -113,6 +113,7 @@ def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     return trace.mean(Category.CONVERT), [place.line for place in user_loop.ms_by_line(trace, "feed")]
 
 
+@pytest.mark.bench
 def test_lists_that_a_monitored_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:
     as_list, lines = _fed_ms(tmp_path, "listed")
     as_array, _ = _fed_ms(tmp_path, "x")

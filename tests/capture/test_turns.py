@@ -85,7 +85,7 @@ def turned(
         done.set()
 
     _thread.start_new_thread(run, ())
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_who_came_late_asks_sooner_and_puts_the_interval_back(
@@ -205,7 +205,7 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
 
     small, larger = np.ones((3, 3), np.float32), np.ones(784, np.float32)
     _thread.start_new_thread(run, ())
-    assert runs.wait(10)
+    assert runs.wait(60)
     time.sleep(2 * WAIT_S)
     end = time.perf_counter() + LOOP_S
     while time.perf_counter() < end:

@@ -275,7 +275,7 @@ def test_control_c(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(90) == 130
         assert process.stderr.read() == b""
 
 
@@ -286,7 +286,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
         assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
-        assert process.wait(30) == 141
+        assert process.wait(90) == 141
         assert process.stderr.read() == b""
 
 
