@@ -1,6 +1,6 @@
 """Damaged recordings through the whole of ``slowtrain diagnose``: an answer in each form, or one ``InputError``.
 
-``tests/trace/test_mutations.py`` holds the reader by the hundred thousand; here the causes, the what-if and the reports
+``tests/trace/test_mutations.py`` holds the reader by the ten thousand; here the causes, the what-if and the reports
 get what such files leave to be read. ``SLOWTRAIN_FUZZ_SEED`` and ``SLOWTRAIN_FUZZ_ANSWERS`` change what is tried.
 """
 
