@@ -15,8 +15,8 @@ from . import running
 from .test_checked import line
 
 FIT = """
-import numpy as np, keras
-keras.utils.set_random_seed(1)
+import random, numpy as np, keras
+random.seed(1); np.random.seed(1)
 x = np.random.default_rng(0).normal(size=(640, 8)).astype("float32")
 y = (x[:, 0] > 0).astype("float32")
 {data}

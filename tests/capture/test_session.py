@@ -159,9 +159,9 @@ with slowtrain.record("runs", name="loop", windows=False, on_nonfinite="report")
     for i in range(60):
         step(tf.constant([1.0, 0.0 if i == 40 else 1.0]))
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 for one in (monitor.run, run):
-    trace = build.load(one.folder)
+    trace = recording_trace.load_recording(one.folder)
     print(json.dumps({"faults": trace.facts.get("faults"), "again": again,
                       "found": [dict(e.data) for e in trace.events_of("checked")]}))
 """

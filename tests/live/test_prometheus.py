@@ -60,8 +60,8 @@ def test_a_forked_child_does_not_keep_the_port() -> None:
     """A worker that outlives the run would hold it, and answer nobody."""
     code = """
 import os, socket, sys
-from slowtrain.watch.prometheus_metrics import Metrics
-metrics = Metrics(0)
+from slowtrain.watch.prometheus_metrics import MetricsServer
+metrics = MetricsServer(0)
 read, write = os.pipe()
 if not os.fork():
     os.close(write)
