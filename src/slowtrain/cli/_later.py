@@ -9,7 +9,7 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 # Each cause names what finds and cures it in a text; nothing there counts on having been imported.
-PARTS = ("slowtrain.script.", "slowtrain.source.", "slowtrain.lint.", "slowtrain.oom.")
+PARTS = ("slowtrain.script.text.source_file.", "slowtrain.lint.", "slowtrain.oom.")
 
 
 def begin() -> None:
