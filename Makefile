@@ -12,6 +12,8 @@ PYTHON_OLDEST ?= $(call first,12,python3.11 python3.10 python3)
 # The CPU build is a third of the download. With a GPU: make demo TENSORFLOW='tensorflow[and-cuda]'
 TENSORFLOW ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),tensorflow-cpu,tensorflow)
 TENSORFLOW_OLDEST ?= $(TENSORFLOW)==2.15.*
+# For the tests of Keras on JAX, on the systems that JAX has wheels for. Without these tests: make test JAX=
+JAX ?= $(if $(filter Linux-x86_64 Linux-aarch64 Darwin-arm64,$(shell uname -s)-$(shell uname -m)),jax)
 
 VENV := .venv
 OLDEST := .venv-tf215
@@ -24,7 +26,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo cause test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow bench lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -40,12 +42,15 @@ cause: ## write the folder of a new cause, with examples that fail: make cause N
 	@test -n "$(NAME)" || { echo "name it: make cause NAME=family/the-pattern"; exit 2; }
 	$(PYTHON) clinic/new_cause.py $(NAME)
 
-test: lint ## lint, types, and tests against the built wheel: two files at a time, then those that measure time
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not alone' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST) || [ $$? -eq 5 ]
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'alone and not slow' $(TESTS) $(PYTEST) || [ $$? -eq 5 ] # 5: none of these
+test: lint ## lint, types, and tests against the built wheel, AT_ONCE=2 files at a time
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST)
 
 test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m slow $(TESTS) $(PYTEST)
+
+bench: $(VENV)/.wheel ## the tests that measure time, one after the other; needs an idle machine
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m bench $(TESTS) $(PYTEST)
+	@echo "More measurements: $$(sed -nE 's/^(bench-[a-z]+):.*/make \1/p' $(firstword $(MAKEFILE_LIST)) | paste -sd, -)"
 
 lint: $(VENV)/.wheel ## ruff and mypy
 	$(BIN)/ruff check .
@@ -61,7 +66,7 @@ venv: $(VENV)/.wheel ## .venv with the newest TensorFlow and the wheel
 venv-oldest: $(OLDEST)/.wheel ## .venv-tf215 with TensorFlow 2.15 and Keras 2 (needs Python 3.10 or 3.11)
 
 test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorFlow 2.15
-	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m 'tensorflow and not slow' $(TESTS) $(PYTEST)
+	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m 'tensorflow and not slow and not bench' $(TESTS) $(PYTEST)
 
 clinic: $(VENV)/.wheel ## run the labelled scripts and the real cases, slow and cured in turn, and print the scoreboard (an hour)
 	$(BIN)/python clinic/run.py --measure 1 --markdown docs/scoreboard.md
@@ -126,7 +131,7 @@ clean: ## remove what building, testing and trying has left, environments too
 $(VENV)/.ready: pyproject.toml
 	$(call need_python,$(PYTHON),3.10 to 3.13,PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP_INSTALL) '.[dev]' '$(TENSORFLOW)'
+	$(BIN)/python $(PIP_INSTALL) '.[dev]' '$(TENSORFLOW)' $(JAX)
 	@touch $@
 
 $(OLDEST)/.ready: pyproject.toml

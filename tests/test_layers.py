@@ -9,8 +9,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import slowtrain
 
 from . import shape
@@ -53,14 +51,15 @@ RANKS = {
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 # The examples of causes are scripts of users.
 FILES = {str(f.relative_to(PACKAGE)): f for f in sorted(PACKAGE.rglob("*.py")) if f.parent.name != "examples"}
+COMMAND_LINE_NAMES = {"print", "exit", "quit", "SystemExit", "sys.exit", "os._exit", "sys.stdout", "sys.stderr"}
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 60
 
-each_file = pytest.mark.parametrize("name", FILES)
-
 
 def tree(name: str) -> ast.Module:
-    return ast.parse(FILES[name].read_bytes(), filename=name)
+    """The syntax tree of a file. The wheel has the files of the source folder: tests/test_package.py holds that."""
+    parts = ("slowtrain", *Path(name).with_suffix("").parts)
+    return shape.modules()[".".join(parts[:-1] if parts[-1] == "__init__" else parts)]
 
 
 def unit(name: str) -> str:
@@ -78,10 +77,10 @@ def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def ours(module: ast.Module) -> Iterator[tuple[int, list[str]]]:
-    """Line and the parts below ``slowtrain`` of every import of ours but the version."""
-    for line, name in imports(module):
-        first, *rest = name.split(".")
+def ours(name: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and the parts below ``slowtrain`` of every import of ours but the version, in one of our files."""
+    for line, full in imports(tree(name)):
+        first, *rest = full.split(".")
         if first == "slowtrain" and rest != ["__version__"]:
             yield line, rest
 
@@ -91,14 +90,19 @@ def test_every_unit_has_a_rank() -> None:
     assert units <= set(RANKS), "a new module or folder needs its place in RANKS"
 
 
-@each_file
-def test_imports_point_down(name: str) -> None:
+def test_imports_point_down() -> None:
+    assert [fault for name in FILES for fault in upward_imports(name)] == []
+
+
+def upward_imports(name: str) -> Iterator[str]:
     me = unit(name)
-    for line, parts in ours(tree(name)):
-        assert parts, f"{name}:{line}: import the module that is meant, not slowtrain"
-        assert me != "__init__", f"{name}:{line}: slowtrain itself imports nothing"
-        if parts[0] != me:
-            assert RANKS[parts[0]] < RANKS[me], f"{name}:{line}: {me} may not import {parts[0]}"
+    for line, parts in ours(name):
+        if not parts:
+            yield f"{name}:{line}: import the module that is meant, not slowtrain"
+        elif me == "__init__":
+            yield f"{name}:{line}: slowtrain itself imports nothing"
+        elif parts[0] != me and RANKS[parts[0]] >= RANKS[me]:
+            yield f"{name}:{line}: {me} may not import {parts[0]}"
 
 
 def child(package: str, module: str) -> str:
@@ -106,10 +110,17 @@ def child(package: str, module: str) -> str:
     return module.removeprefix(package).removeprefix(".").split(".")[0] or "__init__"
 
 
-@pytest.mark.parametrize("package", sorted({module.rpartition(".")[0] for module in shape.modules()} - {""}))
-def test_parts_of_a_package_do_not_import_each_other_in_a_circle(package: str) -> None:
+def test_parts_of_a_package_do_not_import_each_other_in_a_circle() -> None:
+    graph = shape.import_graph()
+    packages = {module.rpartition(".")[0] for module in graph} - {""}
+    circles = {package: circular_parts(package, graph) for package in sorted(packages)}
+    assert {package: parts for package, parts in circles.items() if parts} == {}
+
+
+def circular_parts(package: str, graph: dict[str, frozenset[str]]) -> list[str]:
+    """The files and folders of a package that are left when those that import none of the others are taken away."""
     below: dict[str, set[str]] = {}
-    for module, imported in shape.import_graph().items():
+    for module, imported in graph.items():
         if f"{module}.".startswith(f"{package}."):
             mine = below.setdefault(child(package, module), set())
             mine |= {child(package, other) for other in imported if f"{other}.".startswith(f"{package}.")} - {
@@ -118,50 +129,67 @@ def test_parts_of_a_package_do_not_import_each_other_in_a_circle(package: str) -
     while free := [part for part, others in below.items() if not others & set(below)]:
         for part in free:
             del below[part]
-    assert not below, f"these parts of {package} import each other: {sorted(below)}"
+    return sorted(below)
 
 
-@each_file
-def test_a_report_sees_the_nouns_only(name: str) -> None:
-    if unit(name) == "report":
-        seen = {parts[0] for _, parts in ours(tree(name))}
-        assert seen <= {"report", "model", "number_text", "values"}
+def test_a_report_sees_the_nouns_only() -> None:
+    allowed = {"report", "model", "number_text", "values"}
+    reports = [name for name in FILES if unit(name) == "report"]
+    assert [f"{name}:{line}" for name in reports for line, parts in ours(name) if parts[0] not in allowed] == []
 
 
-@each_file
-def test_causes_do_not_know_each_other(name: str) -> None:
-    parts = Path(name).parts
-    if parts[0] != "causes" or len(parts) < 3:
-        return
-    own = [parts[1], parts[2].removesuffix(".py")]
-    for line, found in ours(tree(name)):
-        in_family = found[0] == "causes" and len(found) > 1 and (PACKAGE / "causes" / found[1]).is_dir()
-        assert not in_family or found[1:3] == own, f"{name}:{line}: a cause imports another cause's module"
+def test_causes_do_not_know_each_other() -> None:
+    """A cause may import what all families share and its own folder, and no other module of a family."""
+    offenders = []
+    for name in FILES:
+        parts = Path(name).parts
+        if parts[0] != "causes" or len(parts) < 3:
+            continue
+        own = [parts[1], parts[2].removesuffix(".py")]
+        offenders += [f"{name}:{line}" for line, found in ours(name) if is_of_a_family(found) and found[1:3] != own]
+    assert offenders == []
 
 
-@each_file
-def test_frameworks_are_imported_in_capture_only(name: str) -> None:
-    if unit(name) != "capture":
-        found = {full.split(".")[0] for _, full in imports(tree(name))} & FRAMEWORKS
-        assert not found, f"{name} imports {found}"
+def is_of_a_family(parts: list[str]) -> bool:
+    return parts[0] == "causes" and len(parts) > 1 and (PACKAGE / "causes" / parts[1]).is_dir()
 
 
-@each_file
-def test_only_the_command_line_prints_and_exits(name: str) -> None:
-    if unit(name) in ("cli", "__main__"):
-        return
-    forbidden = {"print", "exit", "quit", "SystemExit", "sys.exit", "os._exit", "sys.stdout", "sys.stderr"}
+def test_frameworks_are_imported_in_capture_only() -> None:
+    others = [name for name in FILES if unit(name) != "capture"]
+    faults = [
+        f"{name}:{line}: {full}"
+        for name in others
+        for line, full in imports(tree(name))
+        if full.split(".")[0] in FRAMEWORKS
+    ]
+    assert faults == []
+
+
+def test_only_the_command_line_prints_and_exits() -> None:
+    others = [name for name in FILES if unit(name) not in ("cli", "__main__")]
+    assert [f"{name}:{line}: {used}" for name in others for line, used in command_line_names(name)] == []
+
+
+def command_line_names(name: str) -> Iterator[tuple[int, str]]:
+    """Line and name of what only the command line may use."""
     for node in ast.walk(tree(name)):
         if isinstance(node, (ast.Name, ast.Attribute)):
-            if ast.unparse(node) == "os._exit" and name == "capture/sandbox/probe.py":
-                continue  # a probe ends in the middle of the user's script, so that nothing of its end happens
-            assert ast.unparse(node) not in forbidden, f"{name}:{node.lineno}: {ast.unparse(node)} belongs in cli/"
+            used = ast.unparse(node)
+            # A probe ends in the middle of the user's script, so that nothing of its end happens.
+            if used in COMMAND_LINE_NAMES and (used, name) != ("os._exit", "capture/sandbox/probe.py"):
+                yield node.lineno, used
 
 
-@each_file
-def test_files_and_functions_fit_the_reader(name: str) -> None:
-    assert len(FILES[name].read_text(encoding="utf-8").splitlines()) <= MOST_FILE_LINES
+def test_files_and_functions_fit_the_reader() -> None:
+    assert [fault for name in FILES for fault in oversized_parts(name)] == []
+
+
+def oversized_parts(name: str) -> Iterator[str]:
+    lines = len(FILES[name].read_text(encoding="utf-8").splitlines())
+    if lines > MOST_FILE_LINES:
+        yield f"{name} has {lines} lines"
     for node in ast.walk(tree(name)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= MOST_FUNCTION_LINES, f"{name}:{node.lineno}: {node.name} has {lines} lines"
+            if lines > MOST_FUNCTION_LINES:
+                yield f"{name}:{node.lineno}: {node.name} has {lines} lines"

@@ -32,7 +32,7 @@ print("END")
 """
 
 
-@pytest.mark.alone  # it measures what the line costs
+@pytest.mark.bench  # it measures what the line costs
 @pytest.mark.parametrize(("dtype", "first"), [("float32", 1e-36), ("float64", 1e-306)])
 def test_an_array_that_fades(tmp_path: Path, dtype: str, first: float) -> None:
     script = FADES.format(dtype=dtype, first=first)

@@ -103,14 +103,14 @@ def test_other_ends_are_not_of_memory(tmp_path: Path, ends: str) -> None:
 
 
 def test_a_process_left_behind_does_not_keep_the_run_waiting(tmp_path: Path) -> None:
-    text = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\n"
+    text = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(90)'])\n"
     script = running.write(tmp_path, text)
     command = running.recorder(tmp_path / "rec", script, windows=False)
     with (tmp_path / "out").open("w") as out:
         read, write = os.pipe()
         try:
             done = subprocess.run(
-                command, check=False, stdout=out, stderr=write, env=running.environment(), timeout=15, cwd=tmp_path
+                command, check=False, stdout=out, stderr=write, env=running.environment(), timeout=80, cwd=tmp_path
             )
         finally:
             os.close(read)

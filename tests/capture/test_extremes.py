@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division import stop_periods
 
 from . import running
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]  # steps and stops have the length that they are given
+pytestmark = pytest.mark.tensorflow
 
 LOOP = """
 import os, sys, time
@@ -49,16 +50,24 @@ def _needs_tensorflow() -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 
 
-def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None:
-    steps = 20_000
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), str(steps), "0")
+def recorded_quick_steps(folder: Path, steps: int) -> tuple[Trace, float]:
+    """The trace of so many steps of a tenth of a millisecond, and the mean that the script itself measured, in ms."""
+    done = running.recorded(folder / "run", running.write(folder, LOOP), str(steps), "0")
     assert done.code == 0, done.err
-    each_ms = float(done.out.split()[-1])
-    trace = recording_trace.load_recording(done.folder)
+    return recording_trace.load_recording(done.folder), float(done.out.split()[-1])
+
+
+def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None:
+    trace, _ = recorded_quick_steps(tmp_path, 20_000)
     assert trace.facts.get("faults", []) == []
-    assert len(trace.steps) == steps
-    assert np.median(trace.steps.end_ms - trace.steps.start_ms) == pytest.approx(each_ms, rel=0.5)
+    assert len(trace.steps) == 20_000
     diagnose.diagnose_trace(trace)
+
+
+@pytest.mark.bench
+def test_steps_of_a_tenth_of_a_millisecond_have_their_length(tmp_path: Path) -> None:
+    trace, each_ms = recorded_quick_steps(tmp_path, 20_000)
+    assert np.median(trace.steps.end_ms - trace.steps.start_ms) == pytest.approx(each_ms, rel=0.5)
 
 
 # Each 150th turn stands still for a second; in C, which keeps the interpreter's lock, or asleep.
@@ -70,6 +79,7 @@ STALLS = LOOP.replace(
 ).replace("import os,", "import ctypes, os,")
 
 
+@pytest.mark.bench  # each stop has the length that it is given
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells how often a thread ran")
 def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
     """All threads stood still with it, the recorder's too: nothing is lost, and no step counts that this fell into."""
@@ -102,6 +112,7 @@ def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
     assert all(d.cause != "drift/stalls" for d in diagnose.diagnose_trace(trace).diagnoses)
 
 
+@pytest.mark.bench  # each stall has the length that it is given
 def test_what_keeps_the_interpreters_lock_did_not_stop_the_process(tmp_path: Path) -> None:
     """The recorder's thread is as late, and nothing computes: a stall of the script's own."""
     done = running.recorded(tmp_path / "run", running.write(tmp_path, STALLS), "600", "0.001", windows=False)

@@ -62,24 +62,22 @@ STRESS = """
     gc.set_threshold(40)
     gc.callbacks.append(collected)
     threading.Thread(target=look, daemon=True).start()
-    until = time.time() + 6
-    while time.time() < until:
+    while samples < 600 and not faults:
         deep(80)
         other(90)
     print(samples, sorted(set(faults)))
 """
 
 
-@pytest.mark.alone  # it counts samples in six seconds
 def test_frames_of_a_running_thread_stay_frames(tmp_path: Path) -> None:
     script = tmp_path / "stress.py"
     script.write_text(textwrap.dedent(STRESS))
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=170, check=False
     )
     assert done.returncode == 0, done.stderr
     samples, _, faults = done.stdout.partition(" ")
-    assert int(samples) > 100
+    assert int(samples) >= 600
     assert faults.strip() == "[]"
 
 

@@ -12,7 +12,7 @@ from slowtrain.trace.loading import recording_trace
 
 from . import running
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]  # how long a batch takes is what it is about
+pytestmark = [pytest.mark.tensorflow, pytest.mark.bench]
 
 LOOP = """
 import tensorflow as tf

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.recording import reader
+from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 
 from . import running
@@ -172,14 +173,24 @@ build().fit(x, y, epochs=10_000, verbose=0, callbacks=[Dies()])
 )
 
 
-@pytest.mark.alone  # it says what the last second holds
-def test_steps_up_to_the_last_second_before_a_kill(tmp_path: Path) -> None:
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED))
+def killed(folder: Path) -> tuple[Trace, int]:
+    """The recording of a script that was killed in its ``fit``, and how many steps it took."""
+    done = running.recorded(folder / "run", running.write(folder, KILLED))
     assert done.code == 137
-    trace = recording_trace.load_recording(done.folder)
-    assert len(trace.steps) >= int(done.out) / 2
-    assert trace.run_ms - trace.steps.end_ms[-1] < 1000
+    return recording_trace.load_recording(done.folder), int(done.out)
+
+
+def test_steps_before_a_kill(tmp_path: Path) -> None:
+    trace, taken = killed(tmp_path)
+    assert 0 < len(trace.steps) <= taken
     assert sum(p.ms for p in trace.run.parts) == pytest.approx(trace.run_ms, rel=1e-3)
+
+
+@pytest.mark.bench
+def test_steps_up_to_the_last_second_before_a_kill(tmp_path: Path) -> None:
+    trace, taken = killed(tmp_path)
+    assert len(trace.steps) >= taken / 2
+    assert trace.run_ms - trace.steps.end_ms[-1] < 1000
 
 
 BROKEN = """

@@ -26,7 +26,7 @@ from . import running
 from .kept import spans
 
 ITEMS = """
-import numpy as np, keras
+import random, numpy as np, keras
 
 class Photos(keras.utils.PyDataset):
     def __len__(self):
@@ -38,7 +38,7 @@ class Photos(keras.utils.PyDataset):
             picture = np.clip(picture * 1.01, 0, 1)  # the hot line
         return picture, np.zeros(16, "float32")
 
-keras.utils.set_random_seed(1)
+random.seed(1); np.random.seed(1)
 layers = [keras.layers.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
 model = keras.Sequential(layers)
 model.compile("sgd", "mse")
@@ -46,8 +46,8 @@ log = model.fit(Photos(), epochs=5, verbose=0)
 print([repr(v) for v in log.history["loss"]])
 """
 ARRAYS = """
-import numpy as np, keras
-keras.utils.set_random_seed(1)
+import random, numpy as np, keras
+random.seed(1); np.random.seed(1)
 x = np.random.default_rng(0).random((640, 512), dtype="float32")
 model = keras.Sequential([keras.layers.Input((512,)), *(keras.layers.Dense(768) for _ in range(3))])
 model.compile("sgd", "mse")
@@ -102,7 +102,7 @@ def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_e
 
 
 PROFILED = ITEMS.replace("verbose=0)", "verbose=0, callbacks=[Own()])").replace(
-    "keras.utils.set_random_seed(1)",
+    "random.seed(1); np.random.seed(1)",
     """
 import jax
 class Own(keras.callbacks.Callback):
@@ -115,7 +115,7 @@ class Own(keras.callbacks.Callback):
         if self.batches in (110, 130):
             jax.profiler.stop_trace()
 
-keras.utils.set_random_seed(1)""",
+random.seed(1); np.random.seed(1)""",
 )
 
 

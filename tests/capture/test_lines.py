@@ -72,7 +72,6 @@ def test_it_gives_up_in_time() -> None:
     tracer.end()
 
 
-@pytest.mark.alone  # it compares times
 def test_what_it_gave_up_on_counts_as_what_it_saw() -> None:
     """Two lines take turns, and a hundred milliseconds come after: neither of the two gets them alone."""
     tracer = LineTracer()

@@ -87,7 +87,7 @@ def test_little_is_unattributed_where_there_was_a_window(name: str, trace_of: Ge
         assert trace.share(Category.UNATTRIBUTED) < 0.1
 
 
-@pytest.mark.alone
+@pytest.mark.bench
 def test_the_recorders_thread_is_cheap(tmp_path: Path) -> None:
     """Its start apart, which reads the facts of the machine: see test_cost for that.
 

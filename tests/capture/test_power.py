@@ -15,6 +15,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slowtrain.recording import reader, recording_folder
@@ -91,30 +92,45 @@ def _plain(path: str) -> str:
     return os.fsdecode(_bytes(path)) if path.startswith("\\x") else path
 
 
-@pytest.mark.alone  # it says what the last second holds
-def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
-    script, folder, noted = running.write(tmp_path, SCRIPT), tmp_path / "run", tmp_path / "calls.txt"
+def disks_without_power(folder: Path, count: int) -> tuple[reader.Recording, list[tuple[float, Path]]]:
+    """A recording, and ``count`` folders with what a disk may hold of it that lost its power, with the moment in ms."""
+    script, run, noted = running.write(folder, SCRIPT), folder / "run", folder / "calls.txt"
     traced = ["strace", "-f", "-ttt", "-y", "-xx", "-s", "100000", "-o", str(noted)]
     traced += ["-e", "trace=pwrite64,fdatasync,fsync,ftruncate"]
     done = subprocess.run(
-        [*traced, *running.recorder(folder, script)], capture_output=True, text=True, timeout=120, check=False
+        [*traced, *running.recorder(run, script)], capture_output=True, text=True, timeout=120, check=False
     )
     if "ptrace" in done.stderr.lower():
         pytest.skip("strace may not trace here")
     assert done.returncode == 0, done.stderr
     log = noted.read_text(encoding="ascii", errors="replace").splitlines()
-    assert not any("ftruncate" in line and str(folder) in line for line in log)  # disk_at does not know it
-    whole = reader.read_recording(folder)
+    assert not any("ftruncate" in line and str(run) in line for line in log)  # disk_at does not know it
+    whole, found = reader.read_recording(run), []
     ends = whole.lanes["gc"].end_ms
     begun = float(whole.launch["start_time"])
-    for seed in range(40):
+    for seed in range(count):
         chance = random.Random(seed)
         at_ms = chance.uniform(ends[0] + 1500, ends[-1])
-        lost = tmp_path / f"lost-{seed}"
+        lost = folder / f"lost-{seed}"
         lost.mkdir()
-        for name, file in disk_at(log, begun + at_ms / 1e3, folder).items():
+        for name, file in disk_at(log, begun + at_ms / 1e3, run).items():
             if name in (recording_folder.RECORDING_FILE, f"{recording_folder.RECORDING_FILE}-wal"):
                 (lost / name).write_bytes(file.cut(chance))
-        shutil.copy(folder / recording_folder.LAUNCH_FILE, lost)
-        left = reader.read_recording(lost)
-        assert at_ms - left.lanes["gc"].end_ms[-1] < 1000
+        shutil.copy(run / recording_folder.LAUNCH_FILE, lost)
+        found.append((at_ms, lost))
+    return whole, found
+
+
+def test_what_the_disk_was_waited_for_can_be_read(tmp_path: Path) -> None:
+    whole, disks = disks_without_power(tmp_path, 20)
+    ends = whole.lanes["gc"].end_ms
+    for _, disk in disks:
+        left = reader.read_recording(disk).lanes["gc"].end_ms
+        assert np.array_equal(left, ends[: len(left)])
+
+
+@pytest.mark.bench
+def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
+    _, disks = disks_without_power(tmp_path, 40)
+    for at_ms, disk in disks:
+        assert at_ms - reader.read_recording(disk).lanes["gc"].end_ms[-1] < 1000

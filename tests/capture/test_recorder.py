@@ -187,6 +187,7 @@ def test_patches_are_undone() -> None:
     assert {k: vars(Owner)[k] for k in ("method", "static")} == {k: before[k] for k in ("method", "static")}
 
 
+@pytest.mark.bench
 def test_a_wrapper_is_quick(recorder: Recorder) -> None:
     """Far above what it takes (0.4 µs), far below what would hurt: a step has a handful of spans."""
     name = recorder.name("step", "train")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.columns import intervals
 from slowtrain.model import Phase
 from slowtrain.trace.loading import recording_trace
 
 from . import running
 
 SAVING = """
-    import time
     import numpy as np
     import tensorflow as tf
     from tensorflow import keras
@@ -23,13 +23,11 @@ SAVING = """
     model.fit(x, y, epochs=3, verbose=0, callbacks=[each_epoch])
     checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
     manager = tf.train.CheckpointManager(checkpoint, "kept", 3)
-    begun = time.perf_counter()
     model.save("model.keras")
     model.save_weights("model.weights.h5")
     manager.save()
     checkpoint.write("written")
     tf.saved_model.save(tf.Module(), "saved")
-    print(time.perf_counter() - begun)
     try:
         checkpoint.write(None)
     except Exception:
@@ -37,13 +35,11 @@ SAVING = """
 """
 
 
-@pytest.mark.alone  # it measures the saves twice
 @pytest.mark.tensorflow
 def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SAVING), cwd=tmp_path)
-    seconds, said = done.out.splitlines()
-    assert (done.code, said) == (0, "the script's own error"), done.err
+    assert (done.code, done.out) == (0, "the script's own error\n"), done.err
     trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []
     found: dict[str, list[int]] = {}
@@ -54,12 +50,13 @@ def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path
         found.setdefault(name.text, []).append(name.place.line)
     inner = found.pop("Checkpoint.write")
     assert found == {
-        "save_weights": [10, 10, 10, 15],  # the callback's three are of the line that trains
-        "save_model": [14],
-        "CheckpointManager.save": [16],
-        "save": [18],
+        "save_weights": [9, 9, 9, 13],  # the callback's three are of the line that trains
+        "save_model": [12],
+        "CheckpointManager.save": [14],
+        "save": [16],
     }
-    assert [line for line in inner if line > 16] == [17, 21]
+    assert [line for line in inner if line > 14] == [15, 18]
     spent = {p.name: p.ms for p in trace.run.parts}
-    assert float(seconds) * 900 < spent[str(Phase.CHECKPOINT)] < float(seconds) * 1000 + 2000
+    saved_ms = intervals.total_length(intervals.union(calls.start_ms, calls.end_ms))
+    assert 0.5 * saved_ms < spent[str(Phase.CHECKPOINT)] < 1.001 * saved_ms  # some of it is of other phases, too
     assert sum(spent.values()) == pytest.approx(trace.run_ms, rel=1e-3)

@@ -82,7 +82,6 @@ def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.alone  # shares of the time of a step are what it is about
 @pytest.mark.tensorflow
 def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
@@ -91,6 +90,13 @@ def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
     for one in found:
         assert one["source"] == "fit"
         assert 80 <= int(str(one["counted"])) <= 120
+
+
+@pytest.mark.bench
+@pytest.mark.tensorflow
+def test_a_monitor_tells_what_its_steps_wait_for(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    for one in lines(tmp_path, DATA + FIT):
         assert float(str(one["input"])) > 0.2  # each batch takes 15 ms to make
         assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
 
@@ -153,9 +159,9 @@ with slowtrain.record("runs", name="loop", windows=False, on_nonfinite="report")
     for i in range(60):
         step(tf.constant([1.0, 0.0 if i == 40 else 1.0]))
 
-from slowtrain.trace import build
+from slowtrain.trace.loading import recording_trace
 for one in (monitor.run, run):
-    trace = build.load(one.folder)
+    trace = recording_trace.load_recording(one.folder)
     print(json.dumps({"faults": trace.facts.get("faults"), "again": again,
                       "found": [dict(e.data) for e in trace.events_of("checked")]}))
 """

@@ -59,7 +59,8 @@ def _here() -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 
 
-@pytest.mark.alone  # walks that find the graph grown are allowed a share of time: beside other work there are few
+# Steps must be seen to take longer, and walks that find the graph grown are allowed a share of time.
+@pytest.mark.bench
 def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, GROWING))
     assert done.code == 0, done.err
@@ -112,6 +113,7 @@ def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     return trace.mean(Category.CONVERT), [place.line for place in user_loop.ms_by_line(trace, "feed")]
 
 
+@pytest.mark.bench
 def test_lists_that_a_monitored_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:
     as_list, lines = _fed_ms(tmp_path, "listed")
     as_array, _ = _fed_ms(tmp_path, "x")

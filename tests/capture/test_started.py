@@ -102,7 +102,7 @@ KILLED = """
 
     def kill():
         main, seen = threading.main_thread().ident, 0
-        while seen < 30:  # a second and a half in TensorFlow's call
+        while seen < 80:  # four seconds in TensorFlow's call, in which the recorder writes
             time.sleep(0.05)
             seen = seen + 1 if sys._current_frames()[main].f_code.co_name == "quick_execute" else 0
         os.kill(os.getpid(), signal.SIGKILL)
@@ -114,7 +114,6 @@ KILLED = """
 """
 
 
-@pytest.mark.alone  # it says how long the call went on
 def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KILLED), windows=False)
     assert done.code == 137, done.err
@@ -124,8 +123,8 @@ def test_a_run_killed_in_its_first_call_is_told_so(tmp_path: Path, capsys: pytes
     assert "no training was found" not in told
     assert "let it run for longer: the first step had not finished" in told
     run = recording_trace.load_recording(done.folder).run
-    assert run.ms("compile") > 1000
-    assert run.ms("epoch") < 500
+    assert run.ms("compile") > 1000  # it was killed four seconds after that call began, or later
+    assert run.ms("epoch") < 0.5 * run.ms("compile")
 
 
 FEW_STEPS = """

@@ -85,7 +85,7 @@ def turned(
         done.set()
 
     _thread.start_new_thread(run, ())
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_who_came_late_asks_sooner_and_puts_the_interval_back(
@@ -166,12 +166,13 @@ def test_beside_other_threads_of_the_script_nothing_is_changed(
     assert seen == [as_before]
 
 
-@pytest.mark.alone  # it has 0.3 s until it asks
 def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> None:
     script = tmp_path / "forks.py"
     script.write_text(
         "import os, sys, time\n"
-        "time.sleep(0.3)\n"
+        "given_up = time.monotonic() + 60\n"
+        "while sys.getswitchinterval() == 0.005 and time.monotonic() < given_up:\n"
+        "    time.sleep(0.01)\n"
         "print('script', sys.getswitchinterval(), flush=True)\n"
         "if not os.fork():\n"
         "    print('child', sys.getswitchinterval(), flush=True)\n"
@@ -185,7 +186,7 @@ def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> 
     assert reader.read_recording(tmp_path / "recording").facts["own_ms"] > 0
 
 
-@pytest.mark.alone
+@pytest.mark.bench
 @pytest.mark.parametrize("small_calls", [300, 1000])
 def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
     stop: _thread.LockType, small_calls: int
@@ -204,7 +205,7 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
 
     small, larger = np.ones((3, 3), np.float32), np.ones(784, np.float32)
     _thread.start_new_thread(run, ())
-    assert runs.wait(10)
+    assert runs.wait(60)
     time.sleep(2 * WAIT_S)
     end = time.perf_counter() + LOOP_S
     while time.perf_counter() < end:

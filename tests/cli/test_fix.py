@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]
 
@@ -112,6 +111,7 @@ model.save_weights("model.weights.h5")
 CURED = EAGER.replace("def train_step", "@tf.function\ndef train_step")
 
 
+@pytest.mark.bench
 @pytest.mark.tensorflow
 def test_a_script_is_cured_and_the_cure_can_be_taken_back(tmp_path: Path) -> None:
     script = tmp_path / "train.py"

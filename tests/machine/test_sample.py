@@ -188,7 +188,7 @@ def test_this_computer() -> None:
     assert sampler.sample() == {}
 
 
-@pytest.mark.alone  # it measures microseconds
+@pytest.mark.bench
 @on_linux
 def test_a_sample_is_cheap() -> None:
     sampler = Sampler(gpus=NO_GPUS)

@@ -36,22 +36,18 @@ def test_threads_by_name(tmp_path: Path) -> None:
     assert len(sampler._files) == 3  # of the threads that count alone files stay open
 
 
-@pytest.mark.alone  # the threads need the cores that others would take
 def test_a_busy_thread_is_not_the_main_ones_time() -> None:
-    """On this machine: another thread computes, the main one sleeps."""
+    """On this machine: another thread computes for 0.3 s of CPU time, and the main one waits."""
     sampler = Sampler(gpus=Gpus())
-    done = threading.Event()
+    before = sampler.sample()
 
     def compute() -> None:
-        while not done.is_set():
+        while time.thread_time() < 0.3:
             sum(range(1000))
 
-    before = sampler.sample()
     worker = threading.Thread(target=compute)
     worker.start()
-    time.sleep(0.6)
-    after = sampler.sample()
-    done.set()
     worker.join()
+    after = sampler.sample()
     spent = {k: float(after[k]) - float(before[k]) for k in ("process_cpu_seconds", "main_cpu_seconds")}  # type: ignore[arg-type]
     assert spent["main_cpu_seconds"] < 0.5 * spent["process_cpu_seconds"]

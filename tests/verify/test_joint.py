@@ -18,8 +18,6 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, S
 
 from .test_fixing import FIRST, LOSSES, SECOND, World, diagnosis, outcome
 
-pytestmark = pytest.mark.alone
-
 THIRD = diagnosis("third", 3, "last = ", "1")
 Change = Callable[[Probe, str], Probe]
 

@@ -14,7 +14,6 @@ from slowtrain.verify.measurement.probe_process import Origin, Probe
 from . import probing
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]

@@ -19,8 +19,6 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, S
 
 from . import probing
 
-pytestmark = pytest.mark.alone
-
 SLOW = "import time\ntime.sleep(0.5)\n"
 
 
@@ -31,6 +29,7 @@ def compared(tmp_path: Path, candidate: str, scope: str = "run", seconds: float 
     return run_trial(bench, Candidate("baseline"), Candidate("candidate", {str(script): candidate}), Rule(), scope)
 
 
+@pytest.mark.bench
 def test_a_candidate_that_is_faster(tmp_path: Path) -> None:
     trial = compared(tmp_path, "pass")
     verdict = trial.verdict(Effect.EXACT)
@@ -116,6 +115,7 @@ def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
     scope: str, failed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
+    now_s = [100.0]
 
     def run(_script: Script, candidate: Candidate, _rule: Rule, folder: Path, **_options: Any) -> Probe:
         folder.mkdir()
@@ -123,11 +123,12 @@ def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
         ms = (1.0, 1.0, 1.1, 1.2, 0.9, 1.0)[len(done) - 1]  # too far apart to decide
         if len(done) < 6:
             return Probe(folder, ms, ms, 1e-3 * ms, False, 0.1)
-        time.sleep(max(bench.left_s, 0.0))
+        now_s[0] = bench.deadline
         return Probe(folder, None, None, 1.0, True, None, failed=failed)
 
     monkeypatch.setattr(probe_process, "run_probe", run)
-    bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 2)
+    monkeypatch.setattr("slowtrain.verify.measurement.paired_trial.time.monotonic", lambda: now_s[0])
+    bench = Bench(Script("train.py"), tmp_path, now_s[0] + 2)
     trial = run_trial(bench, Candidate("baseline"), Candidate("candidate"), Rule(), scope)
     assert (trial.failed, len(trial.pairs), len(done)) == (None, 2, 6)
     assert trial.verdict(None) is not None

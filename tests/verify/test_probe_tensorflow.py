@@ -14,7 +14,6 @@ from slowtrain.trace.loading import recording_trace
 from . import probing
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]

@@ -21,8 +21,6 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, S
 
 from . import probing
 
-pytestmark = pytest.mark.alone
-
 SCRIPT = """
     import keras, numpy as np, tensorflow as tf
     x = np.ones((64, 4), "float32")

@@ -15,7 +15,6 @@ from slowtrain.verify.measurement.probe_process import Probe
 from . import probing
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]
@@ -43,15 +42,20 @@ LOOP = """
 """
 
 
-def probe(tmp_path: Path, decorator: str, rate: str = "1e-3") -> Probe:
+def probe(folder: Path, decorator: str, rate: str = "1e-3") -> Probe:
     text = LOOP.replace("DECORATOR", decorator).replace("1e-3", rate)
-    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs")
+    found = probing.probed(probing.write(folder, text), to=folder / "runs")
     assert found.failed is None
     return found
 
 
-def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
-    one, again = probe(tmp_path, "@tf.function"), probe(tmp_path, "@tf.function")
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Probe:
+    return probe(tmp_path_factory.mktemp("graph"), "@tf.function")
+
+
+def test_a_step_that_returns_nothing(graph: Probe, tmp_path: Path) -> None:
+    one, again = graph, probe(tmp_path, "@tf.function")
     assert [steps for steps, _, _ in one.weights] == [5, 10, 20, 50]
     assert not any(one.losses)
     assert one.weights[0][2] < one.weights[-1][2]
@@ -60,8 +64,8 @@ def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
     assert weight_parity(Effect.EQUIVALENT, [one.weights], [faster.weights]).holds is False
 
 
-def test_eager_and_graph_are_compared_after_as_many_steps(tmp_path: Path) -> None:
-    eager, graph = probe(tmp_path, ""), probe(tmp_path, "@tf.function")
+def test_eager_and_graph_are_compared_after_as_many_steps(graph: Probe, tmp_path: Path) -> None:
+    eager = probe(tmp_path, "")
     assert [steps for steps, _, _ in eager.weights] == [5, 10, 20, 50]
     assert weight_parity(Effect.EQUIVALENT, [eager.weights], [graph.weights]).holds
     assert abs(eager.weights[-1][2] / graph.weights[-1][2] - 1) < 1e-3

@@ -26,7 +26,7 @@ MIN_INTERVAL_FACTOR = 20.0  # the interval to the next diagnosis, in durations o
 MAX_DIAGNOSIS_S = 120.0  # then it is ended: such a large recording needs `slowtrain report`
 DIAGNOSIS_NICENESS = 10  # the run has priority
 ALERTING_FAMILIES = ("drift", "memory", "numerics")  # families whose causes are alerts; other causes are only listed
-DIAGNOSIS_COMMAND = "from slowtrain.watch import background_diagnosis; background_diagnosis.main()"
+DIAGNOSIS_COMMAND = f"from {__name__} import main; main()"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from slowtrain.model.answers.live_frame import (
 )
 
 STREAM_NICENESS = 5
-STREAM_COMMAND = "from slowtrain.watch import frame_stream; frame_stream.main()"
+STREAM_COMMAND = f"from {__name__} import main; main()"
 LAST_LOOK_S = 15.0  # for the last look, after the recording has ended
 MAX_STDERR_CHARACTERS = 300  # characters of the process's last output
 
