@@ -111,7 +111,7 @@ TEST = '''"""{name}: what its drawn traces and examples do not hold (tests/cause
 from __future__ import annotations
 
 from slowtrain.causes import named
-from slowtrain.trace.loading.drawn_trace import drawn
+from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 CAUSE = named("{name}")
 
@@ -123,13 +123,13 @@ def test_nothing_is_left_to_do() -> None:
 
 
 def test_the_evidence_names_the_line() -> None:
-    found = CAUSE.find(drawn(CAUSE.fires[0]))
+    found = CAUSE.find(parse_drawing(CAUSE.fires[0]))
     assert found is not None, "write find() in __init__.py: it has to find the first trace of traces.txt"
     assert found.where, "evidence names the lines to look at, the costliest first"
 
 
 def test_the_price_is_bounded_by_what_was_measured() -> None:
-    trace = drawn(CAUSE.fires[0])
+    trace = parse_drawing(CAUSE.fires[0])
     evidence = CAUSE.find(trace)
     assert evidence is not None, "write find() first"
     assert CAUSE.remedies(trace, evidence), "write remedies(): what a cure takes out of a step"
