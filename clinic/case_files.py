@@ -86,9 +86,7 @@ def all_cases() -> tuple[Case, ...]:
     return tuple(sorted(found, key=lambda case: str(case.label["set"])))
 
 
-def list_cases(
-    *, set_name: str = "", split: str = "", family: str = "", platform: str = CPU, slow_only: bool = False
-) -> list[Case]:
+def list_cases(*, set_name: str = "", split: str = "", family: str = "", platform: str = CPU) -> list[Case]:
     """The cases of a platform; of one set, split or family of causes if that is given."""
     return [
         case
@@ -97,7 +95,6 @@ def list_cases(
         and (not set_name or case.is_in_set(set_name))
         and split in {"", case.label["split"]}
         and (not family or any(cause.startswith(f"{family}/") for cause in case.causes))
-        and (case.causes or not slow_only)
     ]
 
 

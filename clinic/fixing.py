@@ -1,6 +1,6 @@
 """``slowtrain fix`` on every slow script of the clinic: what it keeps, against the prediction and the hand-made cure.
 
-    python clinic/fixing.py                        all of them, into docs/results/fixed.json, and ../shared/cases before them
+    python clinic/fixing.py                        ../shared/cases, then all others, into docs/results/fixed.json
     python clinic/fixing.py --most 20              so many of those that fixed.json does not hold
     python clinic/fixing.py --only two_moons       some of them
     python clinic/fixing.py --compare              only compares what fixed.json holds with the hand-made cures, anew
@@ -313,7 +313,8 @@ def page(told: list[tuple[Script, dict[str, Any]]]) -> str:
     rows = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     rows += ["| " + " | ".join(row(s, f)) + " |" for s, f in told]
     budgets = ", ".join(sorted({f["budget"] for _, f in told if "budget" in f}))
-    made = f"Made by `python clinic/fixing.py --budget {budgets}` (`docs/results/fixed.json` holds it), {len(told)} scripts."
+    command = f"python clinic/fixing.py --budget {budgets}"
+    made = f"Made by `{command}` (`docs/results/fixed.json` holds the results), {len(told)} scripts."
     return "\n".join([made, "", *(f"* {line}" for line in summary(told)), "", *rows]) + "\n"
 
 

@@ -41,8 +41,8 @@ def main() -> int:
 def causes_by_file(cases: list[case_files.Case], folder: Path) -> dict[str, set[str]]:
     """The causes that lint finds, by file: NAME.slow.py, NAME.fixed.py, and NAME.py of a healthy script."""
     for case in cases:
-        (folder / f"{case.name}{'.slow' if case.causes else ''}.py").write_text(case.script_text(), encoding="utf-8")
-        case.write_cured_script(folder)
+        is_pair = case.write_cured_script(folder) is not None
+        (folder / f"{case.name}{'.slow' if is_pair else ''}.py").write_text(case.script_text(), encoding="utf-8")
     command = [sys.executable, "-m", "slowtrain", "lint", "--format", "json", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seen: dict[str, set[str]] = {}

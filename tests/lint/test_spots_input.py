@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
-import tomllib
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 
-ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "clinic/scripts"
-LABELS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "clinic/labels.toml").read_text())
+from . import spotted
+
+CASES: dict[str, Any] = {case.name: case for case in spotted.clinic_cases("clinic")}
 MINE = {c.id: c for c in all_causes() if c.family in ("input", "transfer") and c.words}
 HIDDEN = {"microscope_stacks"}  # bytes on a file share: nothing of it stands in the text
 
@@ -377,24 +375,23 @@ def test_each_cause_has_its_examples() -> None:
 
 
 def labelled() -> list[str]:
-    return [n for n, label in LABELS.items() if any(c in MINE for c in label.get("causes", ())) and n not in HIDDEN]
+    return [n for n, case in CASES.items() if any(c in MINE for c in case.causes) and n not in HIDDEN]
 
 
 @pytest.mark.parametrize("name", labelled())
 def test_a_labelled_script_is_found_at_its_line(name: str) -> None:
-    text = (SCRIPTS / f"{name}.slow.py").read_text()
-    label = LABELS[name]
-    lines = {label["line"]} if isinstance(label["line"], int) else set(label["line"])
-    found = {c: spots(MINE[c], text) for c in label["causes"] if c in MINE}
+    case = CASES[name]
+    text, lines = case.script_text(), set(case.lines)
+    found = {c: spots(MINE[c], text) for c in case.causes if c in MINE}
     assert any(lines & set(range(first, last + 1)) for each in found.values() for first, last, _ in each), found
 
 
-@pytest.mark.parametrize("file", sorted(p.name for p in SCRIPTS.glob("*.py") if not p.name.endswith(".slow.py")))
-def test_nothing_in_a_repaired_or_healthy_script(file: str) -> None:
-    text = (SCRIPTS / file).read_text()
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_in_a_repaired_or_healthy_script(name: str) -> None:
+    text = CASES[name].cured_text() or CASES[name].script_text()
     assert {c: found for c, cause in MINE.items() if (found := spots(cause, text))} == {}
 
 
 def test_the_labels_are_those_of_the_catalogue() -> None:
     known = json.dumps([c.id for c in all_causes()])
-    assert all(json.dumps(c) in known for label in LABELS.values() for c in label.get("causes", ()))
+    assert all(json.dumps(c) in known for case in CASES.values() for c in case.causes)
