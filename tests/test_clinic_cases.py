@@ -74,5 +74,5 @@ def test_a_patch_is_applied(case_files: Any, hunk: str, expected: str) -> None:
 
 @pytest.mark.parametrize("hunk", ["@@ -2 +2 @@\n-a\n+B\n", "@@ -4 +4 @@\n-d\n", "@@ -1 +1 @@\n*a\n"])
 def test_a_patch_that_does_not_fit_is_refused(case_files: Any, hunk: str) -> None:
-    with pytest.raises(ValueError, match="patch|diff"):
+    with pytest.raises(ValueError, match=r"patch|diff"):
         case_files.patched_text("a\nb\nc\n", "--- script.py\n+++ script.py\n" + hunk)
