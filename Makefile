@@ -22,6 +22,7 @@ SOURCES := $(shell find src/slowtrain -type f -not -path '*/__pycache__/*' -not 
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 DEMO ?= flowers_decode
+DEMO_SCRIPT = $(firstword $(wildcard clinic/cases/*/*/$(DEMO)/script.py clinic/cases/healthy/$(DEMO)/script.py))
 TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
@@ -33,9 +34,9 @@ help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 demo: $(VENV)/.wheel ## run a real slow script under slowtrain: the verdict, and an HTML report
-	@test -f clinic/scripts/$(DEMO).slow.py || { echo "there is no clinic/scripts/$(DEMO).slow.py; choose one: make demo DEMO=NAME"; exit 2; }
+	@test -f "$(DEMO_SCRIPT)" || { echo "clinic/cases has no script $(DEMO); python clinic/run.py --list lists them: make demo DEMO=NAME"; exit 2; }
 	@mkdir -p build/demo
-	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html clinic/scripts/$(DEMO).slow.py
+	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html $(DEMO_SCRIPT)
 	@echo "The HTML report: file://$(CURDIR)/build/demo/$(DEMO).html"
 
 cause: ## write the folder of a new cause, with examples that fail: make cause NAME=family/the-pattern

@@ -39,7 +39,7 @@ def effects(folder: Path) -> tuple[str, set[Effect]] | None:
 
 
 def recorded(script: Script, folder: Path) -> Iterator[Path]:
-    for launch in sorted((folder / script.name).glob(f"{script.slow.stem}-*/launch.json")):
+    for launch in sorted((folder / script.name).glob("*/launch.json")):
         yield launch.parent
 
 

@@ -1,12 +1,12 @@
 """``slowtrain fix`` on every slow script of the clinic: what it keeps, against the prediction and the hand-made cure.
 
-    python clinic/fixing.py                        all of them, into clinic/fixed.json, and ../shared/cases before them
+    python clinic/fixing.py                        ../shared/cases, then all others, into docs/results/fixed.json
     python clinic/fixing.py --most 20              so many of those that fixed.json does not hold
     python clinic/fixing.py --only two_moons       some of them
     python clinic/fixing.py --compare              only compares what fixed.json holds with the hand-made cures, anew
     python clinic/fixing.py --again                only fixes what was kept once more: is there anything left to do?
     python clinic/fixing.py --tell                 only the page and the picture, of what fixed.json holds
-    python clinic/fixing.py --seeds                only the pairs of SEEDS, into clinic/seeds.json
+    python clinic/fixing.py --seeds                only the pairs of SEEDS, into docs/results/seeds.json
 
 Each slow script is copied into a folder of its own and given to ``slowtrain fix``. Where something was kept, the
 patched script and the hand-made cure are then run against each other by ``slowtrain verify``; where nothing was, the
@@ -35,13 +35,13 @@ from pathlib import Path
 from typing import Any
 
 from pages import fill
-from run import CASES, HERE, Script, scripts
+from run import CASES, RESULTS, ROOT, Script, scripts
 
-FIXED = HERE / "fixed.json"
-PAGE = HERE.parent / "docs" / "calibration.md"
-PICTURE = HERE.parent / "docs" / "images" / "calibration.svg"
+FIXED = RESULTS / "fixed.json"
+PAGE = ROOT / "docs" / "calibration.md"
+PICTURE = ROOT / "docs" / "images" / "calibration.svg"
 SEEDS = ("spectra_energy", "photo_augment_256", "tfrecord_faces", "dense_digits", "regression_feed")
-SEEDED = HERE / "seeds.json"
+SEEDED = RESULTS / "seeds.json"
 TIMEOUT_S = 1200
 ELSEWHERE = ("attempts", "apply", "undo")  # of an answer: told apart, or of a folder that is gone
 AS_GOOD = 0.9  # of the hand-made cure's speed
@@ -313,7 +313,8 @@ def page(told: list[tuple[Script, dict[str, Any]]]) -> str:
     rows = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     rows += ["| " + " | ".join(row(s, f)) + " |" for s, f in told]
     budgets = ", ".join(sorted({f["budget"] for _, f in told if "budget" in f}))
-    made = f"Made by `python clinic/fixing.py --budget {budgets}` (`clinic/fixed.json` holds it), {len(told)} scripts."
+    command = f"python clinic/fixing.py --budget {budgets}"
+    made = f"Made by `{command}` (`docs/results/fixed.json` holds the results), {len(told)} scripts."
     return "\n".join([made, "", *(f"* {line}" for line in summary(told)), "", *rows]) + "\n"
 
 

@@ -6,7 +6,7 @@
     python clinic/gpu.py --recordings FOLDER --markdown docs/gpu.md  the table of the recordings alone; needs no card
     python clinic/gpu.py --budget 0 --markdown docs/gpu.md          the tables of what is known, nothing measured
 
-In this order: ``doctor``; what is said of the scripts of clinic/gpu_tensorflow; the gain of its pairs; what recording
+In this order: ``doctor``; what is said of the scripts of the set gpu-tensorflow; the gain of its pairs; what recording
 costs; the memory forecast against the largest batch that fits; the crossover. With ``--constants``, the measurements
 from which the program takes its constants: the link, cures with their variants in turns, XLA's command buffers under
 the profiler, neighbours on the card. Each result is appended to ``results.jsonl`` in the output folder as soon as it
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import case_files
 import gpu_results
 import gpu_truth
 from gpu_scripts import Labelled, Machine, examine, labelled, time_pair
@@ -227,7 +228,7 @@ def crossover(machine: Machine, name: str, left_s: float) -> Iterator[dict[str, 
         sys.executable, "-m", "slowtrain", "crossover", *devices, "--batches", "32,512,4096", "--rounds", "1",
         "--budget", f"{max(min(left_s - 10, 90), 30):.0f}s", "--out", str(machine.folder / "runs"),
         "--json", str(answer),
-        str(HERE / "gpu_tensorflow" / f"{name}.slow.py"),
+        str(case_files.find_case(name, case_files.GPU).script),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env=machine.environment, timeout=left_s, check=False)
     if not answer.exists():

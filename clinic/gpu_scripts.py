@@ -15,15 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import case_files
 import gpu_truth
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 HERE = Path(__file__).parent
-SCRIPTS = HERE / "gpu_tensorflow"
+SET = "gpu-tensorflow"
 FORKS = HERE / "gpu_bench" / "forks.py"
 FITS = HERE / "gpu_bench" / "fits.py"
 EXHAUSTED = 7  # the exit code of fits.py
@@ -35,7 +31,7 @@ PARTS = ("device", "h2d", "d2h")
 
 @dataclass(frozen=True)
 class Labelled:
-    """A script with its label (see labels.toml). ``fixed`` is None for a healthy one."""
+    """A script with its label (see README.md). ``fixed`` is None for a healthy one."""
 
     name: str
     slow: Path
@@ -48,21 +44,14 @@ class Labelled:
 
 
 def labelled() -> list[Labelled]:
-    """In the order of the labels."""
-    found = []
-    for name, label in tomllib.loads((SCRIPTS / "labels.toml").read_text(encoding="utf-8")).items():
-        slow, fixed = SCRIPTS / f"{name}.slow.py", SCRIPTS / f"{name}.fixed.py"
-        pair = slow.exists()
-        script = slow if pair else SCRIPTS / f"{name}.py"
-        text = script.read_text(encoding="utf-8").splitlines()
-        lines = [number for number, line in enumerate(text, 1) if line in label["lines"]]
-        found.append(
-            Labelled(
-                name, script, fixed if pair else None, label["causes"], lines, label["step_verdict"],
-                label.get("scope", "step"), label.get("allowed", []),
-            )
-        )  # fmt: skip
-    return found
+    """The scripts for TensorFlow on a GPU; the cured forms are written into build/."""
+    return [
+        Labelled(
+            case.name, case.script, case.write_cured_script(case_files.BUILD / SET), case.causes, case.lines,
+            case.label["step_verdict"], case.label.get("scope", "step"), case.label.get("allowed", []),
+        )
+        for case in case_files.list_cases(set_name=SET, platform=case_files.GPU)
+    ]  # fmt: skip
 
 
 class Machine:

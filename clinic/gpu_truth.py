@@ -2,7 +2,7 @@
 
     python clinic/gpu_truth.py ../shared/traces/tf-h200        prints the table
 
-The truth is clinic/gpu_tensorflow/truth.toml. `clinic/gpu.py --recordings` writes the same table into a page.
+The truth is clinic/gpu_truth.toml. `clinic/gpu.py --recordings` writes the same table into a page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TRUTH = Path(__file__).parent / "gpu_tensorflow" / "truth.toml"
+TRUTH = Path(__file__).parent / "gpu_truth.toml"
 MOST_OFF_SHARE = 0.15  # of device and copies: the truth by hand is sure to 7 %, and steps differ by as much
 MOST_OFF_MS = 0.05  # below that a part is noise beside steps of 2 ms and more
 COLUMNS = (

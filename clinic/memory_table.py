@@ -6,9 +6,9 @@
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
 begins ops, as one does a GPU's. A batch fits if three training steps end without it, within four minutes. The actual
 largest is found by bisection with a process for each batch, until the bracket is one per cent wide; it has to fit
-alone, on one core and beside busy cores, or one per cent less has to. The forecast has seen none of these runs. Results
-go to clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again,
-for code that has changed: what fits has not; ``--tried-anew`` only what trials make of the forecasts that are there.
+alone, on one core and beside busy cores, or one per cent less has to. The forecast has seen none of these runs.
+Each result is written to docs/results/memory.json at once, and is not measured again; ``--anew`` makes the forecasts
+again, because the code has changed; ``--tried-anew`` repeats only the trials of the known forecasts.
 With ``--records`` the probes' records are kept in a folder, and where there is one of about the same batch no probe is
 run again. ``--before CMD`` stands before every process (nice, say; no lock that others hold, for the minutes are
 counted with it). ``--again`` runs each answer that is there once more in each of the three circumstances, and does
@@ -263,7 +263,7 @@ def _ruled(named: str, cells: list[tuple[int, dict]], left_out: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--json", type=Path, default=HERE / "memory.json")
+    parser.add_argument("--json", type=Path, default=HERE.parent / "docs" / "results" / "memory.json")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
     parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")

@@ -1,9 +1,10 @@
 """The scoreboard: runs every labelled script under Slowtrain and holds the answer against the label.
 
-    python clinic/run.py                          clinic/scripts and ../shared/cases
-    python clinic/run.py --set strangers          clinic/strangers
-    python clinic/run.py --only flowers_decode    one of any set, or several
-    python clinic/run.py --measure 1              measure the cures anew, too, into clinic/measured.json
+    python clinic/run.py                          the set "clinic" of clinic/cases, and ../shared/cases
+    python clinic/run.py --set strangers          all sets that strangers wrote; --set strangers-07 is one of them
+    python clinic/run.py --only flowers_decode    scripts of any set, by parts of their names
+    python clinic/run.py --measure 1              also measures the cures, into docs/results/measured.json
+    python clinic/run.py --list                   lists the scripts and runs nothing
 
 For each script: was the right cause named first, was its line named, how did the predicted
 speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn, and the
@@ -31,17 +32,13 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import case_files
 from pages import fill
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-HERE = Path(__file__).parent
-MEASURED = HERE / "measured.json"
-CASES = HERE.parent.parent / "shared" / "cases"
-SETS = {"clinic": ("scripts", "labels.toml"), "strangers": ("strangers", "strangers/labels.toml")}
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+MEASURED = RESULTS / "measured.json"
+CASES = ROOT.parent / "shared" / "cases"  # re-created real reports, beside the checkout
 UNPRICED = ("numerics/", "memory/")  # claims that save no time
 ALARM = 1.05  # a predicted gain above this on a healthy script is a false alarm
 TIMEOUT_S = 300
@@ -104,40 +101,25 @@ class Score:
 
 
 def scripts(only: list[str], chosen: str = "") -> list[Script]:
-    """The labelled scripts of a set; those of all sets where none is chosen, or ``only`` names some."""
-    found = []
-    labelled = [
-        (part, HERE / folder, *item)
-        for part, (folder, file) in SETS.items()
-        for item in tomllib.loads((HERE / file).read_text(encoding="utf-8")).items()
-    ]
-    names = [name for _, _, name, _ in labelled]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise SystemExit(f"two scripts are called {', '.join(sorted(twice))}; recordings are kept by name")
-    for part, folder, name, label in labelled:
-        if not only and chosen not in ("", part):
-            continue
-        slow, fixed = folder / f"{name}.slow.py", folder / f"{name}.fixed.py"
-        healthy = folder / f"{name}.py"
-        line = label.get("line", [])
-        found.append(
-            Script(
-                name,
-                slow if slow.exists() else healthy,
-                fixed if fixed.exists() else None,
-                label.get("causes", []),
-                label.get("verdict"),
-                line if isinstance(line, list) else [line],
-                label.get("fixed_differs_in", ""),
-                label.get("scope", ""),
-            )
-        )
+    """The labelled scripts of a set; those of all sets if none is chosen, or if ``only`` names some."""
+    found = [_case_script(case) for case in case_files.list_cases(set_name="" if only else chosen)]
     if CASES.is_dir() and (only or chosen in ("", "clinic")):
         for name, label in json.loads((CASES / "labels.json").read_text(encoding="utf-8")).items():
             differs = label.get("fixed_differs_in") or ""
             slow, fixed = CASES / f"{name}.slow.py", CASES / f"{name}.fixed.py"
             found.append(Script(name, slow, fixed, label["causes"], differs=differs))
+    names = [script.name for script in found]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise SystemExit(f"two scripts are called {', '.join(sorted(repeated))}; recordings are kept by name")
     return [s for s in found if not only or any(o in s.name for o in only)]
+
+
+def _case_script(case: case_files.Case) -> Script:
+    label = case.label
+    return Script(
+        case.name, case.script, case.write_cured_script(), case.causes, label.get("verdict"), case.lines,
+        label.get("differs", ""), label.get("scope", ""),
+    )  # fmt: skip
 
 
 def examine(script: Script, folder: Path) -> Score:
@@ -351,7 +333,7 @@ def summary(scores: list[Score]) -> list[str]:
 def markdown(scores: list[Score], made_of: str) -> str:
     made = (
         f"Made by `make {made_of}`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
-        "(`clinic/measured.json`): steady samples a second for a step (where a "
+        "(`docs/results/measured.json`): steady samples a second for a step (where a "
         "script's samples are not known, the length of its steady steps if both took as many, else the seconds that it "
         "prints), wall time for the run."
     )
@@ -362,7 +344,8 @@ def markdown(scores: list[Score], made_of: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=SETS, default="clinic", help="which scripts; the cases belong to the clinic")
+    parser.add_argument("--set", default="clinic", help="the scripts of that set; clinic includes ../shared/cases")
+    parser.add_argument("--list", action="store_true", help="list the scripts, and run nothing")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
     parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="pairs of slow and cured runs")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep recordings there, and read those that it has")
@@ -371,7 +354,12 @@ def main() -> int:
     args = parser.parse_args()
     chosen = scripts(args.only, args.set)
     if not chosen:
-        parser.error("no script has such a name; clinic/labels.toml lists them")
+        sets = sorted({case.label["set"] for case in case_files.list_cases()})
+        parser.error(f"no script has such a name or set; the sets are {', '.join(sets)}, strangers")
+    if args.list:
+        for script in chosen:
+            print(f"{script.name:<28}{', '.join(script.causes) or 'healthy'}")
+        return 0
     known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     scores = []
     for script in chosen:

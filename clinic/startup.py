@@ -28,7 +28,7 @@ TESTS = HERE.parent / "tests"
 PROFILE = TESTS / "trace/recorded/tf-host-graph.xplane.pb.gz"
 FACTS = TESTS / "machine/fixtures/healthy_t4.json"
 LOG = TESTS / "dumps/data/tf221-mlp.log.gz"
-SCRIPT = HERE / "scripts/flowers_decode.slow.py"
+SCRIPT = HERE / "cases/input/sequential-map/flowers_decode/script.py"
 
 
 def main() -> int:

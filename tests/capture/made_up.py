@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 BENCH = Path(__file__).parents[2] / "clinic" / "long_bench.py"
 
 
 def _load() -> ModuleType:
+    if not BENCH.exists():
+        pytest.skip("the clinic is not here", allow_module_level=True)
     spec = importlib.util.spec_from_file_location("long_bench", BENCH)
     assert spec is not None
     assert spec.loader is not None

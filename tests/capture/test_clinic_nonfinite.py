@@ -15,13 +15,13 @@ from slowtrain.trace.loading import recording_trace
 
 pytestmark = pytest.mark.tensorflow
 
-SCRIPTS = Path(__file__).parents[2] / "clinic" / "scripts"
+CASES = Path(__file__).parents[2] / "clinic" / "cases" / "numerics" / "nonfinite-loss"
 
 
 def stopped(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What running the first bad step again found, and the answer of the report."""
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-    script, answer = SCRIPTS / f"{name}.slow.py", folder / "answer.json"
+    script, answer = CASES / name / "script.py", folder / "answer.json"
     if not script.is_file():
         pytest.skip("the clinic is not here")
     options = ["--no-windows", "--on-nonfinite", "stop", "--out", str(folder / "runs"), "--json", str(answer)]
@@ -35,7 +35,7 @@ def stopped(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def line(name: str, text: str) -> int:
-    rows = (SCRIPTS / f"{name}.slow.py").read_text(encoding="utf-8").splitlines()
+    rows = (CASES / name / "script.py").read_text(encoding="utf-8").splitlines()
     return next(i for i, row in enumerate(rows, 1) if text in row)
 
 

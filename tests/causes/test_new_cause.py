@@ -17,6 +17,8 @@ SCRIPT = ROOT / "clinic/new_cause.py"
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    if not SCRIPT.exists():
+        pytest.skip("the clinic is not here")
     spec = importlib.util.spec_from_file_location("new_cause", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

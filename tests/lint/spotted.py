@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import functools
+import importlib
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 from slowtrain.lint import cause_selection
 from slowtrain.model import Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 CLINIC = Path(__file__).parents[2] / "clinic"
-# Of scripts that somebody wrote who knew the catalogue and not this code; those called unread were never run.
-READ = [f"unread{more}" for more in ("", "_second", "_third", "_fourth", "_fifth", "_sixth", "_seventh")]
-STRANGERS = [CLINIC / name for name in ("strangers", *READ)]
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
-# Of clinic/strangers, those whose cause no text tells, each with what it would take to know.
+# Of the sets that strangers wrote, those whose cause no text tells, each with what it would take to know.
 HIDDEN = {
     "cellscope_densenet": "what XLA compiles",
     "plume_surrogate": "what fusing saves",
@@ -91,51 +84,44 @@ class Script:
     lines: tuple[int, ...]
 
 
+def clinic_cases(set_name: str = "") -> list[Any]:
+    """The cases of a set of the clinic, or of all; none in a source distribution, which has no clinic."""
+    if not CLINIC.is_dir():
+        return []
+    sys.path.insert(0, str(CLINIC))
+    try:
+        return list(importlib.import_module("case_files").list_cases(set_name=set_name))
+    finally:
+        sys.path.remove(str(CLINIC))
+
+
 def scripts(families: Iterable[str]) -> Iterator[Script]:
     """Labelled slow scripts with a cause of these families; the cases' labels name no lines."""
-    labels = {
-        CLINIC / "scripts" / name: row for name, row in tomllib.loads((CLINIC / "labels.toml").read_text()).items()
-    }
+    for case in clinic_cases("clinic"):
+        cured = case.cured_text()
+        if cured is not None and {c.partition("/")[0] for c in case.causes} & set(families):
+            yield Script(case.name, case.script_text(), cured, tuple(case.causes), tuple(case.lines))
     if CASES.is_dir():
-        labels |= {CASES / name: row for name, row in json.loads((CASES / "labels.json").read_text()).items()}
-    for path, row in labels.items():
-        slow = path.with_name(f"{path.name}.slow.py")
-        if slow.exists() and {c.partition("/")[0] for c in row["causes"]} & set(families):
-            line = row.get("line", [])
-            fixed = path.with_name(f"{path.name}.fixed.py")
-            known = tuple(line) if isinstance(line, list) else (line,)
-            yield Script(path.name, slow.read_text(), fixed.read_text(), tuple(row["causes"]), known)
+        for name, row in json.loads((CASES / "labels.json").read_text()).items():
+            if {c.partition("/")[0] for c in row["causes"]} & set(families):
+                slow, fixed = ((CASES / f"{name}.{form}.py").read_text() for form in ("slow", "fixed"))
+                yield Script(name, slow, fixed, tuple(row["causes"]), ())
 
 
 def strangers() -> Iterator[Script]:
     """The slow ones, without lines: a finding may rightly stand at another than the label."""
-    for folder in STRANGERS:
-        for name, row in tomllib.loads((folder / "labels.toml").read_text()).items():
-            if row["causes"]:
-                slow, cured = (folder / f"{name}.slow.py").read_text(), folder / f"{name}.fixed.py"
-                fixed = cured.read_text() if cured.exists() else ""  # the nineteenth set has none
-                told = name if folder.name == "strangers" else f"{folder.name}/{name}"
-                yield Script(told, slow, fixed, tuple(row["causes"]), ())
+    for case in clinic_cases("strangers"):
+        if case.causes:
+            yield Script(case.name, case.script_text(), case.cured_text(), tuple(case.causes), ())
 
 
-def unsuspicious() -> list[Path]:
-    """Every cured and every healthy script."""
-    folders = (CLINIC / "scripts", *STRANGERS)
-    found = [p for folder in folders for p in folder.glob("*.py") if not p.name.endswith(".slow.py")]
-    return sorted([*found, *CASES.glob("*.fixed.py")])
-
-
-@functools.cache
-def _labels(path: Path) -> dict[str, dict[str, object]]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def accused(path: Path) -> list[Seen]:
-    """What is seen in a cured or healthy script, without the causes that its label says are left in it."""
-    if path.parent == CASES:
-        left: object = ()
-    else:
-        labels = CLINIC / "labels.toml" if path.parent.name == "scripts" else path.parent / "labels.toml"
-        left = _labels(labels).get(path.name.partition(".")[0], {}).get("left", ())
-    assert isinstance(left, (list, tuple))
-    return [one for one in seen(path.read_text(encoding="utf-8")) if one.cause not in left]
+def findings_in_cured_and_healthy_scripts() -> dict[str, list[Seen]]:
+    """What is seen in them by script, without the causes that a label says are left in the cured form."""
+    found = {}
+    for case in clinic_cases():
+        text = case.cured_text() or (None if case.causes else case.script_text())
+        if text is not None:
+            found[case.name] = [one for one in seen(text) if one.cause not in case.label.get("left", ())]
+    for path in CASES.glob("*.fixed.py"):
+        found[path.name] = seen(path.read_text(encoding="utf-8"))
+    return {name: seen for name, seen in found.items() if seen}

@@ -161,6 +161,8 @@ def test_a_cache_or_repeat_in_front_of_the_shuffle(folder: Folder, one: str, oth
 def test_findings_in_the_labelled_sets_are_true(name: str, least: float) -> None:
     """``clinic/lint_precision.py`` counts them; docs/lint.md says so."""
     clinic = Path(__file__).parents[2] / "clinic"
+    if not clinic.is_dir():
+        pytest.skip("the clinic is not here")
     done = subprocess.run(
         [sys.executable, clinic / "lint_precision.py", clinic / name], capture_output=True, text=True, check=True
     )

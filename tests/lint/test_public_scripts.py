@@ -84,6 +84,8 @@ def test_a_logarithm_that_is_only_drawn_from(use: str, lines: list[int]) -> None
 
 @pytest.mark.parametrize("name", ["third", "fourth"])
 def test_the_table_counts_what_is_listed(name: str) -> None:
+    if not (ROOT / "clinic").is_dir():
+        pytest.skip("the clinic is not here")
     listed = tomllib.loads((ROOT / f"clinic/public_{name}.toml").read_text(encoding="utf-8"))
     verdicts = [finding.split()[2].rstrip(":") for finding in listed["findings"]]
     counts = [verdicts.count(verdict) for verdict in ("true", "arguable", "false")]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
-import tomllib
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 
-ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "clinic/scripts"
-LABELS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "clinic/labels.toml").read_text())
+from . import spotted
+
+CASES: dict[str, Any] = {case.name: case for case in spotted.clinic_cases("clinic")}
 MINE = {c.id: c for c in all_causes() if c.family in ("input", "transfer") and c.words}
 HIDDEN = {"microscope_stacks"}  # bytes on a file share: nothing of it stands in the text
 
@@ -377,7 +375,7 @@ def test_each_cause_has_its_examples() -> None:
 
 
 def labelled() -> list[str]:
-    return [n for n, label in LABELS.items() if any(c in MINE for c in label.get("causes", ())) and n not in HIDDEN]
+    return [n for n, case in CASES.items() if any(c in MINE for c in case.causes) and n not in HIDDEN]
 
 
 def test_a_labelled_script_is_found_at_its_line() -> None:
@@ -386,14 +384,14 @@ def test_a_labelled_script_is_found_at_its_line() -> None:
 
 
 def found_at_its_line(name: str) -> bool:
-    text, label = (SCRIPTS / f"{name}.slow.py").read_text(), LABELS[name]
-    lines = {label["line"]} if isinstance(label["line"], int) else set(label["line"])
-    found = [spot for cause in label["causes"] if cause in MINE for spot in spots(MINE[cause], text)]
+    case = CASES[name]
+    text, lines = case.script_text(), set(case.lines)
+    found = [spot for cause in case.causes if cause in MINE for spot in spots(MINE[cause], text)]
     return any(lines & set(range(first, last + 1)) for first, last, _ in found)
 
 
 def test_nothing_in_a_repaired_or_healthy_script() -> None:
-    texts = {p.name: p.read_text() for p in sorted(SCRIPTS.glob("*.py")) if not p.name.endswith(".slow.py")}
+    texts = {name: case.cured_text() or case.script_text() for name, case in CASES.items()}
     found = [
         (name, c, spot) for name, text in texts.items() for c, cause in MINE.items() for spot in spots(cause, text)
     ]
@@ -403,4 +401,4 @@ def test_nothing_in_a_repaired_or_healthy_script() -> None:
 
 def test_the_labels_are_those_of_the_catalogue() -> None:
     known = json.dumps([c.id for c in all_causes()])
-    assert all(json.dumps(c) in known for label in LABELS.values() for c in label.get("causes", ()))
+    assert all(json.dumps(c) in known for case in CASES.values() for c in case.causes)

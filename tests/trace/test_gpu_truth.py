@@ -1,4 +1,4 @@
-"""Recordings of TensorFlow on a GPU, held against what is true of them (clinic/gpu_tensorflow/truth.toml)."""
+"""Recordings of TensorFlow on a GPU, held against what is true of them (clinic/gpu_truth.toml)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from slowtrain.trace.signals.host.source_lines import (
     loops_around,
 )
 
-CLINIC = Path(__file__).parents[2] / "clinic" / "scripts"
+CASES = Path(__file__).parents[2] / "clinic" / "cases" / "input"
 LEAVES = ("x = f(a)", "f(\n    g(a),\n    [h(b) for b in a\n     if k(b)])", "for q in (f(i) for i in a): g(q)", "pass")
 HEADS = (
     "for i in f(a):",
@@ -71,7 +71,7 @@ def test_of_any_text(every: list[str]) -> None:
     same_at_every_line("\n".join(every))
 
 
-@pytest.mark.parametrize("path", sorted(CLINIC.glob("*.slow.py"))[::8], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(CASES.glob("*/*/script.py"))[::16], ids=lambda p: p.parent.name)
 def test_of_scripts(path: Path) -> None:
     same_at_every_line(path.read_text())
 

@@ -14,7 +14,7 @@ PACE_REPEATS = 30  # the shortest counts, because other work on the machine only
 WORK_TEXT = json.dumps([{"name": f"op{i}", "shape": [i, 2 * i], "kind": "op", "at": i / 7} for i in range(100)])
 # The duration on the machine where those constants were measured. It is 1.6 times 54 µs (51 to 57, twelve processes),
 # measured on a second machine. There nine scripts of eager steps and of traces had a median of 1/1.6 of their former
-# step, and their cured versions of 1/1.65 (`recorded` of clinic/measured.json, 2026-11-25 and 2026-11-26).
+# step, and their cured versions of 1/1.65 (`recorded` of docs/results/measured.json, 2026-11-25 and 2026-11-26).
 REFERENCE_NS = 86_000.0
 
 
