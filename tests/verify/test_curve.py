@@ -102,7 +102,7 @@ def told(monkeypatch: pytest.MonkeyPatch, folder: Path, on: str) -> Bench:
 
     bench = Bench(Script("a.py"), folder, time.monotonic() + 600)
     monkeypatch.setattr(BatchProbes, "run", run)
-    traced = SimpleNamespace(load=lambda _: parse_drawing(STEPS.format(batch=ran[0], on=on)))
+    traced = SimpleNamespace(load_recording=lambda _: parse_drawing(STEPS.format(batch=ran[0], on=on)))
     monkeypatch.setattr(throughput_curve, "recording_trace", traced)
     monkeypatch.setattr(batch_probe, "recording_trace", traced)
     return bench
@@ -122,7 +122,7 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
         known.recorded.append(batch_probe.RecordedProbe(64, name, AllocationRecord(name, ops, 0, 1 << 20), {}, 10.0))
         outcome = SimpleNamespace(peak_bytes=1 << 30)
         return SimpleNamespace(
-            largest=lambda _: 402, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)]
+            largest_fit=lambda _: 402, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)]
         )  # fmt: skip
 
     monkeypatch.setattr(throughput_curve, "measure_peaks", measure)
@@ -172,7 +172,7 @@ def test_of_a_batch_that_is_known_only_larger_ones_are_timed(monkeypatch: pytest
 def test_a_known_batch_has_to_fit_a_device_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = told(monkeypatch, tmp_path, "tensorflow")
     outcome = SimpleNamespace(peak_bytes=1 << 30)
-    sized = SimpleNamespace(largest=lambda _: 70, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)])
+    sized = SimpleNamespace(largest_fit=lambda _: 70, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)])
     monkeypatch.setattr(throughput_curve, "measure_peaks", lambda *_: sized)
     monkeypatch.setattr(memory_need, "memory_notes", lambda *_: ())
     found = throughput_curve.measure_curve(bench, CARD, own=32)

@@ -433,7 +433,7 @@ def test_what_is_not_the_same_to_the_bit_is_remarked(monkeypatch: pytest.MonkeyP
     world.losses = lambda _: ()
     (attempt,) = world.fix().attempts
     assert attempt.kept
-    assert attempt.remark.startswith("loss could not be compared: no step's loss")
+    assert attempt.remark.startswith("loss could not be compared: neither losses nor weights")
     several = iter(range(1000))
     world.losses = lambda _: tuple({"loss": row["loss"] + 1e-6 * (next(several) % 7)} for row in LOSSES)
     proof = world.fix()

@@ -249,5 +249,5 @@ def test_an_unknown_treatment_is_one_line(given: str, tmp_path: Path, capsys: py
     script = probing.write(tmp_path, SCRIPT)
     assert main(["verify", "--treat", given, str(script)]) == 2
     said = capsys.readouterr().err
-    assert "choose among prefetch" in said
+    assert "choose from prefetch" in said
     assert said.count("\n") == 1
