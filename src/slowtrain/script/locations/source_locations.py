@@ -11,7 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 from slowtrain.model import Edit, Place
-from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
@@ -68,7 +69,7 @@ def argument_origins(source: Source, call: ast.Call) -> Iterator[int]:
         read |= _names_read_for(function, name, MAX_DEPTH)
     if not read & parameters:
         return
-    for caller in call_targets.calls_running(source, function):
+    for caller in queries.calls_running(source, function):
         given = [*caller.args, *(k.value for k in caller.keywords)]
         found = [line for one in given for line in literal_line(source, one)]
         yield from found or [caller.lineno]
@@ -116,9 +117,9 @@ def _part_lines(source: Source, node: ast.expr, inside: str, line: int, depth: i
             yield from _part_lines(source, value, inside, line, depth - 1)
         return
     if isinstance(node, ast.Call):
-        made = call_targets.called_function(source, node)
+        made = queries.called_function(source, node)
         if made is not None:
-            for back in call_targets.returned_values(made):
+            for back in scope_names.returned_values(made):
                 yield from _part_lines(source, back, inside, line, depth - 1)
             return
     if isinstance(node, (ast.Call, ast.Dict, ast.Tuple, ast.List)) and node.lineno != line:
@@ -148,7 +149,7 @@ def loop_line(source: Source, line: int) -> Iterator[int]:
     """The head of the innermost loop around a line, unless it has few turns."""
     every = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
     inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
-    if inner is not None and not literal_sizes.has_few_turns(source, inner):
+    if inner is not None and not queries.has_few_turns(source, inner):
         yield inner.lineno
 
 

@@ -87,6 +87,14 @@ def enclosing_node(source: Source, node: ast.AST, *kinds: type[ast.AST]) -> ast.
     return found
 
 
+def outermost_function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function around a node that no other function contains."""
+    found, at = None, enclosing_function(source, node)
+    while at is not None:
+        found, at = at, enclosing_function(source, at)
+    return found
+
+
 def enclosing_function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The innermost function that holds ``node``; None at module level."""
     above = parents_of(source)
@@ -122,3 +130,19 @@ def argument_value(call: ast.Call, name: str, position: int | None = None) -> as
     if position is not None and position < len(call.args):
         return call.args[position]
     return None
+
+
+def function_called_by_name(source: Source, call: ast.expr) -> ast.FunctionDef | None:
+    """The function of this file that ``call`` calls by name."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return None
+    return function_named(source, call.func.id, call)
+
+
+def length_queries(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that query a length: ``len(x)``, ``x.shape``."""
+    for one in syntax_tree.walk(node):
+        if (isinstance(one, ast.Call) and called_name(one) == "len") or (
+            isinstance(one, ast.Attribute) and one.attr == "shape"
+        ):
+            yield one

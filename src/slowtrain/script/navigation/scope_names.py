@@ -196,3 +196,26 @@ def import_aliases(source: Source) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
     return found
+
+
+def returned_values(made: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    """The values that a function returns or yields."""
+    found = [n for n in nodes_in_scope(scope_body(made)) if isinstance(n, (ast.Return, ast.Yield))]
+    return [n.value for n in found if n.value is not None]
+
+
+def is_literal_loop(loop: ast.AST) -> bool:
+    """Whether a loop iterates a list literal, i.e. settings."""
+    return isinstance(loop, ast.For) and isinstance(loop.iter, (ast.List, ast.Tuple, ast.Dict, ast.Set))
+
+
+def loops_and_comprehensions(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """Loops and comprehensions around ``node`` in its function that repeat it, the innermost first."""
+    above = node_lookup.parents_of(source)
+    child, at = node, above.get(node)
+    while at is not None and not isinstance(at, node_lookup.SCOPE_NODES):
+        if isinstance(at, ast.While) or (isinstance(at, (ast.For, ast.AsyncFor)) and child in at.body):
+            yield at
+        elif isinstance(at, COMPREHENSIONS):
+            yield from (g for g in at.generators if child is not g)
+        child, at = at, above.get(at)

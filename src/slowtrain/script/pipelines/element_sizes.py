@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from math import prod
 
-from slowtrain.script.evaluators import array_rules, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.library import keras_datasets
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -78,9 +80,7 @@ def element_count(source: Source, flow: dataset_chains.DatasetChain) -> int | No
         return _yield_count(source, maker)
     if name != "from_tensor_slices" or not maker.args:
         return None
-    known = [
-        n for n in (literal_sizes.row_count(source, e) for e in _leaf_arrays(source, maker.args[0])) if n is not None
-    ]
+    known = [n for n in (queries.row_count_at(source, e) for e in _leaf_arrays(source, maker.args[0])) if n is not None]
     return known[0] if known else None
 
 
@@ -112,7 +112,7 @@ def _range_count(source: Source, maker: ast.Call) -> int | None:
 def int_behind_name(source: Source, node: ast.expr | None) -> int | None:
     """The int that an expression, or the expression behind a name, is."""
     value = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) else None
-    return literal_sizes.literal_int(source, value if isinstance(value, ast.BinOp) else node)
+    return queries.int_at(source, value if isinstance(value, ast.BinOp) else node)
 
 
 def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
@@ -228,7 +228,7 @@ def _row_shape(source: Source, node: ast.expr) -> tuple[int, ...] | None:
     known = _keras_row_shape(source, node)
     if known is not None:
         return known
-    found = literal_sizes.literal_shape(source, node)
+    found = queries.shape_at(source, node)
     rest = [n for n in found[1:] if n is not None] if found else []
     return tuple(rest) if found and len(rest) == len(found) - 1 else None
 
@@ -255,7 +255,7 @@ def _keras_row_shape(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> 
         if isinstance(holder, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Call):
             name = name_bindings.qualified_name(source, whole.value.func).split(".")
             shape = (
-                array_rules.KERAS_SAMPLE_SHAPES.get(name[2])
+                keras_datasets.SAMPLE_SHAPES.get(name[2])
                 if name[:2] == ["keras", "datasets"] and len(name) > 2
                 else None
             )
@@ -296,6 +296,6 @@ def _yield_count(source: Source, maker: ast.Call) -> int | None:
         return None
     over = loop.iter
     if isinstance(over, ast.Call) and node_lookup.called_name(over) == "zip":
-        known = [n for n in (literal_sizes.row_count(source, a) for a in over.args) if n is not None]
+        known = [n for n in (queries.row_count_at(source, a) for a in over.args) if n is not None]
         return min(known, default=None)
-    return literal_sizes.loop_turns(source, loop)
+    return queries.loop_turns(source, loop)

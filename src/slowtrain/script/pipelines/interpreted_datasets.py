@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
-from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import project_events
 from slowtrain.script.navigation import imported_functions, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains
@@ -123,9 +122,9 @@ def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
     if name == "zip":
         ranges = [a for a in several if isinstance(a, ast.Call) and node_lookup.called_name(a) == "range"]
         counts = [a.args[0] for a in ranges if len(a.args) == 1]
-        return next((n for one in counts if (n := literal_sizes.literal_int(source, one)) is not None), None)
+        return next((n for one in counts if (n := queries.int_at(source, one)) is not None), None)
     if name == "islice" and len(several) == 2:
-        return literal_sizes.literal_int(source, several[1])
+        return queries.int_at(source, several[1])
     if name != "enumerate" or not several:
         return None
     apart = over is loop.iter and isinstance(loop.target, ast.Tuple)
@@ -134,7 +133,7 @@ def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
         test = one.test if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Break) else None
         known = isinstance(test, ast.Compare) and isinstance(test.ops[0], END_COMPARISONS)
         if isinstance(test, ast.Compare) and known and scope_names.dotted_name(test.left) == counter:
-            return literal_sizes.literal_int(source, test.comparators[0])
+            return queries.int_at(source, test.comparators[0])
     return _turn_limit(source, loop, several[0])
 
 

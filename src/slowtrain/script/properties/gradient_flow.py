@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.script.evaluators import call_targets, literal_sizes, value_kinds
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_arguments,
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    training_calls,
+)
 from slowtrain.script.navigation.class_members import Function
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -41,10 +49,10 @@ def is_loss_function(source: Source, function: Function) -> bool:
     kind = node_lookup.parents_of(source).get(function)
     if isinstance(kind, ast.ClassDef):
         return function.name == "call" and any(scope_names.dotted_name(base).endswith("Loss") for base in kind.bases)
-    if literal_sizes.is_compiled_loss(source, function.name):
+    if training_calls.is_compiled_loss(source, function.name):
         return True
     maker = node_lookup.enclosing_function(source, function)
-    if maker is None or not any(_is_name(one, function.name) for one in call_targets.returned_values(maker)):
+    if maker is None or not any(_is_name(one, function.name) for one in scope_names.returned_values(maker)):
         return False
     given = (node_lookup.argument_value(c, "loss", 1) for c in call_index.index_of(source).called("compile"))
     made = (name_bindings.single_assignment(source, one) if isinstance(one, ast.Name) else one for one in given)
@@ -75,7 +83,7 @@ def _name_depends(source: Source, node: ast.Name, depth: int) -> bool:
     made = [_stored_value(source, one) for one in bound if isinstance(one, ast.Name)]
     if any(_makes_weights(source, one) for one in made):
         function = node_lookup.enclosing_function(source, node)
-        calls = call_targets.calls_running(source, function) if function is not None else ()
+        calls = queries.calls_running(source, function) if function is not None else ()
         return is_taped(source, node) or any(is_taped(source, one) for one in calls)
     return any(
         one is not None and not _reads_itself(one, node.id) and depends_on_weights(source, one, depth - 1)
@@ -100,8 +108,8 @@ def _parameter_depends(source: Source, function: Function, name: str, depth: int
     names = names[1:] if names[:1] == ["self"] else names
     if is_loss_function(source, function):
         return names[1:2] == [name]
-    for call in call_targets.calls_running(source, function):
-        given = value_kinds.argument_in(function, call, name)
+    for call in queries.calls_running(source, function):
+        given = call_arguments.argument_in(function, call, name)
         inside = node_lookup.enclosing_function(source, call)
         if given is None or inside is function:
             continue
@@ -117,9 +125,9 @@ def _call_depends(source: Source, call: ast.Call, depth: int) -> bool:
         return False
     if whole.startswith(("tensorflow.", "keras.")):
         return any(depends_on_weights(source, one, depth) for one in given)
-    made = call_targets.called_function(source, call)
+    made = queries.called_function(source, call)
     if made is not None and made.name not in ("call", "__call__"):
-        return any(depends_on_weights(source, one, depth - 1) for one in call_targets.returned_values(made))
+        return any(depends_on_weights(source, one, depth - 1) for one in scope_names.returned_values(made))
     return _calls_layer(source, call.func) and _is_differentiated(source, call)
 
 
@@ -144,10 +152,10 @@ def _is_layer(source: Source, made: ast.expr | None) -> bool:
     whole = name_bindings.qualified_name(source, made.func)
     if whole.startswith(("keras.layers.", "keras.Model", "keras.Sequential", "keras.models.", "keras.applications.")):
         return True
-    function = call_targets.called_function(source, made)
+    function = queries.called_function(source, made)
     if function is not None and function.name not in ("call", "__call__"):
         return any(_is_layer(source, name_bindings.single_assignment(source, one) if isinstance(one, ast.Name) else one)
-                   for one in call_targets.returned_values(function))  # fmt: skip
+                   for one in scope_names.returned_values(function))  # fmt: skip
     return any(
         kind.name == node_lookup.called_name(made) and _is_keras_class(kind)
         for kind in class_members.class_definitions(source)

@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -287,7 +286,7 @@ def outside_obstacle(source: Source, function: ast.AST) -> str | None:
     """What the function reads from outside that changes while the script runs; tracing would freeze it. Else None."""
     for node in syntax_tree.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            scope = value_kinds.binding_function(source, node)
+            scope = call_arguments.binding_function(source, node)
             if scope is None or scope is function or _is_nested_scope(function, scope):
                 continue
             if scope_names.is_rebound(source, node.id, scope):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
@@ -75,7 +75,7 @@ def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Ca
             continue
         for call in (n for n in syntax_tree.walk(one) if isinstance(n, ast.Call)):
             made = (
-                call_targets.called_function(source, call)
+                queries.called_function(source, call)
                 if node_lookup.called_name(call) != node_lookup.called_name(steps.call)
                 else None
             )

@@ -10,11 +10,10 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.properties import gradient_flow
@@ -106,7 +105,8 @@ def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             if any(name in TRAINED for name in used):
                 yield event.node, "a loop compiles this model in each turn, and its graphs are traced anew"
     for event, graph in _of_graphs(source):
-        loops = [one.number for one in event.regular_loops(LEAST_BUILDS) if one.number in graph.born]
+        rare = {n for e in every if e.node is graph.node and e.name == "tensorflow.function" for n in e.rare}
+        loops = [one.number for one in event.regular_loops(LEAST_BUILDS) if one.number in set(graph.born) - rare]
         again = loops and not _moved(graph, set(loops))
         if again and isinstance(graph.node, (ast.expr, ast.stmt)):
             yield (
@@ -139,10 +139,10 @@ def eager(source: Source) -> Iterator[ast.With]:
     for event in every:
         if event.name != "tensorflow.GradientTape" or event.graph or event.producer:
             continue
-        way = zip((*event.path, event.node), (*event.files, source), strict=True)
-        if any(gradient_flow.is_taped(file, node) for node, file in list(way)[:-1]):
-            continue  # a gradient inside a gradient, of a residual: no step
         tape = node_lookup.enclosing_statement(source, event.node)
+        way = [*zip(event.path, event.files, strict=True), (tape, source)]
+        if any(node is not None and gradient_flow.is_taped(file, node) for node, file in way):
+            continue  # a gradient inside a gradient, of a residual: no step
         if isinstance(tape, ast.With) and any(one in updated for one in event.regular_loops(FEW)[-1:]):
             yield tape
 
@@ -353,7 +353,7 @@ def _of_all_rows(loop: Loop) -> bool:
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     if loop.turns is not None or loop.items.kind != "range" or over is None:
         return False
-    return any(literal_sizes.length_queries(over))
+    return any(node_lookup.length_queries(over))
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:
@@ -367,7 +367,7 @@ def little_predicts(source: Source) -> Iterator[ast.Call]:
         if rows and rows[0] is not None:
             few = rows[0] <= FEW_ROWS
         else:  # a batch that was chosen larger than Keras's own is of more rows than that
-            batch = literal_sizes.literal_int(source, node_lookup.argument_value(event.node, "batch_size", 1))
+            batch = queries.int_at(source, node_lookup.argument_value(event.node, "batch_size", 1))
             few = (batch is None or batch <= FEW_ROWS) and not step_loops.is_between_epochs(source, event)
         if many and event.on.kind in ("keras", "object") and few:
             yield event.node

@@ -144,7 +144,7 @@ import numpy as np
 X = np.random.randn(500, 20)
 out = np.zeros(500)
 # HERE
-out[...] = np.where(X[:500, 0] > 0.5, 1, 0)
+out[...] = np.where(X[:, 0] > 0.5, 1, 0)
 """,
     ),
     "one branch": (

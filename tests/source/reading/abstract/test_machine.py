@@ -305,6 +305,54 @@ def test_callbacks_run_in_epochs_and_steps() -> None:
     ]  # fmt: skip
 
 
+FIRST_SIZES = {
+    "of a list that append made": ("a = []\nfor i in range(6):\n    a.append(np.zeros(3))\nask(np.array(a))", (6, 3)),
+    "a stack of a comprehension": ("ask(np.stack([np.zeros(3) for _ in range(7)]))", (7, 3)),
+    "of what is filtered nothing": ("ask(np.stack([np.zeros(3) for i in range(7) if load(i)]))", (None, 3)),
+    "of what was removed nothing": ("a = [np.zeros(3) for _ in range(7)]\na.pop()\nask(np.stack(a))", (None, 3)),
+    "a range of tensors": ("ask(tf.range(2, 12, 3))", (4,)),
+    "a range with an unknown end": ("ask(np.arange(load()))", (None,)),
+    "images": ("(x, y), (a, b) = keras.datasets.mnist.load_data()\nask(x)", (60_000, 28, 28)),
+    "their classes": ("(x, y), (a, b) = tf.keras.datasets.cifar10.load_data()\nask(b)", (10_000, 1)),
+    "texts": ("from keras.datasets import imdb\n(x, y), _ = imdb.load_data(num_words=9)\nask(x)", (25_000,)),
+    "a part that a setting decides": ("ask(keras.datasets.reuters.load_data(test_split=load())[0][1])", (None,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_SIZES)
+def test_first_sizes(name: str) -> None:
+    script, shape = FIRST_SIZES[name]
+    assert given(script).shape == shape
+
+
+LENGTHS = {
+    "a comprehension": ("a = [load(i) for i in range(9)]\nask(len(a))", 9),
+    "one of a comprehension": ("a = [load(i) for i in range(9)]\nask(len([f(x) for x in a]))", 9),
+}
+LOOSE_LENGTHS = {
+    "added to": "a = [load(i) for i in range(9)]\na.append(1)\nask(len(a))",
+    "a set": "ask(len({load(i) for i in range(9)}))",
+    "of two loops": "ask(len([load(i) for i in range(9) for j in range(2)]))",
+    "of an unknown number": "ask(len([load(i) for i in load()]))",
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_of_comprehensions(name: str) -> None:
+    script, number = LENGTHS[name]
+    assert given(script).known == number
+
+
+@pytest.mark.parametrize("name", LOOSE_LENGTHS)
+def test_lengths_that_are_not_known(name: str) -> None:
+    assert given(LOOSE_LENGTHS[name]).known is NOT_KNOWN
+
+
+def test_what_trains_and_is_not_called_is_interpreted_without_a_loop() -> None:
+    assert len(asked("def step(x):\n    with tf.GradientTape() as tape:\n        ask(x)")) == 1
+    assert asked("def helper(x):\n    ask(x)") == []
+
+
 def test_what_nobody_calls_is_gone_through_too() -> None:
     (event,) = asked("def train(data):\n    for x in data:\n        ask(x)")
     assert len(event.loops) == 1

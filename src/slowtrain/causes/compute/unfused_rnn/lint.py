@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
@@ -18,7 +18,7 @@ SHORT = 64  # turns of a recurrence: written out, a graph of some thousand ops
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """A layer of a file that trains, with a setting that cuDNN does not know."""
-    if not literal_sizes.takes_training_steps(source):
+    if not training_calls.takes_training_steps(source):
         return
     seen: set[ast.Call] = set()
     for call in call_index.index_of(source).called("LSTM", "GRU"):
@@ -44,7 +44,5 @@ def find_spots(source: Source) -> Iterable[Spot]:
 def _short(source: Source) -> bool:
     """Whether all sequences of the file are visibly short: written out, they are what ``unroll`` is for."""
     shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).called("Input")]
-    turns = [
-        literal_sizes.literal_int(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2
-    ]
+    turns = [queries.int_at(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
     return bool(turns) and all(n is not None and n <= SHORT for n in turns)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, literal_sizes, value_kinds
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_arguments,
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    training_calls,
+)
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import turns
@@ -24,7 +32,7 @@ def longer(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
 
     The statement, what it makes longer, and the words.
     """
-    if not literal_sizes.takes_training_steps(source):
+    if not training_calls.takes_training_steps(source):
         return
     yield from _joined(source)
     if not dataset_chains.may_make_dataset(source):
@@ -55,7 +63,7 @@ def _staged(source: Source) -> Iterator[tuple[ast.Assign, ast.Call]]:
         if function is None or function in entered or not isinstance(holder, (ast.Assign, ast.Return)):
             continue
         entered.add(function)
-        for made in call_targets.calls_running(source, function):
+        for made in queries.calls_running(source, function):
             kept = above.get(node_lookup.chain_end(source, made))
             if isinstance(kept, ast.Assign) and _target(kept):
                 yield kept, call
@@ -80,7 +88,7 @@ def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
         name = _target(holder)
         if not name or name not in _parts(call):
             continue
-        if _grows(source, holder, name, literal_sizes.MAX_FEW_TURNS) or _hooked(source, holder, name):
+        if _grows(source, holder, name, queries.MAX_FEW_TURNS) or _hooked(source, holder, name):
             says = f"{name} gets longer in each turn of the training loop, which works on all of it"
             yield holder, holder.targets[0], says
 
@@ -96,12 +104,12 @@ def _handed_back(source: Source, call: ast.Call) -> Iterator[tuple[ast.stmt, ast
     for name in {target, parameter} - {""}:
         if [n for n in scope_names.binding_statements(source, name, function) if n is not holder and n is not function]:
             return  # cut again, maybe
-    several = call_targets.returned_values(function)
+    several = scope_names.returned_values(function)
     parts = (several[0].elts if isinstance(several[0], ast.Tuple) else several) if len(several) == 1 else []
     at = [i for i, one in enumerate(parts) if one is call or (isinstance(one, ast.Name) and one.id == target)]
-    for made in call_targets.calls_running(source, function) if len(at) == 1 else ():
+    for made in queries.calls_running(source, function) if len(at) == 1 else ():
         kept = node_lookup.parents_of(source).get(made)
-        goes_in = value_kinds.argument_in(function, made, parameter)
+        goes_in = call_arguments.argument_in(function, made, parameter)
         if not isinstance(kept, ast.Assign) or not isinstance(goes_in, ast.Name) or len(kept.targets) != 1:
             continue
         first = kept.targets[0]
@@ -109,7 +117,7 @@ def _handed_back(source: Source, call: ast.Call) -> Iterator[tuple[ast.stmt, ast
         if (
             isinstance(back, ast.Name)
             and back.id == goes_in.id
-            and _grows(source, kept, back.id, literal_sizes.MAX_FEW_TURNS)
+            and _grows(source, kept, back.id, queries.MAX_FEW_TURNS)
         ):
             says = f"{back.id} comes back longer from each turn of the training loop, which works on all of it"
             yield kept, first, says
@@ -185,10 +193,10 @@ def _each_step(source: Source, call: ast.Call) -> bool:
     if function is not None and (turns.in_step(source, call) or _is_hook(source, function)):
         return True
     return any(
-        not literal_sizes.has_few_turns(source, loop)
-        and not literal_sizes.is_literal_loop(loop)
+        not queries.has_few_turns(source, loop)
+        and not scope_names.is_literal_loop(loop)
         and _trains(source, loop, inside)
-        for loop, inside in call_targets.loops_running(source, call)
+        for loop, inside in queries.loops_running(source, call)
     )
 
 
@@ -218,7 +226,7 @@ def _root(source: Source, value: ast.expr, place: ast.AST, name: str, depth: int
     """What a chain of operations begins with, through other names of the turn and functions of the file."""
     turn = scope_names.enclosing_loops(source, place)[:1]
     for _ in range(dataset_chains.MAX_LINKS):
-        inner = call_targets.called_function(source, value) if isinstance(value, ast.Call) and depth else None
+        inner = queries.called_function(source, value) if isinstance(value, ast.Call) and depth else None
         if isinstance(value, ast.Call) and inner is not None:
             given = _handed(source, inner, value, depth)
             if given is None:
@@ -238,7 +246,7 @@ def _root(source: Source, value: ast.expr, place: ast.AST, name: str, depth: int
 
 def _handed(source: Source, function: class_members.Function, call: ast.Call, depth: int) -> ast.expr | None:
     """The argument of a call that the function gives back with stages on it."""
-    back = call_targets.returned_values(function)
+    back = scope_names.returned_values(function)
     parameter = _root(source, back[0], back[0], "", depth - 1) if len(back) == 1 else ""
     bound = (
         [n for n in scope_names.binding_statements(source, parameter, function) if n is not function]
@@ -247,14 +255,14 @@ def _handed(source: Source, function: class_members.Function, call: ast.Call, de
     )
     if any(not _on_itself(source, n, parameter) for n in bound):
         return None
-    return value_kinds.argument_in(function, call, parameter)
+    return call_arguments.argument_in(function, call, parameter)
 
 
 def _grows(source: Source, one: ast.Assign, name: str, few: int, *, stacked: bool = False) -> bool:
     """Whether a loop that takes steps runs it in each of many turns, and nothing else in there assigns the name."""
-    for loop, inside in call_targets.loops_running(source, one):
-        count = literal_sizes.loop_turns(source, loop)
-        if (count is not None and count <= few) or literal_sizes.is_literal_loop(loop):
+    for loop, inside in queries.loops_running(source, one):
+        count = queries.loop_turns(source, loop)
+        if (count is not None and count <= few) or scope_names.is_literal_loop(loop):
             continue
         if _set_elsewhere(source, one, name, loop, stacked=stacked) or not _trains(source, loop, inside):
             continue

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from slowtrain.causes.host.compile_in_loop import rebuilding
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import hoisting
@@ -30,9 +30,9 @@ class Build:
 
 def compiled_again(source: Source) -> Iterator[Build]:
     """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
-    for call in call_index.index_of(source).called("compile") if literal_sizes.takes_training_steps(source) else ():
+    for call in call_index.index_of(source).called("compile") if training_calls.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
-        turns = literal_sizes.loop_turns(source, loops[0]) if loops else 0
+        turns = queries.loop_turns(source, loops[0]) if loops else 0
         if turns is not None and turns < LEAST_BUILDS:
             continue
         changed = tuple(hoisting.recompiled(source, call.lineno))
@@ -99,7 +99,7 @@ def _returns(function: ast.AST, name: str) -> bool:
 
 def _excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
     """Whether each turn needs one of its own, takes none, or there are few turns."""
-    if literal_sizes.has_few_turns(source, loop) or literal_sizes.is_literal_loop(loop):
+    if queries.has_few_turns(source, loop) or scope_names.is_literal_loop(loop):
         return True
     called = [c for c in call_index.index_of(source).called(name) if loop in scope_names.enclosing_loops(source, c)]
     return not called or bool(scope_names.read_names(made) & _of_the_turn(source, loop, made))

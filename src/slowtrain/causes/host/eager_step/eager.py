@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import expression_values, literal_sizes
-from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -16,9 +15,7 @@ _OPTION = re.compile("run_eagerly")
 
 
 def on(source: Source, given: ast.expr | None) -> bool:
-    return given is not None and (
-        expression_values.static_value(source, given) is True or interpreter.value_at(source, given).known is True
-    )
+    return given is not None and queries.constant_at(source, given) is True
 
 
 def handed(source: Source) -> Iterator[ast.expr]:
@@ -121,7 +118,7 @@ def _looped_call(source: Source, named: ast.Attribute) -> bool:
             return False
     functions = [node_lookup.enclosing_function(source, c) for c in calls]
     plain = not any(f is not None and (f.decorator_list or _wrapped(source, f.name)) for f in functions)
-    return plain and bool(calls) and all(literal_sizes.repeating_loop(source, c, 2) is not None for c in calls)
+    return plain and bool(calls) and all(queries.repeating_loop(source, c, 2) is not None for c in calls)
 
 
 def _wrapped(source: Source, name: str) -> bool:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins, value_kinds
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -163,13 +164,15 @@ def _called_plainly(source: Source, function: ast.FunctionDef) -> bool:
         if any(k.arg is None for k in call.keywords):
             return False
     for parameter in scope_names.parameter_names(function):
-        if any(value_kinds.kind_of(source, g) == value_kinds.NUMBER for g in _given(source, function, parameter)):
+        if any(queries.kind_at(source, g) == queries.NUMBER for g in _given(source, function, parameter)):
             return False
     return bool(calls)
 
 
 def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
-    return _by_hand(source, function) if _of_keras(source, function) else value_kinds.function_calls(source, function)
+    return (
+        _by_hand(source, function) if _of_keras(source, function) else call_arguments.function_calls(source, function)
+    )
 
 
 def _given(source: Source, function: ast.FunctionDef, parameter: str) -> list[ast.expr]:
@@ -177,7 +180,7 @@ def _given(source: Source, function: ast.FunctionDef, parameter: str) -> list[as
     found = []
     for call in _calls(source, function):
         names = scope_names.parameter_names(function)
-        given = value_kinds.argument_in(function, call, parameter)
+        given = call_arguments.argument_in(function, call, parameter)
         if isinstance(call.func, ast.Name) and names[0] == "self":
             given = (
                 node_lookup.argument_value(call, parameter, names.index(parameter) - 1) if parameter != "self" else None
@@ -192,9 +195,7 @@ def _fit_for_tensor(source: Source, function: ast.FunctionDef, parameter: str) -
     Eagerly an 8-byte array takes the type of the tensor that it meets; as an argument of a graph it keeps its own.
     """
     given = _given(source, function, parameter)
-    if given and all(
-        value_kinds.kind_of(source, g) == value_kinds.TENSOR or value_kinds.is_float32(source, g) for g in given
-    ):
+    if given and all(queries.kind_at(source, g) == queries.TENSOR or queries.is_float32(source, g) for g in given):
         return True
     names = {parameter, *_taken_apart(function, parameter)} if _of_keras(source, function) else {parameter}
     return not any(mixes(function.body, name) for name in names)
@@ -311,12 +312,12 @@ def _sure(source: Source, cut: extracting.Piece) -> bool:
         node = next(
             n for one in cut.statements for n in syntax_tree.walk(one) if isinstance(n, ast.Name) and n.id == name
         )
-        kind = value_kinds.kind_of(source, node)
-        if kind == value_kinds.NUMBER:
+        kind = queries.kind_at(source, node)
+        if kind == queries.NUMBER:
             return False  # a new graph for each of its values
-        if kind == value_kinds.CONSTANT:
+        if kind == queries.CONSTANT:
             numbers.add(name)
-        elif kind != value_kinds.TENSOR and not value_kinds.is_float32(source, node) and mixes(cut.statements, name):
+        elif kind != queries.TENSOR and not queries.is_float32(source, node) and mixes(cut.statements, name):
             return False
     if _outside(source, cut):
         return False
@@ -328,7 +329,7 @@ def _outside(source: Source, cut: extracting.Piece) -> str | None:
     for one in cut.statements:
         for node in syntax_tree.walk(one):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in cut.parameters:
-                scope = value_kinds.binding_function(source, node)
+                scope = call_arguments.binding_function(source, node)
                 if scope is None or node.id in scope_names.bound_names(list(cut.statements)):
                     continue
                 if scope_names.is_rebound(source, node.id, scope):

@@ -5,8 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, expression_values, literal_sizes
-from slowtrain.script.navigation import call_index, class_members, higher_order_calls, name_bindings, node_lookup
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_index,
+    class_members,
+    higher_order_calls,
+    name_bindings,
+    node_lookup,
+    scope_names,
+)
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.spots.host import callbacks, fits
@@ -76,7 +83,7 @@ def _managing(source: Source, function: class_members.Function) -> bool:
     marks = {name_bindings.qualified_name(source, d) for d in function.decorator_list}
     if "contextlib.contextmanager" not in marks:
         return False
-    for call in call_targets.calls_running(source, function):
+    for call in queries.calls_running(source, function):
         item = node_lookup.parents_of(source).get(call)
         block = node_lookup.enclosing_statement(source, call)
         if isinstance(item, ast.withitem) and isinstance(block, ast.With) and _around_step(source, block):
@@ -90,7 +97,7 @@ def _managing(source: Source, function: class_members.Function) -> bool:
 def _wrapping(source: Source, function: class_members.Function) -> bool:
     """Whether it is what a decorator of the file puts in the place of a step that a loop takes."""
     outer = node_lookup.enclosing_function(source, function)
-    back = call_targets.returned_values(outer) if outer is not None else []
+    back = scope_names.returned_values(outer) if outer is not None else []
     if outer is None or not any(isinstance(v, ast.Name) and v.id == function.name for v in back):
         return False
     marked = (f for f in call_index.nodes_of_kind(source, ast.FunctionDef) if isinstance(f, ast.FunctionDef))
@@ -102,21 +109,19 @@ def _step_in_loop(source: Source, step: class_members.Function) -> bool:
     """Whether a function takes a step each time that it is called, which a loop does."""
     if not fits.takes_step(source, step.body):
         return False
-    return any(
-        any(True for _ in call_targets.loops_running(source, call)) for call in call_targets.calls_running(source, step)
-    )
+    return any(any(True for _ in queries.loops_running(source, call)) for call in queries.calls_running(source, step))
 
 
 def _now_and_then(source: Source, test: ast.If) -> bool:
     """``if step % 2 == 0:`` of a small number."""
     modulus = kerascalls.divided_by(test)
-    every = literal_sizes.literal_int(source, modulus) if modulus is not None else None
+    every = queries.int_at(source, modulus) if modulus is not None else None
     return every is not None and 1 <= every <= OFTEN
 
 
 def _beside(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step by another statement runs ``at`` in each turn, itself or by a call."""
-    for loop, inside in call_targets.loops_running(source, at):
+    for loop, inside in queries.loops_running(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
         if fits.takes_step(source, others):
             return True
@@ -129,8 +134,7 @@ def _entered(source: Source, function: ast.AST) -> bool:
     for block in call_index.nodes_of_kind(source, ast.With):
         if not isinstance(block, ast.With) or not isinstance(kind, ast.ClassDef):
             continue
-        held = [expression_values.static_value(source, item.context_expr) for item in block.items]
-        mine = any(isinstance(thing, expression_values.Instance) and thing.kind is kind for thing in held)
+        mine = any(queries.object_class_at(source, item.context_expr) is kind for item in block.items)
         if mine and _around_step(source, block):
             return True
     return False
@@ -138,4 +142,4 @@ def _entered(source: Source, function: ast.AST) -> bool:
 
 def _around_step(source: Source, block: ast.With) -> bool:
     """Whether each turn of a loop runs a ``with`` in which it takes a step."""
-    return any(True for _ in call_targets.loops_running(source, block)) and fits.takes_step(source, block.body)
+    return any(True for _ in queries.loops_running(source, block)) and fits.takes_step(source, block.body)

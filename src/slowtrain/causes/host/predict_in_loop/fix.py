@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import kerascalls
@@ -53,11 +52,11 @@ def _read(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subsc
     target = statement.targets[0]
     if not isinstance(target, ast.Name):
         return []
-    scope = value_kinds.binding_function(source, target)
+    scope = call_arguments.binding_function(source, target)
     if scope is None or len(scope_names.binding_statements(source, target.id, scope)) != 1:
         return []
     every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == target.id]
-    uses = [n for n in every if isinstance(n.ctx, ast.Load) and value_kinds.binding_function(source, n) is scope]
+    uses = [n for n in every if isinstance(n.ctx, ast.Load) and call_arguments.binding_function(source, n) is scope]
     found = [_number(source, n) for n in uses]
     return [n for n in found if n is not None] if all(n is not None for n in found) else []
 

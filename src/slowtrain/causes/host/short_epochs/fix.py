@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -23,7 +23,7 @@ def repeated(source: Source, line: int) -> list[Edit]:
     x, y = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "y", 1)
     if y is not None:
         return _of_arrays(source, call, x, y)
-    if x is None or not isinstance(x, ast.Name) or not value_kinds.is_dataset(source, x):
+    if x is None or not isinstance(x, ast.Name) or not queries.is_dataset(source, x):
         return []
     return [
         *edits.append_to_chain(source, x, ".repeat()"),
@@ -35,7 +35,7 @@ def _of_arrays(source: Source, call: ast.Call, x: ast.expr | None, y: ast.expr) 
     """Arrays that have names; their lengths must be one, and neither may be a list of several inputs."""
     if not isinstance(x, ast.Name) or not isinstance(y, ast.Name) or len(call.args) not in (0, 2):
         return []
-    if value_kinds.kind_of(source, x) != value_kinds.ARRAY or value_kinds.kind_of(source, y) != value_kinds.ARRAY:
+    if queries.kind_at(source, x) != queries.ARRAY or queries.kind_at(source, y) != queries.ARRAY:
         return []
     if any(node_lookup.argument_value(call, name) is not None for name in OF_ARRAYS):
         return []

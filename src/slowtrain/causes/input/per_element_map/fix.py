@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -44,7 +44,7 @@ def gathered(source: Source, line: int) -> list[Edit]:
     size, shift = sizes
     if isinstance(table, (ast.Tuple, ast.Dict, ast.List)) or not _batches(source, flat, size):
         return []
-    if not dataset_chains.are_movable(source, flow.calls[:3]):
+    if not chain_edits.are_movable(source, flow.calls[:3]):
         return []
     top: ast.AST | None = maker
     above = node_lookup.parents_of(source)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -46,7 +45,7 @@ def _tensors(source: Source, given: ast.expr, parts: int, convert: str) -> str:
             inner = [f"{edits.node_text(source, k)}: {convert}({edits.node_text(source, v)})" for k, v in pairs]
             return f"{{{', '.join(inner)}}}"
     if isinstance(given, ast.Name) and parts > 1:
-        scope = value_kinds.binding_function(source, given)
+        scope = call_arguments.binding_function(source, given)
         found = scope_names.binding_statements(source, given.id, scope) if scope is not None else []
         value = found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
         flat = isinstance(value, ast.Tuple) and len(value.elts) == parts and not any(map(_nested, value.elts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, literal_sizes
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, map_work, training_pipelines, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
@@ -85,7 +85,7 @@ def _one_epoch(source: Source, fit: ast.Call) -> bool:
     """``epochs`` left out, 1, or one more than ``initial_epoch``."""
     epochs, first = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "initial_epoch")
     if epochs is None or first is None:
-        return epochs is None or literal_sizes.literal_int(source, epochs) == 1
+        return epochs is None or queries.int_at(source, epochs) == 1
     return ast.unparse(epochs) == f"{ast.unparse(first)} + 1"
 
 
@@ -96,7 +96,7 @@ def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn
         yield _Turn(source, around[0])
         return
     function = node_lookup.enclosing_function(source, place)
-    for call in call_targets.calls_running(source, function) if function is not None and depth else ():
+    for call in queries.calls_running(source, function) if function is not None and depth else ():
         for turn in _turns(source, call, depth - 1):
             if function is not None:
                 yield turn.within(function, call)

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -102,14 +102,14 @@ class Few:
 
 def written(source: Source) -> Iterator[Few]:
     """Files of few records that the file writes in great number, and trains on without a cache."""
-    if WRITER not in source.text or not literal_sizes.takes_training_steps(source):
+    if WRITER not in source.text or not training_calls.takes_training_steps(source):
         return
     reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
     if not reading or any("cache" in f.names for f in reading):
         return
     for call in call_index.index_of(source).called(WRITER):
         loops = scope_names.enclosing_loops(source, call)
-        turns = [literal_sizes.loop_turns(source, loop) for loop in loops]
+        turns = [queries.loop_turns(source, loop) for loop in loops]
         records = _records(source, call, loops) if loops and None not in turns else None
         files = prod(t for t in turns if t is not None)
         if records is not None and records <= MOST_RECORDS and files >= MANY_FILES:
@@ -140,7 +140,7 @@ def _records(source: Source, call: ast.Call, loops: list[ast.For | ast.While]) -
         around = scope_names.enclosing_loops(source, one)
         if loops[0] not in around:
             return None
-        turns = [literal_sizes.loop_turns(source, loop) for loop in around[: around.index(loops[0])]]
+        turns = [queries.loop_turns(source, loop) for loop in around[: around.index(loops[0])]]
         if None in turns:
             return None
         total += prod(t for t in turns if t is not None)

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import expression_values, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.domain import operators
-from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
@@ -31,7 +31,7 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
         if isinstance(node, ast.Call):
             if name_bindings.qualified_name(source, node.func) in THREADS:
                 given = find.argument_value(node, "num_threads", 0)
-                count = literal_sizes.literal_int(source, given)
+                count = queries.int_at(source, given)
                 if given is None or count is None:
                     return ()
                 if count != 0:
@@ -39,7 +39,7 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
             elif find.called_name(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in OPTIONS:
-                        if literal_sizes.literal_int(source, option.value) is None:
+                        if queries.int_at(source, option.value) is None:
                             return ()
                         done.append(edits.replace_node(source, option.value, "0"))
         set_ = _variable(source, node)
@@ -99,11 +99,11 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     one = "TensorFlow computes with one thread, whatever the machine has"
     for call in call_index.index_of(source).called("set_intra_op_parallelism_threads"):
         given = find.argument_value(call, "num_threads", 0)
-        if name_bindings.qualified_name(source, call.func) in THREADS and literal_sizes.literal_int(source, given) == 1:
+        if name_bindings.qualified_name(source, call.func) in THREADS and queries.int_at(source, given) == 1:
             yield call, one, more_threads
     for call in call_index.index_of(source).called("ConfigProto"):
         given = find.argument_value(call, OPTIONS[0])
-        if given is not None and literal_sizes.literal_int(source, given) == 1:
+        if given is not None and queries.int_at(source, given) == 1:
             yield given, one, more_threads
     for value in _variables(source):
         if _text(source, value) == "1":
@@ -126,7 +126,7 @@ def _text(source: Source, value: ast.expr) -> str:
         isinstance(value, ast.JoinedStr) and len(value.values) == 1 and isinstance(value.values[0], ast.FormattedValue)
     ):
         value = value.values[0].value
-    return str(expression_values.static_value(source, value))
+    return str(queries.constant_at(source, value))
 
 
 def _among_several(source: Source, call: ast.Call) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.machine.limited_host import fix
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.navigation import training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import threads
@@ -14,7 +14,7 @@ from slowtrain.source.spots.input import threads
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """A file that trains, and keeps TensorFlow or its data sets to one thread, or itself to one core."""
-    if not literal_sizes.takes_training_steps(source):
+    if not training_calls.takes_training_steps(source):
         return
     single = "the parallel maps of this file's data sets share one thread, whatever the machine has"
     both = [(call, single, fix.more_threads) for call in threads.shared(source)]

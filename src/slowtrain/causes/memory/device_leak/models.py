@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.navigation import call_index, class_members, node_lookup
 from slowtrain.script.text.source_file import Source
@@ -30,7 +29,7 @@ def by_history(source: Source) -> Iterator[tuple[ast.stmt, int | None]]:
         where, container = node_lookup.enclosing_statement(source, given), interpreter.value_at(source, owner)
         loops = _anew(fitted, container)
         known = [_turns(source, one) for one in loops]
-        few = prod(one for one in known if one is not None) <= literal_sizes.MAX_FEW_TURNS
+        few = prod(one for one in known if one is not None) <= queries.MAX_FEW_TURNS
         if where is not None and loops and not (few and None not in known):
             yield where, prod(one or 1 for one in known) if None not in known else None
 
@@ -66,7 +65,7 @@ def _turns(source: Source, loop: Loop) -> int | None:
         made = interpreter.producing_expression(source, interpreter.value_at(source, over))
         over = made if made is not None else over
     folds = isinstance(over, ast.Call) and node_lookup.called_name(over) == "split"
-    return literal_sizes.MAX_FEW_TURNS if folds and loop.turns is None else loop.turns
+    return queries.MAX_FEW_TURNS if folds and loop.turns is None else loop.turns
 
 
 def _taken_apart(source: Source) -> bool:

@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.causes.memory.host_leak import kept
-from slowtrain.script.evaluators import literal_sizes, value_kinds
 from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.call_events import Event
-from slowtrain.script.interpreter.engine import step_loops
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import (
+    call_arguments,
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+)
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -40,7 +46,7 @@ class _Block:
 def everywhere(source: Source) -> Iterator[kept.Kept]:
     """What grows in the loop itself, and in functions that it calls in every turn."""
     for steps in handwritten_steps.step_loops_of(source):
-        if literal_sizes.has_few_turns(source, steps.loop):
+        if queries.has_few_turns(source, steps.loop):
             continue
         for block in _blocks(source, steps):
             for one in block.statements:
@@ -108,9 +114,11 @@ def _blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Bloc
     tensors = _tensors(source, steps) if steps.graph else frozenset[str]()
     yield _Block(list(handwritten_steps.statements_per_turn(steps.loop)), tensors)
     for call, function in handwritten_steps.functions_per_turn(source, steps):
-        given = {name: value_kinds.argument_in(function, call, name) for name in scope_names.parameter_names(function)}
-        names = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
-        yield _Block(list(handwritten_steps.statements_per_turn(function)), names)
+        given = {
+            name: call_arguments.argument_in(function, call, name) for name in scope_names.parameter_names(function)
+        }
+        large = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
+        yield _Block(list(handwritten_steps.statements_per_turn(function)), large)
 
 
 def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:

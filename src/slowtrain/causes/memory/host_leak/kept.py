@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, literal_sizes
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
@@ -30,9 +30,7 @@ class Kept:
 def gradients(source: Source) -> Iterator[Kept]:
     """``history.append(grads)`` in every turn, where ``grads`` are all gradients of the step."""
     for steps in handwritten_steps.step_loops_of(source):
-        names = (
-            _gradients(source, steps) if steps.graph and not literal_sizes.has_few_turns(source, steps.loop) else set()
-        )
+        names = _gradients(source, steps) if steps.graph and not queries.has_few_turns(source, steps.loop) else set()
         for one in handwritten_steps.statements_per_turn(steps.loop) if names else ():
             call = one.value if isinstance(one, ast.Expr) else None
             if not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
@@ -50,7 +48,7 @@ def ops(source: Source) -> Iterator[Kept]:
         return
     for call in call_index.index_of(source).called("run"):
         loops = scope_names.enclosing_loops(source, call)
-        if not loops or literal_sizes.has_few_turns(source, loops[0]) or _own_graph(loops[-1]):
+        if not loops or queries.has_few_turns(source, loops[0]) or _own_graph(loops[-1]):
             continue
         given = [*call.args[:1], *_assigned(loops[0], call)]
         library = bool(name_bindings.qualified_name(source, call.func))  # subprocess.run
@@ -135,7 +133,7 @@ def _makes_op(source: Source, node: ast.AST) -> bool:
 
 def _makes_ops(source: Source, node: ast.AST) -> bool:
     """Whether a function of the file is called that makes an op each time: it neither asks nor remembers anything."""
-    made = call_targets.called_function(source, node) if isinstance(node, ast.Call) else None
+    made = queries.called_function(source, node) if isinstance(node, ast.Call) else None
     if made is None or made.decorator_list or _own_graph(made):
         return False
     inside = list(scope_names.nodes_in_scope(made.body))

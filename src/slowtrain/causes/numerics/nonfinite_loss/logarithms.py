@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.causes.numerics.nonfinite_loss import roots
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.numerics import finite
@@ -50,7 +50,7 @@ def of_densities(source: Source) -> Iterator[ast.Call]:
 
 
 def _may(source: Source) -> bool:
-    return name_bindings.may_name(source, *finite.LOGS) and literal_sizes.takes_training_steps(source)
+    return name_bindings.may_name(source, *finite.LOGS) and training_calls.takes_training_steps(source)
 
 
 # -- labels
@@ -67,7 +67,7 @@ def _label(source: Source, call: ast.Call) -> str | None:
         loss = function.name == "call" and any(scope_names.dotted_name(b).endswith("Loss") for b in kind.bases)
         names = names[1:]
     else:
-        loss = literal_sizes.is_compiled_loss(source, function.name)
+        loss = training_calls.is_compiled_loss(source, function.name)
     if not loss or len(names) != 2:
         return None
     again = [
@@ -123,7 +123,7 @@ def _density(source: Source, node: ast.expr, depth: int = DEPTH) -> str | None:
 
 
 def _constant(source: Source, node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) or literal_sizes.literal_int(source, node) is not None
+    return isinstance(node, ast.Constant) or queries.int_at(source, node) is not None
 
 
 def _negative_square(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:

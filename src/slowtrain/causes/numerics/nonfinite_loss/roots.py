@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
 from slowtrain.script.navigation.class_members import Function
 from slowtrain.script.properties import gradient_flow
 from slowtrain.script.text import syntax_tree
@@ -24,7 +24,7 @@ def bare(source: Source) -> Iterator[ast.Call]:
     if (
         source.words.isdisjoint(SUMS)
         or not name_bindings.may_name(source, *ROOTS)
-        or not literal_sizes.takes_training_steps(source)
+        or not training_calls.takes_training_steps(source)
     ):
         return
     for call in call_index.index_of(source).called("sqrt"):
@@ -40,7 +40,7 @@ def bare(source: Source) -> Iterator[ast.Call]:
 
 def masked(source: Source) -> Iterator[ast.Call]:
     """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: zero times the slope of a logarithm at 0 is NaN."""
-    if not name_bindings.may_name(source, *finite.LOGS) or not literal_sizes.takes_training_steps(source):
+    if not name_bindings.may_name(source, *finite.LOGS) or not training_calls.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("where"):
         name = _positive(call.args[0]) if len(call.args) == 3 else None
@@ -98,14 +98,14 @@ def _trained(source: Source, call: ast.Call) -> bool:
         return False
     if function.name == "call" and isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef):
         return True
-    return literal_sizes.is_compiled_loss(source, function.name) or _under_tape(source, function)
+    return training_calls.is_compiled_loss(source, function.name) or _under_tape(source, function)
 
 
 def _under_tape(source: Source, made: Function) -> bool:
     """Whether a function is called under a tape, or one that calls it is."""
     seen, todo = {made}, [made]
     while todo:
-        for call in call_targets.calls_running(source, todo.pop()):
+        for call in queries.calls_running(source, todo.pop()):
             above = node_lookup.enclosing_function(source, call)
             if gradient_flow.is_taped(source, call):
                 return True

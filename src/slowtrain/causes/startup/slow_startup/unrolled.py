@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from math import ceil
 
-from slowtrain.script.evaluators import array_rules, expression_values, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.domain.abstract_values import shape_argument
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
 
@@ -84,11 +86,12 @@ def _on_its_way(source: Source, table: ast.expr) -> bool:
 def _turns(source: Source) -> int | None:
     """The longest sequence that an input of the file is said to have; None where one does not say."""
     shapes = [
-        expression_values.static_value(source, node_lookup.argument_value(c, "shape", 0))
+        shape_argument(interpreter.value_at(source, given))
         for c in call_index.index_of(source).called("Input")
+        if (given := node_lookup.argument_value(c, "shape", 0)) is not None
     ]
-    known = [s[0] for s in shapes if isinstance(s, list) and len(s) > 1]
-    return max(known) if known and all(array_rules.is_int(n) for n in known) else None
+    known = [s[0] for s in shapes if s is not None and len(s) > 1]
+    return max(n for n in known if n is not None) if known and None not in known else None
 
 
 def _steps(source: Source) -> int | None:
@@ -96,10 +99,10 @@ def _steps(source: Source) -> int | None:
     total = 0
     for call in call_index.index_of(source).called("fit"):
         epochs, size = node_lookup.argument_value(call, "epochs", 3), node_lookup.argument_value(call, "batch_size", 2)
-        if any(k.arg is None for k in call.keywords) or literal_sizes.repeating_loop(source, call, 2) is not None:
+        if any(k.arg is None for k in call.keywords) or queries.repeating_loop(source, call, 2) is not None:
             return None
-        times = 1 if epochs is None else literal_sizes.literal_int(source, epochs)
-        each = _of_fit(source, call, 32 if size is None else literal_sizes.literal_int(source, size))
+        times = 1 if epochs is None else queries.int_at(source, epochs)
+        each = _of_fit(source, call, 32 if size is None else queries.int_at(source, size))
         if times is None or each is None:
             return None
         total += times * each
@@ -109,10 +112,10 @@ def _steps(source: Source) -> int | None:
 def _of_fit(source: Source, call: ast.Call, batch: int | None) -> int | None:
     given = node_lookup.argument_value(call, "steps_per_epoch")
     if given is not None:
-        return literal_sizes.literal_int(source, given)
+        return queries.int_at(source, given)
     data = node_lookup.argument_value(call, "x", 0)
-    known = expression_values.static_value(source, data)
-    if isinstance(known, array_rules.DatasetValue):
-        return ceil(known.rows / known.batch) if known.rows and known.batch and not known.endless else None
-    rows = literal_sizes.row_count(source, data)
+    known = queries.dataset_at(source, data)
+    if known is not None:
+        return known.data.get("turns") if known.data.get("batch") and not queries.is_endless(known) else None
+    rows = queries.row_count_at(source, data)
     return ceil(rows / batch) if rows and batch else None

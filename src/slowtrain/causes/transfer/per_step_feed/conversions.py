@@ -9,8 +9,9 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes, setting_origins, value_kinds
-from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -34,7 +35,7 @@ class Converted:
 def needless(source: Source) -> Iterator[Converted]:
     """Conversions in every step of what no step changes, and of lists that each step makes."""
     for steps in handwritten_steps.step_loops_of(source):
-        if literal_sizes.has_few_turns(source, steps.loop):
+        if queries.has_few_turns(source, steps.loop):
             continue
         for call in _each_turn(source, steps):
             name, given = node_lookup.called_name(call), call.args[0]
@@ -60,7 +61,7 @@ def _records(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Conv
         inner = call.args[0] if call.args else None
         if scope_names.resolved_name(source, call.func) not in MAKING or not isinstance(inner, ast.ListComp):
             continue
-        many = literal_sizes.loop_turns(source, inner.generators[0])
+        many = queries.loop_turns(source, inner.generators[0])
         if many is not None and many >= MANY_RECORDS and isinstance(inner.elt, (ast.Subscript, ast.Attribute)):
             says = f"each turn takes its batch out of {many} records one by one"
             yield Converted(call, says, "keep the records as columns, in one array each, and take rows of those")
@@ -124,7 +125,7 @@ def _changed(source: Source, name: str, constructor: ast.AST) -> bool:
 
 def _large(source: Source, node: ast.expr) -> bool:
     """Whether it is an array, or a list of one, and not known to be small."""
-    known = literal_sizes.literal_shape(source, node)
+    known = queries.shape_at(source, node)
     if known is not None and None not in known:
         return prod(n for n in known if n is not None) >= MANY
     value = setting_origins.written_value(source, node) if isinstance(node, ast.Name) else node
@@ -133,7 +134,7 @@ def _large(source: Source, node: ast.expr) -> bool:
     return (
         value is not None
         and isinstance(value, (ast.Call, ast.BinOp))
-        and value_kinds.kind_of(source, value) == value_kinds.ARRAY
+        and queries.kind_at(source, value) == queries.ARRAY
     )
 
 
@@ -161,7 +162,7 @@ def _items(source: Source, over: ast.expr) -> list[ast.expr]:
     if function is None or star is None or scope_names.dotted_name(over) != star.arg:
         return []
     found: list[ast.expr] = []
-    for call in value_kinds.function_calls(source, function):
+    for call in call_arguments.function_calls(source, function):
         for given in call.args:
             inner = given.value if isinstance(given, ast.Starred) else None
             made = (

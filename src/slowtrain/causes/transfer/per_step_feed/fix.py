@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import call_index, class_members, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, call_index, class_members, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -120,7 +120,7 @@ def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
     named = isinstance(rows, ast.Name) or scope_names.dotted_name(rows).startswith("self.")
     if not isinstance(rows, (ast.Name, ast.Attribute)) or not named or scope_names.dotted_name(rows) in own:
         return None
-    if value_kinds.kind_of(source, rows) in (value_kinds.TENSOR, value_kinds.CONSTANT):
+    if queries.kind_at(source, rows) in (queries.TENSOR, queries.CONSTANT):
         return None
     return _Taken(rows, over, item, tail, tuple(parts[::-1]))
 
@@ -151,7 +151,7 @@ def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
     """Whether the rows are made before ``loop``, and neither they nor what is asked of them changes anywhere."""
     rows = taken.rows
     if isinstance(rows, ast.Name):
-        scope = value_kinds.binding_function(source, rows)
+        scope = call_arguments.binding_function(source, rows)
         made = (
             [getattr(n, "lineno", 0) for n in scope_names.binding_statements(source, rows.id, scope)]
             if scope is not None
@@ -203,23 +203,19 @@ def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
     """Whether it is a list of data; None where the text does not tell, or not of what."""
     if isinstance(given, MADE_LISTS):
         inner = given.elts if isinstance(given, ast.List) else [given.elt]
-        if any(value_kinds.kind_of(source, e) == value_kinds.TENSOR for e in inner):
+        if any(queries.kind_at(source, e) == queries.TENSOR for e in inner):
             return False
-        return (
-            True
-            if all(value_kinds.kind_of(source, e) in (value_kinds.ARRAY, value_kinds.NUMBER) for e in inner)
-            else None
-        )
-    if value_kinds.kind_of(source, given) in (
-        value_kinds.TENSOR,
-        value_kinds.ARRAY,
-        value_kinds.NUMBER,
-        value_kinds.CONSTANT,
+        return True if all(queries.kind_at(source, e) in (queries.ARRAY, queries.NUMBER) for e in inner) else None
+    if queries.kind_at(source, given) in (
+        queries.TENSOR,
+        queries.ARRAY,
+        queries.NUMBER,
+        queries.CONSTANT,
     ):
         return False
     if not isinstance(given, ast.Name) or not depth:
         return None
-    scope = value_kinds.binding_function(source, given)
+    scope = call_arguments.binding_function(source, given)
     found = scope_names.binding_statements(source, given.id, scope) if scope is not None else []
     values = [n.value for n in found if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]
     known = {_listed(source, v, depth - 1) for v in values} if len(values) == len(found) else set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
 from slowtrain.script.interpreter.engine import interpreter
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
@@ -41,9 +40,7 @@ def read_whole(source: Source, line: int) -> list[Edit]:
 
 def _tensor(source: Source, node: ast.expr) -> bool:
     """Whether it is a tensor, by the text or as the script goes: ``for ids, x in ds``, handed to another function."""
-    return (
-        value_kinds.kind_of(source, node) == value_kinds.TENSOR or interpreter.value_at(source, node).kind == "tensor"
-    )
+    return interpreter.value_at(source, node).kind in ("tensor", "variable")
 
 
 def _holds(node: ast.For, line: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.pipelines import chain_edits, dataset_chains, training_pipelines
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -37,7 +37,7 @@ def prefetched_to_device(source: Source, line: int) -> list[Edit]:
     if not _read_by_training(source, last):
         return []
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
-    return [*also, *dataset_chains.append_operation(source, last, f'.apply({tf}.data.experimental.{WORD}("{DEVICE}"))')]
+    return [*also, *chain_edits.append_operation(source, last, f'.apply({tf}.data.experimental.{WORD}("{DEVICE}"))')]
 
 
 def _length_unknown(source: Source, last: ast.Call) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOT_KNOWN: Any = object()  # the ``known`` of a value that is not known
+SEVERAL_CLASSES = "several classes"  # the ``dtype`` of an object of one of several classes
 NO_LOOPS: frozenset[int] = frozenset()
 Shape = tuple[int | None, ...]  # None: an unknown size
 MAX_ITEMS = 256  # kept of one list, mapping or call
@@ -166,10 +167,14 @@ def join_two(one: Value, other: Value) -> Value:
         known=one.known if same else NOT_KNOWN,
         varies=one.varies | other.varies,
         ragged=one.ragged | other.ragged,
-        dtype=one.dtype if one.dtype == other.dtype else "",
+        dtype=SEVERAL_CLASSES if _differ_in_class(one, other) else one.dtype if one.dtype == other.dtype else "",
         shape=one.shape if one.shape == other.shape else None,
         name=one.name if one.name == other.name else "",
     )
+
+
+def _differ_in_class(one: Value, other: Value) -> bool:
+    return one.kind == "object" and one.of is not other.of
 
 
 def join_values(several: Iterable[Value]) -> Value:

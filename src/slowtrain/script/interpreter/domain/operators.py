@@ -60,6 +60,7 @@ def forget_positions(held: Value) -> None:
         held.items.clear()
         held.items[None] = inside
         held.shape = None
+        held.data = None if isinstance(held.data, int) else held.data
 
 
 def item_value(held: Value, key: Any) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -51,6 +51,51 @@ class RunContext:
         self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry turn
         self._scopes: list[Scope] = []
         self.turned: dict[int, int | None] = {}  # the minimum number of turns of each loop, by its number
+        self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
+        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
+        self.values: dict[ast.expr, Value] = {}
+        self.called: dict[ast.Call, set[ast.AST]] = {}  # the functions that the calls of the examined file run
+        self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
+        self.own: tuple[Event, ...] = ()
+        self.ran: set[ast.AST] = set()
+        self.made: dict[ast.AST, list[Value]] = {}  # the objects that the run makes, by their class
+        self.unmade: dict[Value, Value] = {}  # one object of each class that the file never instantiates
+
+    # What the engine does.
+
+    def block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
+        """Executes statements; True if ``return``, ``raise``, ``break`` or ``continue`` ends the block."""
+        raise NotImplementedError
+
+    def value(self, node: ast.expr | None, scope: Scope) -> Value:
+        """Evaluates an expression."""
+        raise NotImplementedError
+
+    def store(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        """Assigns a value to a target."""
+        raise NotImplementedError
+
+    def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
+        """Executes one turn of a loop, which stands for all of them."""
+        raise NotImplementedError
+
+    def call(self, callee: Value, given: CallArgs) -> Value:
+        """The result of calling ``callee``; records the call."""
+        raise NotImplementedError
+
+    def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
+        """The value of a loop's target, which changes in each turn."""
+        raise NotImplementedError
+
+    def run(self, function: Value, given: CallArgs) -> Value:
+        """The return value of a function or lambda of the script; for a generator function, the generator."""
+        raise NotImplementedError
+
+    def yielded(self, generator: Value) -> Value:
+        """What a generator yields, in any of its turns."""
+        raise NotImplementedError
+
+    # The current place.
 
     @contextmanager
     def without_events(self) -> Iterator[None]:

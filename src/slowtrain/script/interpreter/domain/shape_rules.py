@@ -40,7 +40,7 @@ def with_shape(made: Value, name: str, given: CallArgs) -> Value:
 
 
 def shape_of(value: Value) -> Shape | None:
-    """The shape of an array, a tensor, a number, or a list of them."""
+    """The shape of an array, a tensor, a number, or a list of them, whose first size may be a minimum."""
     if value.kind in SHAPED_KINDS:
         return value.shape
     if value.kind == "number":
@@ -48,7 +48,7 @@ def shape_of(value: Value) -> Shape | None:
     if value.kind in ("list", "tuple") and value.items:
         inside = {shape_of(one) for one in value.items.values()}
         first = inside.pop()
-        return (operators.known_length(value), *first) if not inside and first is not None else None
+        return (operators.minimum_length(value), *first) if not inside and first is not None else None
     return None
 
 
@@ -96,7 +96,7 @@ def _is_new_axis(one: ast.expr) -> bool:
 
 def method_shape(held: Shape | None, name: str, given: CallArgs) -> Shape | None:
     """The shape of the result of an array's method."""
-    if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.keywords):
+    if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.every):
         return held
     if name == "reshape":
         several = (
@@ -174,6 +174,8 @@ def _stack_shape(given: CallArgs) -> Shape | None:
     several, axis = given.get("values", 0), _axis_argument(given, 1)
     whole = shape_of(several) if several.kind in ("list", "tuple") else None
     if whole is None or axis is None:
+        return None
+    if not -len(whole) <= axis < len(whole):
         return None
     place = axis if axis >= 0 else len(whole) + axis
     inside = list(whole[1:])
@@ -289,11 +291,16 @@ def _mel_matrix_shape(given: CallArgs) -> Shape | None:
     return tuple(n if isinstance(n, int) else None for n in several)
 
 
-def _count_rule(place: int) -> Callable[[CallArgs], Shape | None]:
-    def does(given: CallArgs) -> Shape | None:
-        return shape_argument(given.args[place]) if len(given.args) == place + 1 else None
+def _range_shape(given: CallArgs) -> Shape | None:
+    """The shape of ``range`` and ``arange``: one axis, of known size if all bounds are known integers."""
+    known = [n for one in given.args if (n := axis_rules.constant_int(one)) is not None]
+    whole = 0 < len(known) == len(given.args) <= 3 and 0 not in known[2:] and not set(given.keywords) - {"dtype"}
+    return (len(range(*known)),) if whole else (None,)
 
-    return does
+
+def _linspace_shape(given: CallArgs) -> Shape | None:
+    count = given.get("num", 2)
+    return (50,) if count.kind == "unknown" and len(given.every) == 2 else shape_argument(count)
 
 
 _SHAPE_RULES: dict[str, Callable[[CallArgs], Shape | None]] = {
@@ -323,7 +330,8 @@ _SHAPE_RULES: dict[str, Callable[[CallArgs], Shape | None]] = {
     "ensure_shape": lambda given: shape_argument(given.get("shape", 1)),
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded_image_shape),
     "decode_and_crop_jpeg": lambda given: (None, None, axis_rules.constant_int(given.get("channels", 2)) or None),
-    "arange": _count_rule(0),
-    "linspace": _count_rule(2),
+    **dict.fromkeys(("arange", "range"), _range_shape),
+    "linspace": _linspace_shape,
+    "where": lambda given: _broadcast_arguments(given) if len(given.every) == 3 else None,
     "sliding_window_view": _window_shape,
 }

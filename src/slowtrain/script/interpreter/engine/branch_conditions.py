@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, UNKNOWN, CallArgs, Value, number_value
+from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.interpreter.domain.run_context import RunContext
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.domain.name_scope import Scope
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 TENSOR_KINDS = ("tensor", "variable")
 _GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
@@ -30,14 +27,14 @@ def starts_graph_program(source: Source) -> bool:
     return name_bindings.may_name(source, "tensorflow.")
 
 
-def condition_value(machine: Interpreter, test: ast.expr, scope: Scope) -> Value:
+def condition_value(machine: RunContext, test: ast.expr, scope: Scope) -> Value:
     """The value of a condition; records that Python asks a tensor for its truth."""
     found = machine.value(test, scope)
     _record_truth_test(machine, test, found)
     return found
 
 
-def boolean_parts(machine: Interpreter, node: ast.BoolOp, scope: Scope) -> list[Value]:
+def boolean_parts(machine: RunContext, node: ast.BoolOp, scope: Scope) -> list[Value]:
     """The parts of ``a and b``. After a part that seldom holds the next one is seldom evaluated."""
     parts: list[Value] = []
     seldom = False
@@ -50,7 +47,7 @@ def boolean_parts(machine: Interpreter, node: ast.BoolOp, scope: Scope) -> list[
     return parts
 
 
-def _record_truth_test(machine: Interpreter, test: ast.expr, found: Value) -> None:
+def _record_truth_test(machine: RunContext, test: ast.expr, found: Value) -> None:
     if found.kind in TENSOR_KINDS and found.name != "symbolic":
         machine.note("bool", None, CallArgs(test, [found]), number_value("bool", found.varies))
 
@@ -62,7 +59,7 @@ def constant_truth(test: Value) -> bool | None:
     return bool(test.known)
 
 
-def holds_usually(machine: Interpreter, test: ast.expr, scope: Scope) -> bool:
+def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition holds in many turns: after a warm-up, or once in a few (``step % 4 == 0``)."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(holds_usually(machine, one, scope) for one in test.values)
@@ -80,7 +77,7 @@ def holds_usually(machine: Interpreter, test: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def skips_most_turns(machine: Interpreter, test: ast.If, scope: Scope) -> bool:
+def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
     """Whether it is ``if step % 100: return``, after which only a few turns continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
         return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import (
     EACH_ITEM,
     NOT_KNOWN,
+    SEVERAL_CLASSES,
     UNKNOWN,
     CallArgs,
     Value,
@@ -17,18 +17,16 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     number_value,
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
+from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.interpreter.domain.run_context import RunContext
 from slowtrain.script.interpreter.library import framework_calls, functional_tools
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.domain.name_scope import Scope
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 LAZY_KINDS = ("list", "tuple", "rows", "generator")
 CACHE_DECORATORS = ("functools.lru_cache", "functools.cache")
 DESCRIPTOR_DECORATORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
 
-def decorated_value(machine: Interpreter, node: ast.expr, made: Value, scope: Scope) -> Value:
+def decorated_value(machine: RunContext, node: ast.expr, made: Value, scope: Scope) -> Value:
     """A function with one of its decorators applied."""
     by = machine.value(node, scope)
     if by.kind == "graphing" or by.name == "tensorflow.function":
@@ -46,7 +44,7 @@ def decorated_value(machine: Interpreter, node: ast.expr, made: Value, scope: Sc
     return made if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
 
 
-def call_result(machine: Interpreter, callee: Value, given: CallArgs) -> Value:
+def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
     """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
         return call_result(machine, callee.of, functional_tools.full_arguments(callee, given))
@@ -84,7 +82,23 @@ def call_result(machine: Interpreter, callee: Value, given: CallArgs) -> Value:
     return recorded_result(machine, name, on, given, gives)
 
 
-def _cached_result(machine: Interpreter, function: Value, given: CallArgs) -> Value:
+def function_run_by(callee: Value) -> ast.AST | None:
+    """The function or lambda of the script that calling a value runs; None for all others."""
+    at: Value | None = callee
+    if callee.kind == "method" and isinstance(callee.data, Value) and callee.data.dtype == SEVERAL_CLASSES:
+        return None
+    while at is not None and at.kind != "function":
+        at = (
+            operators.find_attribute(at, "__call__")
+            if at.kind == "object"
+            else at.of
+            if at.kind in ("partial", "method", "graph")
+            else None
+        )
+    return at.node if at is not None else None
+
+
+def _cached_result(machine: RunContext, function: Value, given: CallArgs) -> Value:
     """The result of a cached function: it runs at the first call with these arguments."""
     key = (bool(machine.silent), *(id(one) for one in given.every))
     if key not in function.items:
@@ -93,7 +107,7 @@ def _cached_result(machine: Interpreter, function: Value, given: CallArgs) -> Va
     return function.items[key]
 
 
-def _object_call(machine: Interpreter, method: Value, given: CallArgs) -> Value:
+def _object_call(machine: RunContext, method: Value, given: CallArgs) -> Value:
     """The result of calling an object. A layer that a model is built of runs in the model's graph."""
     if method.name == "call" and isinstance(method.data, Value):
         _run_build(machine, method.data, given)
@@ -104,7 +118,7 @@ def _object_call(machine: Interpreter, method: Value, given: CallArgs) -> Value:
     return made.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={}) if made.kind != "tuple" else made
 
 
-def _run_build(machine: Interpreter, layer: Value, given: CallArgs) -> None:
+def _run_build(machine: RunContext, layer: Value, given: CallArgs) -> None:
     """Runs ``build``, as Keras does before the first ``call``."""
     builds = operators.find_attribute(layer, "build")
     if builds is None or "built" in layer.items:
@@ -115,7 +129,7 @@ def _run_build(machine: Interpreter, layer: Value, given: CallArgs) -> None:
     call_result(machine, builds, CallArgs(given.node, [shape]))
 
 
-def run_handed_functions(machine: Interpreter, given: CallArgs) -> None:
+def run_handed_functions(machine: RunContext, given: CallArgs) -> None:
     """Runs functions of the script that an unknown callee receives, with unknown arguments."""
     for one in given.every:
         function = one.of if one.kind == "method" and one.of is not None else one
@@ -126,7 +140,7 @@ def run_handed_functions(machine: Interpreter, given: CallArgs) -> None:
 
 
 def recorded_result(
-    machine: Interpreter, name: str, on: Value | None, given: CallArgs, gives: Callable[[], Value]
+    machine: RunContext, name: str, on: Value | None, given: CallArgs, gives: Callable[[], Value]
 ) -> Value:
     """Runs a call and records it before the calls that it leads to."""
     place = len(machine.events)
@@ -135,7 +149,7 @@ def recorded_result(
     return result
 
 
-def _graph_call(machine: Interpreter, graph: Value, given: CallArgs) -> Value:
+def _graph_call(machine: RunContext, graph: Value, given: CallArgs) -> Value:
     """The result of a tf.function; its Python code runs when it is traced, at the first call."""
     key = "seen" if machine.silent else "traced"
     if key not in graph.data and graph.of is not None:
@@ -149,9 +163,11 @@ def _graph_call(machine: Interpreter, graph: Value, given: CallArgs) -> Value:
     )
 
 
-def _new_object(machine: Interpreter, kind: Value, given: CallArgs) -> Value:
+def _new_object(machine: RunContext, kind: Value, given: CallArgs) -> Value:
     """A new object of a class of the script."""
     made = Value("object", name=kind.name, of=kind, node=given.node, born=machine.born())
+    if kind.node is not None and not machine.silent:
+        machine.made.setdefault(kind.node, []).append(made)
     constructor = operators.find_attribute(made, "__init__")
     if constructor is not None:
         call_result(machine, constructor, given)
@@ -169,7 +185,7 @@ def _new_object(machine: Interpreter, kind: Value, given: CallArgs) -> Value:
     return made
 
 
-def assume_mapping(machine: Interpreter, node: ast.expr, held: Value, scope: Scope) -> Value:
+def assume_mapping(machine: RunContext, node: ast.expr, held: Value, scope: Scope) -> Value:
     """Treats an unknown value as a mapping because it is used as one; its other items are unknown."""
     made = Value("dict", items={None: held}, varies=held.varies)
     if isinstance(node, ast.Name):
@@ -177,7 +193,7 @@ def assume_mapping(machine: Interpreter, node: ast.expr, held: Value, scope: Sco
     return made
 
 
-def loop_item(machine: Interpreter, items: Value, loop: Loop, node: ast.AST) -> Value:
+def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> Value:
     """The value of a loop's target, which changes in each turn."""
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
         return items.items[0]  # one turn
@@ -209,7 +225,7 @@ def _is_loop_invariant(found: Value, running: frozenset[int]) -> bool:
     return found.varies <= running if found.varies else found.known is not NOT_KNOWN
 
 
-def any_item(machine: Interpreter, items: Value, node: ast.AST) -> Value:
+def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     """The join of all items of an iterable."""
     if items.kind == "range":
         return number_value("int")

@@ -23,8 +23,15 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.domain.name_scope import Scope
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
-from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, expression_rules, project_modules
+from slowtrain.script.interpreter.engine import (
+    branch_conditions,
+    call_resolution,
+    expression_rules,
+    project_modules,
+    statement_rules,
+)
 from slowtrain.script.interpreter.library import functional_tools
+from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
@@ -46,8 +53,19 @@ def project_events(source: Source) -> tuple[Event, ...]:
 
 
 def value_at(source: Source, node: ast.expr) -> Value:
-    """The value of an expression in all its executions; unknown if it is never executed."""
-    return _interpret_file(source).values.get(node, UNKNOWN)
+    """The value of an expression in all its executions; with unknown arguments if no code runs its function."""
+    machine = _interpret_file(source)
+    if node not in machine.values:
+        project_modules.run_top_level(machine)
+        function = node_lookup.outermost_function(source, node)
+        if function is not None and node not in machine.values:
+            project_modules.run_unreached(machine, function)
+    return machine.values.get(node, UNKNOWN)
+
+
+def called_functions(source: Source) -> dict[ast.Call, set[ast.AST]]:
+    """The functions that the calls of this file run, of any file of the project."""
+    return _interpret_file(source).called
 
 
 def producing_expression(source: Source, held: Value) -> ast.expr | None:
@@ -70,16 +88,6 @@ def _interpret_file(source: Source) -> Interpreter:
 class Interpreter(RunContext):
     """Executes statements."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
-        self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
-        self.values: dict[ast.expr, Value] = {}
-        self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
-        self.own: tuple[Event, ...] = ()
-        self.ran: set[ast.AST] = set()
-        self.unmade: dict[Value, Value] = {}  # one object of each class that the file never instantiates
-
     # Statements.
 
     def block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
@@ -94,7 +102,7 @@ class Interpreter(RunContext):
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
         self.spend_budget()
-        does = _STATEMENT_RULES.get(node.__class__)
+        does = statement_rules.STATEMENT_RULES.get(node.__class__)
         if does is not None:
             return bool(does(self, node, scope))
         for one in syntax_tree.child_nodes(node):
@@ -111,27 +119,6 @@ class Interpreter(RunContext):
             before = self.values.get(node)
             self.values[node] = found if before is None else join_two(before, found)
         return found
-
-    def _assign(self, node: Any, scope: Scope) -> None:
-        if node.value is None:
-            return
-        value = self.value(node.value, scope)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            self.store(target, value, scope)
-
-    def _augment(self, node: ast.AugAssign, scope: Scope) -> None:
-        before = self.value(expression_rules.as_load(node.target), scope)
-        value = operators.arithmetic_result(node.op, before, self.value(node.value, scope))
-        depth = len(self.loops)
-        if isinstance(node.target, ast.Name):
-            depth = scope.elsewhere.get(node.target.id, scope).depths.get(node.target.id, 0)
-        elif isinstance(node.target, ast.Attribute):
-            depth = len(self.value(node.target.value, scope).born)
-        value = value.varying_in(loop.number for loop in self.loops[depth:])
-        if isinstance(node.target, ast.Name):
-            scope.elsewhere.get(node.target.id, scope).names[node.target.id] = value
-        else:
-            self.store(node.target, value, scope)
 
     def store(self, target: ast.expr, value: Value, scope: Scope) -> None:
         if isinstance(target, ast.Name):
@@ -160,86 +147,10 @@ class Interpreter(RunContext):
                 held = owner.items.get(place)
                 owner.items[place] = value if held is None or not self.loops else join_two(held, value)
 
-    def _delete(self, node: ast.Delete, scope: Scope) -> None:
-        for one in node.targets:
-            if isinstance(one, ast.Subscript):
-                operators.forget_positions(self.value(one.value, scope))
-
     def _remember_before_change(self, where: dict[Any, Value], key: Any) -> None:
         """Keeps the old value during a dry turn."""
         if self.silent and key in where:
             self._stored.append((where, key, where[key]))
-
-    def _return(self, node: ast.Return, scope: Scope) -> bool:
-        scope.returned.append(self.value(node.value, scope) if node.value is not None else Value("none", None))
-        return True
-
-    def _define(self, node: ast.FunctionDef, scope: Scope) -> None:
-        made = Value("function", node=node, name=node.name, data=scope, born=self.born())
-        for one in reversed(node.decorator_list):
-            made = call_resolution.decorated_value(self, one, made, scope)
-        scope.bind(node.name, made, len(self.loops))
-
-    def _define_class(self, node: ast.ClassDef, scope: Scope) -> None:
-        inner = self.opened(Scope(scope))
-        bases = [self.value(one, scope) for one in node.bases]
-        self.block(node.body, inner)
-        made = Value("class", node=node, name=node.name, data=bases, items=inner.names)
-        for one in inner.names.values():
-            if one.kind in ("function", "graph"):
-                operators.set_owner_class(one, made)
-        scope.bind(node.name, made, len(self.loops))
-
-    def _declare(self, node: Any, scope: Scope) -> None:
-        for name in node.names:
-            at = scope.top() if isinstance(node, ast.Global) else scope.above
-            while isinstance(node, ast.Nonlocal) and at is not None and name not in at.names:
-                at = at.above
-            if at is not None:
-                scope.elsewhere[name] = at
-
-    def _if(self, node: ast.If, scope: Scope) -> bool:
-        test = branch_conditions.condition_value(self, node.test, scope)
-        sure = branch_conditions.constant_truth(test)
-        if sure is not None:
-            return self.block(node.body if sure else node.orelse, scope)
-        before = dict(scope.names)
-        usual = test.data == branch_conditions.USUALLY_TRUE or branch_conditions.holds_usually(self, node.test, scope)
-        with self.in_some_turns(test if not usual else None):
-            ended = self.block(node.body, scope)
-            after, scope.names = scope.names, before
-            ended_too = self.block(node.orelse, scope)
-        if ended and not ended_too:
-            return False  # the first branch has left the block
-        if ended_too and not ended:
-            scope.names = after
-            return False
-        for name, value in after.items():
-            other = scope.names.get(name)
-            scope.names[name] = value if other is None else join_two(value, other)
-        return ended and ended_too and bool(node.orelse)
-
-    def _for(self, node: ast.For, scope: Scope) -> bool:
-        items = self.value(node.iter, scope)
-
-        def turn(loop: Loop) -> None:
-            self.store(node.target, call_resolution.loop_item(self, items, loop, node), scope)
-            self.block(node.body, scope)
-
-        for one in (several := functional_tools.unrolled_items(items, node)):
-            self.store(node.target, one, scope)
-            self.block(node.body, scope)
-        if not several:
-            self.loop(node, operators.known_length(items), items, turn, scope)
-        return self.block(node.orelse, scope) and False
-
-    def _while(self, node: ast.While, scope: Scope) -> bool:
-        def turn(_: Loop) -> None:
-            branch_conditions.condition_value(self, node.test, scope)
-            self.block(node.body, scope)
-
-        self.loop(node, None, UNKNOWN, turn, scope)
-        return False
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
         """Executes one turn of a loop, which stands for all of them."""
@@ -270,27 +181,6 @@ class Interpreter(RunContext):
         )
         if over is not None:
             self.note("loop", None, CallArgs(over), UNKNOWN)
-
-    def _with(self, node: ast.With, scope: Scope) -> bool:
-        for one in node.items:
-            value = self.value(one.context_expr, scope)
-            if one.optional_vars is not None:
-                self.store(one.optional_vars, value, scope)
-        return self.block(node.body, scope)
-
-    def _try(self, node: Any, scope: Scope) -> bool:
-        ended = self.block(node.body, scope)
-        for one in node.handlers:
-            with self.in_some_turns(UNKNOWN):
-                self.block(one.body, scope)
-        return self.block([*([] if ended else node.orelse), *node.finalbody], scope) or ended
-
-    def _match(self, node: ast.Match, scope: Scope) -> bool:
-        test = self.value(node.subject, scope)
-        with self.in_some_turns(test):
-            for case in node.cases:
-                self.block(case.body, scope)
-        return False
 
     def call(self, callee: Value, given: CallArgs) -> Value:
         """The result of calling ``callee``; records the call."""
@@ -380,30 +270,3 @@ def _loop_carried(was: Value, value: Value, loop: Loop) -> Value:
     """The value of a name at the begin of a turn: the value before the loop, or the one of the turn before."""
     same = value.known is not NOT_KNOWN and value.known == was.known
     return value if same else join_two(was, value).varying_in((loop.number,))
-
-
-_STATEMENT_RULES: dict[type[ast.AST], Any] = {
-    ast.Assign: Interpreter._assign,
-    ast.AnnAssign: Interpreter._assign,
-    ast.AugAssign: Interpreter._augment,
-    ast.Return: Interpreter._return,
-    ast.Delete: Interpreter._delete,
-    ast.FunctionDef: Interpreter._define,
-    ast.AsyncFunctionDef: Interpreter._define,
-    ast.ClassDef: Interpreter._define_class,
-    ast.Global: Interpreter._declare,
-    ast.Nonlocal: Interpreter._declare,
-    ast.If: Interpreter._if,
-    ast.For: Interpreter._for,
-    ast.AsyncFor: Interpreter._for,
-    ast.While: Interpreter._while,
-    ast.With: Interpreter._with,
-    ast.AsyncWith: Interpreter._with,
-    ast.Try: Interpreter._try,
-    ast.Match: Interpreter._match,
-    ast.Assert: lambda machine, node, scope: branch_conditions.condition_value(machine, node.test, scope) is None,
-    ast.Import: lambda *_: False,  # imported names are resolved by the file's text
-    ast.ImportFrom: lambda *_: False,
-}
-if hasattr(ast, "TryStar"):
-    _STATEMENT_RULES[ast.TryStar] = Interpreter._try

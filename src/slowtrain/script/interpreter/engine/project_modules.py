@@ -9,19 +9,15 @@ import ast
 import os
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
 
 from slowtrain.script.interpreter.domain import operators
-from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value
+from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import BudgetSpent
+from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
 from slowtrain.script.interpreter.engine import branch_conditions
 from slowtrain.script.navigation import call_index, imported_functions, importing_scripts
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 # A file that trains, or makes the data for it, has at least one of these calls.
 TRAINING_CALLS = (
@@ -29,6 +25,8 @@ TRAINING_CALLS = (
     "compile",
 )  # fmt: skip
 DATASET_MAKERS = ("Dataset", "ImageDataGenerator")  # a file that makes data sets for others has one of these
+MAX_TOP_LEVEL_NODES = 10_000  # statements and expressions of a file that does not train
+MAX_UNREACHED_NODES = 5_000  # statements and expressions of one function that the run does not reach
 MAX_PROJECT_FILES = 12  # files of a project that are interpreted for one of them
 RELEVANT_LIBRARIES = ("tensorflow", "keras", "numpy")  # a relevant file names at least one of them
 
@@ -40,7 +38,7 @@ def is_training_file(source: Source) -> bool:
     return any(word in source.text for word in DATASET_MAKERS) and bool(importing_scripts.scripts_importing(source))
 
 
-def run_script(machine: Interpreter) -> None:
+def run_script(machine: RunContext) -> None:
     """Runs the whole script, then the functions and methods that it does not call itself.
 
     Those run as other scripts of the project call them, or else with unknown arguments.
@@ -54,9 +52,10 @@ def run_script(machine: Interpreter) -> None:
             _run_importing_script(machine, driver)
     traced = _called_in_graphs(scope)
     for kind, function, made in _module_functions(scope):
-        if made.node in machine.ran or not branch_conditions.contains_loop(made.node):
+        trains = made.node is not None and _mentions_training(source, [made.node])
+        if made.node in machine.ran or not (trains or branch_conditions.contains_loop(made.node)):
             continue
-        known = kind is not None and _mentions_training(source, [made.node] if made.node is not None else [])
+        known = kind is not None and trains
         me = (
             [_unknown_instance(machine, kind) if known else Value("object", name=kind.name, of=kind)]
             if kind is not None
@@ -110,7 +109,7 @@ def _mentions_training(source: Source, functions: Iterable[ast.AST]) -> bool:
     return any(word in text for text in texts for word in (*TRAINING_CALLS, *DATASET_MAKERS))
 
 
-def _unknown_instance(machine: Interpreter, kind: Value) -> Value:
+def _unknown_instance(machine: RunContext, kind: Value) -> Value:
     """An object of a class that the script never instantiates, constructed with unknown arguments."""
     if kind not in machine.unmade:
         with machine.without_events():
@@ -119,7 +118,50 @@ def _unknown_instance(machine: Interpreter, kind: Value) -> Value:
     return Value("object", name=kind.name, of=kind, items=dict(made.items) if made.kind == "object" else {})
 
 
-def imported_value(machine: Interpreter, written: str) -> Value | None:
+def run_top_level(machine: RunContext) -> None:
+    """Runs the statements of a file that does not train, for the values of their names; records no events."""
+    if machine.modules:
+        return
+    scope = machine.opened(Scope(source=machine.main))
+    machine.modules[os.path.realpath(machine.main.file)] = scope
+    machine.left = MAX_TOP_LEVEL_NODES
+    with suppress(BudgetSpent, RecursionError):
+        machine.block(machine.main.tree.body, scope)
+    machine.events = []
+
+
+def run_unreached(machine: RunContext, function: ast.AST) -> None:
+    """Runs a function that the run did not reach, with unknown arguments; records the values in it, and no events."""
+    scope = machine.modules.get(os.path.realpath(machine.main.file))
+    if function in machine.ran or scope is None:
+        return
+    machine.ran.add(function)
+    machine.left = max(machine.left, MAX_UNREACHED_NODES)
+    events, machine.events = machine.events, []
+    for kind, value, made in _module_functions(scope):
+        if made.node is function:
+            me = [_any_instance(machine, kind)] if kind is not None else []
+            with suppress(BudgetSpent, RecursionError):
+                machine.call(value, CallArgs(function, me))
+    machine.events = events
+
+
+def _any_instance(machine: RunContext, kind: Value) -> Value:
+    """An object that stands for all of its class and its subclasses: the join of those that the run makes."""
+    made = [one for several in machine.made.values() for one in several if one.of and kind in _base_classes(one.of)]
+    if not made:
+        return _unknown_instance(machine, kind)
+    items = {n: join_values(one.items[n] for one in made if n in one.items) for n in made[0].items}
+    return Value("object", name=kind.name, of=kind, items=items)
+
+
+def _base_classes(kind: Value, depth: int = 6) -> list[Value]:
+    """A class and those that it is derived from."""
+    bases = kind.data if depth and kind.kind == "class" else []
+    return [kind, *(one for base in bases for one in _base_classes(base, depth - 1))]
+
+
+def imported_value(machine: RunContext, written: str) -> Value | None:
     """The value of ``Agent`` or ``agents.Agent`` if another file of the project binds it."""
     key = machine.source, written
     if key not in machine.origins:
@@ -130,14 +172,14 @@ def imported_value(machine: Interpreter, written: str) -> Value | None:
     return origin[0].names.get(origin[1]) if origin is not None else None
 
 
-def _run_importing_script(machine: Interpreter, driver: Source) -> None:
+def _run_importing_script(machine: RunContext, driver: Source) -> None:
     """Runs a script of the project that uses the examined file."""
     file = os.path.realpath(driver.file)
     if file not in machine.modules:
         _run_module(machine, driver, machine.opened(Scope(source=driver)))
 
 
-def _imported_scope(machine: Interpreter, source: Source) -> Scope | None:
+def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
     file = os.path.realpath(source.file)
     if file in machine.modules:
         return machine.modules[file]
@@ -150,7 +192,7 @@ def _imported_scope(machine: Interpreter, source: Source) -> Scope | None:
     return scope
 
 
-def _run_module(machine: Interpreter, source: Source, scope: Scope) -> None:
+def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
     machine.modules[os.path.realpath(source.file)] = scope
     with machine.apart(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import (
@@ -21,7 +20,9 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     sequence_value,
     shape_argument,
 )
+from slowtrain.script.interpreter.domain.run_context import RunContext
 from slowtrain.script.interpreter.library import (
+    keras_datasets,
     pandas_tables,
     python_builtins,
     random_draws,
@@ -29,9 +30,6 @@ from slowtrain.script.interpreter.library import (
     text_methods,
     user_callbacks,
 )
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 BUILTIN_NAMES = frozenset(
     "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
@@ -101,7 +99,7 @@ def graph_result(given: Value) -> Value:
     return given
 
 
-def library_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def library_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     """The result of a function or class of a library."""
     found = python_builtins.python_call(machine, name, given)
     if found is not None:
@@ -123,7 +121,7 @@ def library_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
     return UNKNOWN.varying_in(given.varies)
 
 
-def _tf_function(machine: Interpreter, given: CallArgs) -> Value:
+def _tf_function(machine: RunContext, given: CallArgs) -> Value:
     """``tf.function(f)``, or ``tf.function(jit_compile=True)``, which is called with the function later."""
     if not given.args:
         return Value("graphing", data=dict(given.keywords))
@@ -134,7 +132,7 @@ def _tf_function(machine: Interpreter, given: CallArgs) -> Value:
     return Value("method", name=made.name, of=graph, data=made.data, born=machine.born()) if bound else graph
 
 
-def _numpy_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if name == "numpy.vectorize" and given.args and "signature" not in given.keywords:
         return Value("library", name=VECTORIZED_NAME, of=given.args[0], node=given.node)
@@ -189,7 +187,7 @@ def _varying_shape_loops(shape: Value) -> frozenset[int]:
     return frozenset(v for one in shape.inside(2) if one.name != "few" for v in one.varies)
 
 
-def _tensorflow_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if name in ("tensorflow.Module", "tensorflow.GradientTape", *CHECKPOINT_CLASSES) or last.endswith(
         ("Strategy", "Writer")
@@ -221,7 +219,7 @@ def _tensor_list(one: Value) -> Value:
     return Value("list", items={None: one}, varies=one.varies, born=one.born)
 
 
-def _keras_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
         made = Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=promoted_dtype(*given.args))
@@ -233,6 +231,8 @@ def _keras_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
             name="symbolic",
             shape=shape_rules.input_shape(given),
         )
+    if name.startswith("keras.datasets.") and last == "load_data":
+        return keras_datasets.loaded_arrays(name.split(".")[2], given)
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.varying_inside
         return Value("array", varies=given.varying_inside, ragged=ragged, dtype="int32")
@@ -254,7 +254,7 @@ def layer_output(on: Value, given: CallArgs) -> Value:
                  node=on.node, shape=shape_rules.layer_output_shape(on.name, first))  # fmt: skip
 
 
-def library_method(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+def library_method(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     """The result of a method that the script does not define."""
     varies = on.varies | given.varies
     if on.kind == "library" and on.name == "numpy.random.Generator":
@@ -276,7 +276,7 @@ def library_method(machine: Interpreter, on: Value, name: str, given: CallArgs) 
         if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
             on.items[len(on.items)] = given.args[-1]
             return UNKNOWN
-        held = on.items.get(None)
+        held, on.shape = on.items.get(None), None
         on.items[None] = given.args[-1] if held is None else join_values([held, given.args[-1]])
         on.data = machine.turns_since(on.born) if name == "append" and on.data != "open" else on.data
         return UNKNOWN
@@ -300,7 +300,7 @@ def _tensor_method(on: Value, name: str, given: CallArgs) -> Value:
     return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN
 
 
-def _array_method(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     varies = on.varies | given.varies
     # Integer data are classes, rows or lengths.
     real = "float" if on.dtype.startswith("float") else "int" if on.name == random_draws.MANY_VALUES else "few"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, CallArgs, Value, number_value
+from slowtrain.script.interpreter.domain.run_context import RunContext
 from slowtrain.script.navigation import scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import cache_recent
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 MAX_UNROLLED_ITEMS = 16
 CALLABLE_KINDS = ("function", "method", "graph", "partial")
@@ -57,7 +55,7 @@ def _is_callable_object(one: Value) -> bool:
     return one.kind == "object" and operators.find_attribute(one, "__call__") is not None
 
 
-def partial_value(_: Interpreter, given: CallArgs) -> Value:
+def partial_value(_: RunContext, given: CallArgs) -> Value:
     """The value of ``functools.partial``."""
     if not given.args:
         return UNKNOWN
@@ -71,7 +69,7 @@ def full_arguments(made: Value, given: CallArgs) -> CallArgs:
     return CallArgs(given.node, [*held.args, *given.args], {**held.keywords, **given.keywords})
 
 
-def reduce_result(machine: Interpreter, given: CallArgs) -> Value:
+def reduce_result(machine: RunContext, given: CallArgs) -> Value:
     """``reduce(f, items, first)`` if the items are known one by one."""
     several = _known_items(given.get("", 1))
     if not several:
@@ -82,7 +80,7 @@ def reduce_result(machine: Interpreter, given: CallArgs) -> Value:
     return found
 
 
-def dict_value(machine: Interpreter, given: CallArgs) -> Value:
+def dict_value(machine: RunContext, given: CallArgs) -> Value:
     """``dict(pairs, name=…)``."""
     items: dict[Any, Value] = dict(given.keywords)
     if given.args:
@@ -99,7 +97,7 @@ def dict_value(machine: Interpreter, given: CallArgs) -> Value:
     return Value("dict", items=items, born=machine.born())
 
 
-def defaultdict_value(machine: Interpreter, given: CallArgs) -> Value:
+def defaultdict_value(machine: RunContext, given: CallArgs) -> Value:
     """``defaultdict(list)``: every key exists."""
     made = given.get("", 0).name
     held = (

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, CallArgs, Value, dtype_name
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
+from slowtrain.script.interpreter.domain.run_context import RunContext
 
 TABLE, COLUMN = "table", "column"
 # Methods that keep the rows, and a table's columns.
@@ -23,7 +19,7 @@ def is_pandas(on: Value) -> bool:
     return on.kind == "array" and on.name in (TABLE, COLUMN)
 
 
-def pandas_call(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def pandas_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     """The result of a function or class of pandas."""
     last = name.rpartition(".")[2]
     if last.startswith("read_") or last in ("concat", "merge", "get_dummies"):

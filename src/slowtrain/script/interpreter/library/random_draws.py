@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import (
     NO_LOOPS,
@@ -14,10 +12,8 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     dtype_name,
     number_value,
 )
+from slowtrain.script.interpreter.domain.run_context import RunContext
 from slowtrain.script.interpreter.library import text_methods
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
 
 INTEGER_DRAWS = frozenset({"integers", "randint", "permutation", "choice"})
 PYTHON_INTEGER_DRAWS = frozenset({"randint", "randrange", "getrandbits"})
@@ -31,12 +27,12 @@ MANY_VALUES = "many"  # the ``name`` of an integer array with many distinct valu
 # Position of the shape argument.
 SIZE_POSITIONS = {
     **dict.fromkeys(("random", "random_sample", "standard_normal", "permutation"), 0),
-    **dict.fromkeys(("choice", "exponential", "poisson", "standard_gamma"), 1),
+    **dict.fromkeys(("choice", "exponential", "geometric", "poisson", "standard_gamma", "weibull"), 1),
     **dict.fromkeys(("integers", "randint", "normal", "uniform", "gamma", "beta", "binomial", "lognormal"), 2),
 }
 
 
-def numpy_draw(machine: Interpreter, last: str, given: CallArgs) -> Value:
+def numpy_draw(machine: RunContext, last: str, given: CallArgs) -> Value:
     """The result of a NumPy draw, with new content at each call."""
     if last in ("shuffle", "seed"):
         return UNKNOWN
@@ -50,14 +46,14 @@ def numpy_draw(machine: Interpreter, last: str, given: CallArgs) -> Value:
     if last in SCALAR_DRAWS and "size" not in given.keywords and place is not None and len(given.args) <= place:
         return number_value("float", loops)
     size = given.get("size", place)
-    ragged = frozenset(v for one in size.inside(2) for v in one.varies)
+    ragged = given.varies if last in ("rand", "randn") else frozenset(v for one in size.inside(2) for v in one.varies)
     named = dtype_name(given.get("dtype")) or ("int64" if last in INTEGER_DRAWS else "float64")
     named = first.dtype if last == "choice" and first.kind == "array" else named
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shape_rules.drawn_shape(last, size, given),
                  name=MANY_VALUES if _draws_many_values(last, given) else "", born=machine.born())  # fmt: skip
 
 
-def python_draw(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def python_draw(machine: RunContext, name: str, given: CallArgs) -> Value:
     """The result of a function of Python's ``random``, or of a generator object."""
     last, loops = name.rpartition(".")[2], given.varies | frozenset(machine.depth())
     if last in ("Random", "SystemRandom"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import (
     NOT_KNOWN,
     UNKNOWN,
     CallArgs,
     Value,
+    constant_value,
     formatted_text,
     join_values,
     number_value,
@@ -64,3 +68,22 @@ def random_list(given: CallArgs, loops: frozenset[int]) -> Value:
     one = number_value("few", loops) if several.kind == "range" else Value(varies=loops)
     wide = (count,) if isinstance(count, int) else None
     return Value("list", items={None: one}, shape=wide, varies=loops)
+
+
+def parsed_text(text: Value, born: tuple[int, ...], parse: Callable[[str], Any]) -> Value:
+    """Settings that the script holds as a text of JSON or Python."""
+    if not isinstance(text.known, str) or text.varies:
+        return UNKNOWN
+    try:
+        return _settings_value(parse(text.known), born)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return UNKNOWN
+
+
+def _settings_value(known: Any, born: tuple[int, ...]) -> Value:
+    if isinstance(known, dict):
+        return Value("dict", items={k: _settings_value(v, born) for k, v in known.items()}, born=born)
+    if isinstance(known, (list, tuple)):
+        kind = "list" if isinstance(known, list) else "tuple"
+        return sequence_value(kind, [_settings_value(v, born) for v in known], born)
+    return constant_value(known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import (
@@ -19,9 +18,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     shape_argument,
 )
 from slowtrain.script.interpreter.domain.call_events import Stage
-
-if TYPE_CHECKING:
-    from slowtrain.script.interpreter.engine.interpreter import Interpreter
+from slowtrain.script.interpreter.domain.run_context import RunContext
 
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
@@ -32,7 +29,7 @@ SAME_COUNT_OPERATIONS = frozenset(
 )
 
 
-def zip_value(machine: Interpreter, several: Sequence[Value], node: ast.AST) -> Value:
+def zip_value(machine: RunContext, several: Sequence[Value], node: ast.AST) -> Value:
     """The tuples of ``zip``."""
     with machine.enter_loop(node, None) as loop:
         parts = [machine.each(one, loop, node) for one in several]
@@ -43,7 +40,7 @@ def zip_value(machine: Interpreter, several: Sequence[Value], node: ast.AST) -> 
     )
 
 
-def map_value(machine: Interpreter, given: CallArgs) -> Value:
+def map_value(machine: RunContext, given: CallArgs) -> Value:
     """The result of ``map(f, items)``."""
     function, *several = given.args
     turns = operators.known_length(several[0])
@@ -52,7 +49,7 @@ def map_value(machine: Interpreter, given: CallArgs) -> Value:
     return Value("rows", NOT_KNOWN if turns is None else turns, of=made)
 
 
-def next_item(machine: Interpreter, items: Value, node: ast.AST) -> Value:
+def next_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     """The next item of an iterator, which changes in each turn of the loops around."""
     with machine.enter_loop(node, None) as loop:
         found = machine.each(items, loop, node)
@@ -60,7 +57,7 @@ def next_item(machine: Interpreter, items: Value, node: ast.AST) -> Value:
     return found.with_fields(items=inside).varying_in(machine.depth())
 
 
-def dataset_value(machine: Interpreter, name: str, given: CallArgs) -> Value:
+def dataset_value(machine: RunContext, name: str, given: CallArgs) -> Value:
     """A new data set."""
     last = name.rpartition(".")[2]
     first = given.every[0] if given.every else UNKNOWN
@@ -99,7 +96,8 @@ def _row_count(given: Value) -> int | None:
 
 def _as_tensors(given: Value, *, cut: bool) -> Value:
     """The same structure with tensors; ``cut``: one row of each."""
-    if given.kind == "dict" or (given.kind in ("list", "tuple") and None not in given.items):
+    structure = given.kind == "tuple" or (given.kind == "list" and not cut)  # TensorFlow makes a tensor of a list
+    if given.kind == "dict" or (structure and None not in given.items):
         return given.with_fields(items={k: _as_tensors(v, cut=cut) for k, v in given.items.items()})
     whole = shape_rules.shape_of(given)
     return Value("tensor", dtype=given.dtype, ragged=given.ragged, shape=whole[1:] if whole and cut else whole)
@@ -127,7 +125,7 @@ def _rebatched(held: Value, name: str, batch: int | None) -> Value:
     return held.with_fields(shape=held.shape[1:] if name == "unbatch" else (batch, *held.shape))
 
 
-def dataset_operation(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+def dataset_operation(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     """A data set with one more operation."""
     held = before = on.of or Value("tensor")
     place = len(machine.events)
@@ -179,7 +177,7 @@ def _padded_to_longest(held: Value) -> Value:
     return held.with_fields(ragged=held.ragged | {EACH_ITEM})
 
 
-def py_function_value(machine: Interpreter, given: CallArgs) -> Value:
+def py_function_value(machine: RunContext, given: CallArgs) -> Value:
     """The result of a Python function in a graph, which runs for each batch or element."""
     parts = [one.with_fields(kind="array", known=NOT_KNOWN) for one in given.get("inp", 1).items.values()]
     with machine.in_producer("py_function"), machine.enter_loop(given.node, None) as loop:
@@ -187,7 +185,7 @@ def py_function_value(machine: Interpreter, given: CallArgs) -> Value:
     return Value("tuple", items={None: Value("tensor")})
 
 
-def model_method_value(machine: Interpreter, on: Value, name: str, given: CallArgs) -> Value:
+def model_method_value(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     """The result of a method of a model, layer or optimizer of Keras, or of a subclass."""
     loops = frozenset(machine.depth())
     if name == "compile":
@@ -215,7 +213,7 @@ def model_method_value(machine: Interpreter, on: Value, name: str, given: CallAr
     return Value("tensor", varies=given.varies | loops) if name == "gradient" else UNKNOWN
 
 
-def _run_fit(machine: Interpreter, on: Value, name: str, given: CallArgs) -> None:
+def _run_fit(machine: RunContext, on: Value, name: str, given: CallArgs) -> None:
     """Runs the script's code that ``fit`` runs: generators and sequences, steps, callbacks."""
     node, source, epochs = given.node, given.get("x", 0), given.get("epochs")
     whole = epochs.known if isinstance(epochs.known, int) else None
@@ -255,7 +253,7 @@ def _symbolic_tensors(held: Value) -> Value:
     return Value("tensor", name="symbolic", shape=shape, dtype=held.dtype if held.kind == "tensor" else "")
 
 
-def _run_model_call(machine: Interpreter, on: Value, batch: Value, node: ast.AST) -> None:
+def _run_model_call(machine: RunContext, on: Value, batch: Value, node: ast.AST) -> None:
     """Runs a model's ``call`` as Keras's own step does."""
     whole = operators.find_attribute(on, "call")
     if whole is not None:
@@ -275,7 +273,7 @@ def _train_step_data(given: CallArgs) -> Value:
     return Value("tuple", items={None: Value("tensor")})
 
 
-def _run_step(machine: Interpreter, on: Value, own: Value, batch: CallArgs) -> None:
+def _run_step(machine: RunContext, on: Value, own: Value, batch: CallArgs) -> None:
     if on.items.get("run_eagerly", UNKNOWN).known is True:
         machine.call(own, batch)
         return
@@ -283,7 +281,7 @@ def _run_step(machine: Interpreter, on: Value, own: Value, batch: CallArgs) -> N
         machine.call(own, batch)
 
 
-def _run_callback(machine: Interpreter, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
+def _run_callback(machine: RunContext, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
     if callback.kind != "object":
         return
     callback.items.setdefault("model", on)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from math import gcd
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins, value_kinds
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.locations import xla_default
-from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -21,6 +22,7 @@ MONITORS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
 PLAIN_PREDICT = frozenset({"x", "verbose", "batch_size"})
 BATCHES = re.compile(r"\bds\b|_ds\b|dataset|gen(erator)?\b|loader|sequence", re.IGNORECASE)
 PLAIN_FIT = frozenset({"x", "y", "verbose", "batch_size", "epochs", "shuffle"})
+DATASET_METHODS = frozenset("batch prefetch shuffle repeat cache take skip padded_batch from_tensor_slices".split())
 
 
 def several_steps(source: Source, line: int) -> list[Edit]:
@@ -155,7 +157,7 @@ def number(source: Source, node: ast.expr | None) -> int | None:
             return None
         return left // right if isinstance(node.op, ast.FloorDiv) else left * right
     if isinstance(node, ast.Name):
-        scope = value_kinds.binding_function(source, node)
+        scope = call_arguments.binding_function(source, node)
         found = scope_names.binding_statements(source, node.id, scope) if scope is not None else []
         if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
             return number(source, found[0].value)
@@ -242,7 +244,7 @@ def predicted_at_once(source: Source, line: int) -> list[Edit]:
     """``model.predict(x)`` at ``line`` as ``predict_on_batch``: the same function without an iterator around it."""
     call = node_lookup.single_call(source, line, "predict")
     given = node_lookup.argument_value(call, "x", 0) if call is not None and plainly_predicts(call) else None
-    if call is None or given is None or value_kinds.is_dataset(source, given) or _of_batches(given):
+    if call is None or given is None or queries.is_dataset(source, given) or _of_batches(given):
         return []
     return _renamed(source, call, "predict_on_batch", ("verbose", "batch_size"))
 
@@ -256,7 +258,7 @@ def plainly_predicts(call: ast.Call) -> bool:
 
 def _of_batches(given: ast.expr) -> bool:
     """Whether the name says, as far as nothing else does, that batches come of it: a data set, a generator."""
-    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in value_kinds.DATASET_METHODS
+    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in DATASET_METHODS
     return made or bool(BATCHES.search(ast.unparse(given)))
 
 
@@ -308,7 +310,7 @@ def counted_in_batches(source: Source, line: int, named: str = "steps_per_epoch"
 def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
     """The text that says how many samples a batch of ``data`` has: of ``.batch(n)``, of a generator's argument."""
     if isinstance(data, ast.Name) and depth:
-        scope = value_kinds.binding_function(source, data)
+        scope = call_arguments.binding_function(source, data)
         found = scope_names.binding_statements(source, data.id, scope) if scope is not None else []
         values = [n.value for n in found if isinstance(n, ast.Assign)]
         texts = {batch_size(source, v, depth - 1) for v in values} - {None}
@@ -342,7 +344,7 @@ def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str |
         return _of_file(source, call, sizes[0])
     if len(names) != 1:
         return None
-    given = value_kinds.argument_in(made, call, names[0])
+    given = call_arguments.argument_in(made, call, names[0])
     if given is None:
         late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
         given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
@@ -354,7 +356,7 @@ def _of_file(source: Source, call: ast.Call, size: ast.expr | None) -> str | Non
     """A batch's size that is the same constant in the function and where it is called."""
     if isinstance(size, ast.Constant):
         return edits.node_text(source, size) if isinstance(size.value, int) else None
-    if not isinstance(size, ast.Name) or value_kinds.binding_function(source, size) is not source.tree:
+    if not isinstance(size, ast.Name) or call_arguments.binding_function(source, size) is not source.tree:
         return None
     around = node_lookup.enclosing_function(source, call)
     while around is not None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from slowtrain.script.evaluators import array_ranks, value_kinds
+from slowtrain.script.evaluators import array_ranks
 from slowtrain.script.evaluators.array_ranks import SCALAR, Rank
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
@@ -109,7 +110,7 @@ class Translator:
             raise Unclear("an index used as a number")
         found = array_ranks.array_rank(self.source, node)
         if found is None or found[0]:
-            if value_kinds.kind_of(self.source, node) not in (value_kinds.NUMBER, value_kinds.CONSTANT):
+            if queries.kind_at(self.source, node) not in (queries.NUMBER, queries.CONSTANT):
                 raise Unclear(f"{node.id}: of unknown rank")
             found = SCALAR
         return Value(node.id, found, False, atom=True)
@@ -174,11 +175,14 @@ class Translator:
 
     def lengths(self, base: ast.Name, number: int) -> set[str]:
         """Texts that say how long the array is: its own, and of the one after whose shape it was made."""
-        scope = value_kinds.binding_function(self.source, base)
+        scope = call_arguments.binding_function(self.source, base)
         made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
         call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
         found = {f"len({base.id})"} if not number else set()
         found.add(f"{base.id}.shape[{number}]")
+        shape = queries.shape_at(self.source, base)
+        if shape is not None and number < len(shape) and shape[number] is not None:
+            found.add(str(shape[number]))
         if not isinstance(call, ast.Call) or not call.args:
             return found
         after, name = call.args[0], node_lookup.called_name(call)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import value_kinds
-from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
 from slowtrain.script.navigation.statement_index import Statements
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
@@ -64,10 +64,10 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
             if not starred and _forwards(function, call, parameter):
                 forwarded.setdefault(call, {})[parameter] = suffix
                 continue
-            given = (_behind_star if starred else value_kinds.argument_in)(function, call, parameter)
+            given = (_behind_star if starred else call_arguments.argument_in)(function, call, parameter)
             if given is None:
                 return []
-            if value_kinds.kind_of(source, given) != value_kinds.TENSOR:
+            if queries.kind_at(source, given) != queries.TENSOR:
                 found += [edits.insert_text(source, edits.node_start(given), f"{name}.constant(")]
                 found += [edits.insert_text(source, edits.node_end(given), suffix)]
     for call, several in forwarded.items():
@@ -113,7 +113,7 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
     name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
     for call in calls:
-        given = value_kinds.argument_in(function, call, parameter)
+        given = call_arguments.argument_in(function, call, parameter)
         text = scope_names.dotted_name(given) if given is not None else ""
         if given is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
             return []
@@ -230,7 +230,7 @@ def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.Func
     if function is None or function.decorator_list or not plain:
         return None
     for name in scope_names.parameter_names(function):
-        if value_kinds.argument_in(function, call, name) is node:
+        if call_arguments.argument_in(function, call, name) is node:
             return None if name in scope_names.bound_names(function.body) else (function, name)
     return None
 

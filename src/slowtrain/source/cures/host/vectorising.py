@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import array_ranks, value_kinds
+from slowtrain.script.evaluators import array_ranks
 from slowtrain.script.evaluators.array_ranks import SCALAR
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import comprehended, overarrays
@@ -35,7 +35,7 @@ def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
     """Loops and array-making calls that hold the line, or that call the function that does; the outermost first."""
     lines = [line]
     function = source.function_at(line)
-    lines += [c.lineno for c in value_kinds.function_calls(source, function)] if function is not None else []
+    lines += [c.lineno for c in call_arguments.function_calls(source, function)] if function is not None else []
     name = getattr(function, "name", None)
     applied = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
     lines += [c.lineno for c in applied if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]

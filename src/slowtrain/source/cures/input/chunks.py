@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import name_bindings, node_lookup
-from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -90,7 +90,7 @@ def _batch(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, l
     )
     if size is None or len(batch.args) > 2 or not {k.arg for k in batch.keywords} <= {"batch_size", "drop_remainder"}:
         return nothing
-    if not dataset_chains.are_movable(source, [call, batch]):
+    if not chain_edits.are_movable(source, [call, batch]):
         return nothing
     without = Edit(source.file, edits.node_end(batch.func.value), edits.node_end(batch), "")
     return edits.node_text(source, size), edits.node_text(source, drop) if drop is not None else "", [without]

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -49,9 +50,9 @@ def prefetched(source: Source, line: int) -> list[Edit]:
     if any("prefetch" in f.names[f.calls.index(last) :] for f in dataset_chains.chains_through(source, last)):
         return []
     if _tuning_off(source):  # then AUTOTUNE has nobody to tune it
-        return dataset_chains.append_operation(source, last, ".prefetch(2)")
+        return chain_edits.append_operation(source, last, ".prefetch(2)")
     text, also = autotune(source, last)
-    return [*also, *dataset_chains.append_operation(source, last, f".prefetch({text})")]
+    return [*also, *chain_edits.append_operation(source, last, f".prefetch({text})")]
 
 
 def parallel(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
@@ -193,16 +194,16 @@ def cached(
     )
     if "shuffle" not in names_before:
         at = _furthest(source, flow, call) if furthest and len(several) == 1 else call
-        return [*moved, *dataset_chains.append_operation(source, at, ".cache()")], True
+        return [*moved, *chain_edits.append_operation(source, at, ".cache()")], True
     begun = names_before.index("shuffle")
     run = (*before[begun:], call)
-    if any(node_lookup.called_name(c) not in ("map", "prefetch") for c in run[1:]) or not dataset_chains.are_movable(
+    if any(node_lookup.called_name(c) not in ("map", "prefetch") for c in run[1:]) or not chain_edits.are_movable(
         source, run
     ):
         return [], False
-    texts = [dataset_chains.operation_text(source, c) for c in run]
+    texts = [chain_edits.operation_text(source, c) for c in run]
     texts = [*texts[1:], f"cache().{texts[0]}"]
-    return [*moved, *dataset_chains.replace_operations(source, run, texts)], False
+    return [*moved, *chain_edits.replace_operations(source, run, texts)], False
 
 
 def cached_on_disk(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
@@ -279,11 +280,11 @@ def shuffled_first(source: Source, line: int) -> list[Edit]:
         run.insert(0, call)
     while run and node_lookup.called_name(run[0]) != "map":
         run.pop(0)
-    if len(run) < 2 or not dataset_chains.are_movable(source, run):
+    if len(run) < 2 or not chain_edits.are_movable(source, run):
         return []
     maps = [c for c in run if node_lookup.called_name(c) == "map"]
     order = [*(c for c in run if c not in maps), *maps]
-    return dataset_chains.replace_operations(source, run, [dataset_chains.operation_text(source, c) for c in order])
+    return chain_edits.replace_operations(source, run, [chain_edits.operation_text(source, c) for c in order])
 
 
 def batched_first(
@@ -310,7 +311,7 @@ def batched_first(
             break
         if node_lookup.called_name(call) not in KEEPING:
             return [], False
-    if node_lookup.called_name(run[-1]) != "batch" or not dataset_chains.are_movable(source, run):
+    if node_lookup.called_name(run[-1]) != "batch" or not chain_edits.are_movable(source, run):
         return [], False
     maps = [c for c in run if node_lookup.called_name(c) == "map"]
     for call in maps:
@@ -323,8 +324,8 @@ def batched_first(
     changes = list(dict.fromkeys(changes))
     inside = [c for c in changes if any(edits.node_start(m) <= c.start < edits.node_end(m) for m in maps)]
     order = [*(c for c in run if c not in maps), *maps]
-    texts = [dataset_chains.operation_text(source, c, inside) for c in order]
-    return [*dataset_chains.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
+    texts = [chain_edits.operation_text(source, c, inside) for c in order]
+    return [*chain_edits.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
 # -- several files at once
@@ -418,7 +419,7 @@ def _constant(source: Source, call: ast.Call, several: Sequence[dataset_chains.D
 def in_turn(source: Source, call: ast.Call) -> bool:
     """Whether a ``map`` makes one call at a time: it is given no number of calls, or one that comes to 1 or None."""
     given = node_lookup.argument_value(call, "num_parallel_calls", 1)
-    if given is None or literal_sizes.literal_int(source, given) == 1:
+    if given is None or queries.int_at(source, given) == 1:
         return True
     written = setting_origins.literal_origin(source, given)
     return written is not None and written.value is None

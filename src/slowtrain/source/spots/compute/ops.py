@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.interpreter.engine import step_loops
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries, step_loops
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models, ops
@@ -43,7 +42,7 @@ class Written:
 def handwritten(source: Source) -> Iterator[Written]:
     for call in call_index.index_of(source).called("one_hot") if name_bindings.may_name(source, *ops.LOOK_UPS) else ():
         depth = node_lookup.argument_value(call, "depth", 1) or node_lookup.argument_value(call, "num_classes", 1)
-        rows = literal_sizes.literal_int(source, depth)
+        rows = queries.int_at(source, depth)
         if rows is None or rows < MANY_ROWS:
             continue
         changed = ops.looked_up(source, edits.node_end(call.func)[0])
@@ -90,12 +89,12 @@ def _table_rows(source: Source, table: ast.expr) -> int | None:
     made = name_bindings.single_assignment(source, table) if isinstance(table, ast.Name) else None
     if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "Variable":
         return None
-    return literal_sizes.row_count(source, node_lookup.argument_value(made, "initial_value", 0))
+    return queries.row_count_at(source, node_lookup.argument_value(made, "initial_value", 0))
 
 
 def updated_tables(source: Source) -> Iterator[Written]:
     """Large embeddings under Adam in a model that does little else."""
-    if not name_bindings.may_name(source, "keras.layers.") or not literal_sizes.takes_training_steps(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
         return
     known = [(c, n) for c in call_index.index_of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
     large = [(call, sizes) for call, sizes in known if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
@@ -112,7 +111,7 @@ def updated_tables(source: Source) -> Iterator[Written]:
 
 def penalised_tables(source: Source) -> Iterator[Written]:
     """Large embeddings whose norm is a part of the loss: it is taken of all rows, and moves all of them."""
-    if not name_bindings.may_name(source, "keras.layers.") or not literal_sizes.takes_training_steps(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
         return
     large = {}
     for call in call_index.index_of(source).called("Embedding"):
@@ -166,8 +165,8 @@ def _bound_to(source: Source, call: ast.Call) -> set[str]:
 def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] | None:
     if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
         return None
-    rows = literal_sizes.literal_int(source, node_lookup.argument_value(call, "input_dim", 0))
-    width = literal_sizes.literal_int(source, node_lookup.argument_value(call, "output_dim", 1))
+    rows = queries.int_at(source, node_lookup.argument_value(call, "input_dim", 0))
+    width = queries.int_at(source, node_lookup.argument_value(call, "output_dim", 1))
     steered = any((k.arg in STEERING and k.arg != but) or k.arg is None for k in call.keywords)
     return (rows, width) if rows and width and not steered else None
 
@@ -186,4 +185,4 @@ def _light(source: Source, rows: int) -> bool:
 
 
 def _units(source: Source, call: ast.Call) -> int | None:
-    return literal_sizes.literal_int(source, node_lookup.argument_value(call, "units", 0))
+    return queries.int_at(source, node_lookup.argument_value(call, "units", 0))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -72,8 +73,8 @@ def _named(source: Source, node: ast.expr, depth: int) -> str:
         whole = name_bindings.qualified_name(source, of) if of is not None else ""
         if whole.startswith("keras.optimizers."):
             return whole.rpartition(".")[2].lower()
-    made = call_targets.called_function(source, written)
-    back = {_named(source, one, depth - 1) for one in call_targets.returned_values(made)} if made is not None else set()
+    made = queries.called_function(source, written)
+    back = {_named(source, one, depth - 1) for one in scope_names.returned_values(made)} if made is not None else set()
     return back.pop() if len(back) == 1 else ""
 
 
@@ -119,7 +120,7 @@ def heavy(source: Source, rows: int) -> bool:
     if call_index.index_of(source).called(*HEAVY):
         return True
     wide = (
-        literal_sizes.literal_int(source, node_lookup.argument_value(c, "units", 0))
+        queries.int_at(source, node_lookup.argument_value(c, "units", 0))
         for c in call_index.index_of(source).called("Dense")
     )
     return any(n is not None and n >= min(rows, 4096) for n in wide)

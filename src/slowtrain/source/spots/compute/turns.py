@@ -6,8 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import call_targets, literal_sizes
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    training_calls,
+)
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.compute import mapped_functions
@@ -29,14 +36,14 @@ def branches(source: Source) -> Iterator[tuple[ast.For, int]]:
     """Loops that put layers alike on one and the same input, for each of many outputs."""
     if ")(" not in source.text or "for " not in source.text or not name_bindings.may_name(source, "keras.layers."):
         return
-    if not literal_sizes.takes_training_steps(source):
+    if not training_calls.takes_training_steps(source):
         return
     for loop in call_index.nodes_of_kind(source, ast.For):
         if not isinstance(loop, ast.For) or len(loop.body) > 6 or any(isinstance(s, ast.For) for s in loop.body):
             continue
         layers = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
         put = [n for n in layers if isinstance(n.func, ast.Call) and _layer(source, n.func)]
-        turns = literal_sizes.loop_turns(source, loop) if put else None
+        turns = queries.loop_turns(source, loop) if put else None
         if turns is not None and turns >= PARTS and _alike(loop, put) and _kept(loop):
             yield loop, turns
 
@@ -67,7 +74,7 @@ def _kept(loop: ast.For) -> bool:
 def in_step(source: Source, node: ast.AST) -> bool:
     """Whether ``node`` stands in what a training step runs, as far as calls in the file tell."""
     function = node_lookup.enclosing_function(source, node)
-    if function is None or not literal_sizes.takes_training_steps(source):
+    if function is None or not training_calls.takes_training_steps(source):
         return False
     tapes = call_index.index_of(source).called("GradientTape")
     todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]
@@ -84,6 +91,6 @@ def in_step(source: Source, node: ast.AST) -> bool:
             continue
         seen.add(one)
         calls = (n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, ast.Call))
-        todo += [f for call in calls if (f := call_targets.called_function(source, call)) is not None]
+        todo += [f for call in calls if (f := queries.called_function(source, call)) is not None]
         todo += [n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, FUNCTION_NODES)]
     return False

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import call_targets, literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -80,7 +81,7 @@ def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool
         name = node_lookup.called_name(node)
         owner = scope_names.dotted_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         whole = name_bindings.qualified_name(source, node.func)
-        own = call_targets.called_function(source, node) if depth and (owner or models) else None
+        own = queries.called_function(source, node) if depth and (owner or models) else None
         of_model = name in OF_MODEL and (owner == "self.model" or (models and owner and not whole and own is None))
         if of_model or (whole.startswith(COSTLY) and whole not in CHEAP):
             return f"{scope_names.dotted_name(node.func)}()"
@@ -186,7 +187,7 @@ def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
 def _within(source: Source, hook: str, given: ast.expr, calls: list[ast.Call]) -> Iterator[Often]:
     """What functions of the file do that a hook calls."""
     for call in calls:
-        own = call_targets.called_function(source, call)
+        own = queries.called_function(source, call)
         what = _work(source, own, models=True) if isinstance(own, ast.FunctionDef) else None
         if what is not None and isinstance(own, ast.FunctionDef):
             says = f"{hook} is {own.name}(), which calls {what}: after every batch"
@@ -198,7 +199,7 @@ def _within(source: Source, hook: str, given: ast.expr, calls: list[ast.Call]) -
 def _savers(source: Source) -> Iterator[Often]:
     for call in call_index.index_of(source).called(*callbacks.KERAS_SAVERS):
         kind, freq = node_lookup.called_name(call), setting_origins.call_argument(source, call, "save_freq")
-        every = literal_sizes.literal_int(source, freq) if freq is not None else None
+        every = queries.int_at(source, freq) if freq is not None else None
         if freq is not None and every is not None and 1 <= every <= OFTEN:
             says = f"{kind} saves the model after every {f'{every} batches' if every > 1 else 'batch'}"
             cure = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
@@ -210,7 +211,7 @@ def _savers(source: Source) -> Iterator[Often]:
 def _each_batch(source: Source, given: ast.expr) -> bool:
     """``"batch"``, or a number of batches in which next to nothing is saved."""
     known = setting_origins.literal_origin(source, given)
-    every = literal_sizes.literal_int(source, given)
+    every = queries.int_at(source, given)
     return (known is not None and known.value == "batch") or (every is not None and 1 <= every <= OFTEN)
 
 
@@ -225,7 +226,7 @@ def _boards(source: Source) -> Iterator[Often]:
             node_lookup.argument_value(call, "histogram_freq"),
             node_lookup.argument_value(call, "write_images"),
         )
-        every = literal_sizes.literal_int(source, freq) if freq is not None else None
+        every = queries.int_at(source, freq) if freq is not None else None
         if isinstance(images, ast.Constant) and images.value is True and every == 1:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             cure = "TensorBoard(histogram_freq=0, write_images=False)"

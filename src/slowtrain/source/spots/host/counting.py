@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterator
 
 from slowtrain.script.evaluators import (
-    array_rules,
-    call_targets,
-    expression_values,
-    literal_sizes,
     setting_origins,
-    value_kinds,
 )
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_arguments,
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+)
 from slowtrain.script.pipelines import dataset_chains, training_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -33,8 +36,8 @@ def in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
         data = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator", 0)
         yield from _counted(source, call, "steps_per_epoch", data)
         held = node_lookup.argument_value(call, "validation_data")
-        known = expression_values.static_value(source, held)
-        if isinstance(known, array_rules.DatasetValue) and known.endless:
+        known = queries.dataset_at(source, held)
+        if known is not None and queries.is_endless(known):
             yield from _counted(source, call, "validation_steps", held)
 
 
@@ -44,10 +47,10 @@ def _counted(
     given = node_lookup.argument_value(call, name)
     if given is None or data is None or not _samples(source, given):
         return
-    known = expression_values.static_value(source, data)
+    known = queries.dataset_at(source, data)
     size = kerascalls.batch_size(source, data)
-    if size is None and isinstance(known, array_rules.DatasetValue) and known.batch is not None:
-        size = str(known.batch)
+    if size is None and known is not None and known.data.get("batch") is not None:
+        size = str(known.data["batch"])
     if size is not None and size != "1" and not _taken_apart(data):
         yield call, given, f"{name}={ast.unparse(given)} counts samples; a step takes {size} of them"
 
@@ -69,16 +72,14 @@ def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
         return given is not None and _samples(source, given, depth - 1)
     if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len" and len(node.args) == 1:
         of = node.args[0]
-        thing = expression_values.static_value(source, of)
-        if isinstance(thing, expression_values.Instance):
-            own = class_members.own_method(thing.kind, "__len__")
-            given_back = call_targets.returned_values(own) if own is not None else []
+        kind = queries.object_class_at(source, of)
+        if kind is not None:
+            own = class_members.own_method(kind, "__len__")
+            given_back = scope_names.returned_values(own) if own is not None else []
             return len(given_back) == 1 and _samples(source, given_back[0], depth - 1)
         if isinstance(of, ast.Attribute) and _loaded(source, of):
             return True
-        return (
-            literal_sizes.literal_shape(source, of) is not None or value_kinds.kind_of(source, of) == value_kinds.ARRAY
-        )
+        return queries.shape_at(source, of) is not None or queries.kind_at(source, of) == queries.ARRAY
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         key = node.slice.value
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
@@ -124,7 +125,7 @@ def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.
     """What is gone through to its end again and again, where, and the expression that says how often."""
     for fit in call_index.index_of(source).called("fit"):
         epochs, data = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "x", 0)
-        if epochs is None or literal_sizes.literal_int(source, epochs) == 1:
+        if epochs is None or queries.int_at(source, epochs) == 1:
             continue
         if data is not None and node_lookup.argument_value(fit, "steps_per_epoch") is None:
             yield data, fit, epochs
@@ -151,17 +152,17 @@ def _same(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
     if _named(count) & _named(epochs):
         return True
     if isinstance(count, ast.Constant) or isinstance(epochs, ast.Constant):
-        first, second = literal_sizes.literal_int(source, count), literal_sizes.literal_int(source, epochs)
+        first, second = queries.int_at(source, count), queries.int_at(source, epochs)
         return first is not None and first > 1 and first == second
     written = setting_origins.value_origin(source, count), setting_origins.value_origin(source, epochs)
     if written[0] is not None and written[1] is not None and written[0].node is written[1].node:
-        return literal_sizes.literal_int(source, count) != 1 and not isinstance(written[0].node, ast.Call)
+        return queries.int_at(source, count) != 1 and not isinstance(written[0].node, ast.Call)
     named = isinstance(count, ast.Name) and isinstance(epochs, ast.Name) and count.id == epochs.id
     scope = name_bindings.binding_scope
     if named and scope(source, count, count.id) is scope(source, epochs, count.id):  # type: ignore[attr-defined]
-        return literal_sizes.literal_int(source, count) != 1
-    known = literal_sizes.literal_int(source, count)
-    return known is not None and known > 1 and known == literal_sizes.literal_int(source, epochs)
+        return queries.int_at(source, count) != 1
+    known = queries.int_at(source, count)
+    return known is not None and known > 1 and known == queries.int_at(source, epochs)
 
 
 def _named(node: ast.expr | None) -> set[str]:
@@ -213,18 +214,18 @@ def _left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast
     if test is None:
         return False
     asked = test.test if isinstance(test, (ast.If, ast.IfExp)) else None
-    given = value_kinds.argument_in(made, call, asked.id) if isinstance(asked, ast.Name) else None
+    given = call_arguments.argument_in(made, call, asked.id) if isinstance(asked, ast.Name) else None
     given = given or (class_members.parameter_defaults(made).get(asked.id) if isinstance(asked, ast.Name) else None)
     return not (isinstance(given, ast.Constant) and given.value is True)
 
 
 def _member(source: Source, node: ast.Attribute) -> ast.expr | None:
     """What a property gives back."""
-    thing = expression_values.static_value(source, node.value)
-    made = class_members.own_method(thing.kind, node.attr) if isinstance(thing, expression_values.Instance) else None
+    kind = queries.object_class_at(source, node.value)
+    made = class_members.own_method(kind, node.attr) if kind is not None else None
     marks = [scope_names.dotted_name(d).rpartition(".")[2] for d in made.decorator_list] if made is not None else []
     given = (
-        call_targets.returned_values(made) if made is not None and marks in (["property"], ["cached_property"]) else []
+        scope_names.returned_values(made) if made is not None and marks in (["property"], ["cached_property"]) else []
     )
     return given[0] if len(given) == 1 else None
 
@@ -234,4 +235,4 @@ def _loaded(source: Source, node: ast.Attribute) -> bool:
     stored = class_members.attribute_stores(source, node.attr)
     holder = node_lookup.parents_of(source).get(stored[0]) if len(stored) == 1 else None
     value = holder.value if isinstance(holder, ast.Assign) and holder.targets == stored else None
-    return value is not None and value_kinds.kind_of(source, value) == value_kinds.ARRAY
+    return value is not None and queries.kind_at(source, value) == queries.ARRAY

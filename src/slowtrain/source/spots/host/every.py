@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from math import ceil, prod
 
-from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
@@ -70,10 +69,8 @@ def _turns(source: Source, loop: Loop) -> int:
     asked = [over.value if isinstance(over, ast.Subscript) else over]
     for name in (n for n in syntax_tree.walk(over) if isinstance(n, ast.Name)):
         written = name_bindings.single_assignment(source, name)
-        asked += [
-            n.args[0] for n in literal_sizes.length_queries(written or name) if isinstance(n, ast.Call) and n.args
-        ]
-    asked += [n.args[0] for n in literal_sizes.length_queries(over) if isinstance(n, ast.Call) and n.args]
+        asked += [n.args[0] for n in node_lookup.length_queries(written or name) if isinstance(n, ast.Call) and n.args]
+    asked += [n.args[0] for n in node_lookup.length_queries(over) if isinstance(n, ast.Call) and n.args]
     queues = (interpreter.value_at(source, one) for one in asked)
     return max((q.known for q in queues if q.name == "bounded" and isinstance(q.known, int)), default=1)
 

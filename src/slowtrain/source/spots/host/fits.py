@@ -7,11 +7,18 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import array_rules, expression_values, literal_sizes, setting_origins
-from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
-from slowtrain.script.interpreter.engine import interpreter
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
+from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.navigation import (
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    training_calls,
+)
+from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, training_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import batches
@@ -61,9 +68,9 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
             _rows(source, node_lookup.argument_value(call, "x", 0)),
             node_lookup.argument_value(call, "batch_size", 2),
         )
-        batch = 32 if size is None else literal_sizes.literal_int(source, size)
+        batch = 32 if size is None else queries.int_at(source, size)
         epochs = node_lookup.argument_value(call, "epochs", 3)
-        once = epochs is None or literal_sizes.literal_int(source, epochs) == 1
+        once = epochs is None or queries.int_at(source, epochs) == 1
         whole = size is not None and _length_of(size, node_lookup.argument_value(call, "x", 0))
         steps = 1 if whole else ceil(found / batch) if found and batch else None
         if steps is None or steps > FEW_STEPS or not once or not isinstance(call.func, ast.Attribute):
@@ -86,9 +93,9 @@ def _rows(source: Source, data: ast.expr | None) -> int | None:
         ]
         written = name_bindings.assigned_value(source, stores[0]) if len(stores) == 1 else data
     if not isinstance(written, ast.List | ast.Tuple) or len(written.elts) < 2:
-        return literal_sizes.row_count(source, data)
+        return queries.row_count_at(source, data)
     inputs = all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts)
-    return literal_sizes.row_count(source, written.elts[0] if inputs else data)
+    return queries.row_count_at(source, written.elts[0] if inputs else data)
 
 
 def _first_row_read(source: Source, call: ast.Call) -> bool:
@@ -119,7 +126,7 @@ def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
 
 def _in_loop(source: Source, call: ast.Call) -> bool:
     """Whether a loop stands around the call, or in a function that calls its function: asked before sizes are."""
-    return literal_sizes.repeating_loop(source, call, CALLS) is not None
+    return queries.repeating_loop(source, call, CALLS) is not None
 
 
 def _of_keras(source: Source, call: ast.Call) -> bool:
@@ -157,10 +164,10 @@ def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
     """``fit`` whose ``validation_steps`` are more than its ``steps_per_epoch``."""
     for call in call_index.index_of(source).called("fit", "fit_generator"):
         given = node_lookup.argument_value(call, "validation_steps")
-        steps = literal_sizes.literal_int(source, node_lookup.argument_value(call, "steps_per_epoch"))
+        steps = queries.int_at(source, node_lookup.argument_value(call, "steps_per_epoch"))
         held, epochs = (
-            literal_sizes.literal_int(source, given),
-            literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs")),
+            queries.int_at(source, given),
+            queries.int_at(source, node_lookup.argument_value(call, "epochs")),
         )
         if given is None or not steps or not held or node_lookup.argument_value(call, "validation_freq") is not None:
             continue
@@ -180,13 +187,13 @@ def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         ):
             continue
         freq = node_lookup.argument_value(call, "validation_freq")
-        epochs = literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs", 3))
+        epochs = queries.int_at(source, node_lookup.argument_value(call, "epochs", 3))
         size = node_lookup.argument_value(call, "batch_size", 2)
-        batch = 32 if size is None else literal_sizes.literal_int(source, size)
+        batch = 32 if size is None else queries.int_at(source, size)
         rows, held = _samples(source, data), _samples(source, given.elts[0])
         if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
             continue
-        if freq is not None and literal_sizes.literal_int(source, freq) != 1:
+        if freq is not None and queries.int_at(source, freq) != 1:
             continue
         if held <= rows and rows > batch:
             continue
@@ -209,7 +216,7 @@ def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         return
     for test in call_index.nodes_of_kind(source, ast.If):
         modulus = kerascalls.divided_by(test)
-        every = literal_sizes.literal_int(source, modulus) if modulus is not None else None
+        every = queries.int_at(source, modulus) if modulus is not None else None
         if not isinstance(test, ast.If) or every is None:
             continue
         loop = next(iter(scope_names.enclosing_loops(source, test)), None)
@@ -227,7 +234,7 @@ def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
 
 def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
     """The turns of a loop, over a data set as well that ends with so many: ``ds.batch(32).take(500)``."""
-    known = literal_sizes.loop_turns(source, loop)
+    known = queries.loop_turns(source, loop)
     if known is not None or not isinstance(loop, ast.For):
         return known
     over: ast.expr | None = loop.iter
@@ -244,7 +251,7 @@ def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
         made = name_bindings.assigned_value(source, last) if last is not None else None
     for call in node_lookup.chain_calls(made) if isinstance(made, ast.Call) else ():
         if node_lookup.called_name(call) == "take" and isinstance(call.func, ast.Attribute):
-            return literal_sizes.literal_int(source, node_lookup.argument_value(call, "count", 0))
+            return queries.int_at(source, node_lookup.argument_value(call, "count", 0))
         if node_lookup.called_name(call) not in ("prefetch", "cache", "with_options"):
             return None
     return None
@@ -269,9 +276,9 @@ def _passed(source: Source, test: ast.If) -> int | None:
     for node in (n for one in test.body for part in source.called(one) for n in syntax_tree.walk(part)):
         if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, (ast.Name, ast.Attribute)):
             continue
-        known = expression_values.static_value(source, node.iter)
-        if isinstance(known, array_rules.DatasetValue) and known.rows and known.batch and not known.endless:
-            return ceil(known.rows / known.batch)
+        known = queries.dataset_at(source, node.iter)
+        if known is not None and known.data.get("turns") and known.data.get("batch"):
+            return int(known.data["turns"])
         made = name_bindings.single_assignment(source, node.iter) if isinstance(node.iter, ast.Name) else None
         flow = dataset_chains.upstream_chain(source, made) if isinstance(made, ast.Call) else None
         if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
@@ -295,7 +302,7 @@ def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | N
     given = flow.calls[0].args[0]
     if isinstance(given, ast.Tuple) and given.elts:
         given = given.elts[0]
-    return literal_sizes.row_count(source, given), literal_sizes.literal_int(
+    return queries.row_count_at(source, given), queries.int_at(
         source, node_lookup.argument_value(sizes[0], "batch_size", 0)
     )
 
@@ -305,13 +312,13 @@ def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | N
 
 def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
     """Batches of one to four of thousands of samples: the size, what is seen, a better size, the edits."""
-    if not literal_sizes.takes_training_steps(source):
+    if not training_calls.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("fit"):
         given, data = node_lookup.argument_value(call, "batch_size", 2), node_lookup.argument_value(call, "x", 0)
         if given is None or data is None:
             continue
-        yield from _too_small(source, given, literal_sizes.literal_shape(source, data), call.lineno)
+        yield from _too_small(source, given, queries.shape_at(source, data), call.lineno)
     for flow in (
         dict.fromkeys(training_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
     ):
@@ -327,7 +334,7 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
         data = flow.calls[0].args[0] if flow.calls[0].args else None
         data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
         if rows and given is not None:
-            yield from _too_small(source, given, literal_sizes.literal_shape(source, data), calls[0].lineno)
+            yield from _too_small(source, given, queries.shape_at(source, data), calls[0].lineno)
     yield from _followed(source)
     yield from _sliced(source)
 
@@ -344,14 +351,16 @@ def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, 
             if isinstance(one, ast.Call) and node_lookup.called_name(one) == "enumerate" and one.args
             else one
         )
-        data = expression_values.static_value(source, inside)
-        if (
-            isinstance(data, array_rules.DatasetValue)
-            and data.at is not None
-            and isinstance(data.element, array_rules.ArrayValue)
-        ):
-            shape = (data.rows, *data.element.shape)
-            yield from _too_small(source, data.at, shape, data.at.lineno, data.batch)
+        data = queries.dataset_at(source, inside)
+        batches = [one for one in data.stages if one.name == "batch" and one.source is source] if data else []
+        call = batches[0].given.node if data and len(batches) == 1 and data.data.get("batch") else None
+        size = node_lookup.argument_value(call, "batch_size", 0) if isinstance(call, ast.Call) else None
+        if data is None or size is None or any(one.name == "map" for one in data.stages):
+            continue
+        rows = data.data.get("rows") if not any(one.name in ("take", "skip") for one in data.stages) else None
+        element = next(interpreted_datasets.element_leaves(data.stages[0].after)).shape
+        if element is not None:
+            yield from _too_small(source, size, (rows, *element), size.lineno, data.data["batch"])
 
 
 def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
@@ -368,7 +377,7 @@ def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ..
             line = next(
                 (c.lineno for c in syntax_tree.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno
             )
-            yield from _too_small(source, over.args[2], literal_sizes.literal_shape(source, cut[0].value), line)
+            yield from _too_small(source, over.args[2], queries.shape_at(source, cut[0].value), line)
 
 
 def _from(part: ast.Slice, name: str) -> bool:
@@ -376,9 +385,9 @@ def _from(part: ast.Slice, name: str) -> bool:
 
 
 def _too_small(
-    source: Source, given: ast.expr, shape: literal_sizes.Shape | None, line: int, size: int | None = None
+    source: Source, given: ast.expr, shape: Shape | None, line: int, size: int | None = None
 ) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    size = literal_sizes.literal_int(source, given) if size is None else size
+    size = queries.int_at(source, given) if size is None else size
     if size is None or not 1 <= size < BALANCE or not shape or shape[0] is None:
         return
     if size > TINY and call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
@@ -394,7 +403,7 @@ def _too_small(
     yield given, says, GOAL, batches.larger(source, [line], size, GOAL)
 
 
-def _computing(source: Source, shape: literal_sizes.Shape) -> bool:
+def _computing(source: Source, shape: Shape) -> bool:
     """Whether a sample may be large enough to fill a step by itself."""
     if not call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
         return False

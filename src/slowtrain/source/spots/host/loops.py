@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.domain import operators
-from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.library import framework_calls
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import comprehended, vectorising
@@ -39,7 +39,7 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
 
     Turns are None of all elements of an array that comes from elsewhere.
     """
-    if "numpy" not in source.text or not literal_sizes.takes_training_steps(source):
+    if "numpy" not in source.text or not training_calls.takes_training_steps(source):
         return
     for loop in _outermost(source):
         own = _turns(source, loop)
@@ -57,13 +57,13 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
 
 def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """A layer of Keras that is asked for one sample after another: ``[vectorize([text]) for text in texts]``."""
-    if not any(name in source.text for name in PREPARING) or not literal_sizes.takes_training_steps(source):
+    if not any(name in source.text for name in PREPARING) or not training_calls.takes_training_steps(source):
         return
     for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
         if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
             continue
         one = made.generators[0]
-        turns = literal_sizes.loop_turns(source, one)
+        turns = queries.loop_turns(source, one)
         if not isinstance(one.target, ast.Name) or isinstance(one.iter, (ast.List, ast.Tuple)):
             continue
         if turns is not None and turns < LEAST_CALLS:
@@ -94,7 +94,7 @@ def _layer(source: Source, node: ast.expr) -> bool:
 
 def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of what ``np.vectorize`` made of a function, for very many numbers: it calls it for one after the other."""
-    if "vectorize" not in source.text or not literal_sizes.takes_training_steps(source):
+    if "vectorize" not in source.text or not training_calls.takes_training_steps(source):
         return
     seen: set[ast.AST] = set()
     for event in interpreter.file_events(source):
@@ -164,9 +164,9 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
     if isinstance(loop, ast.Call):
         made = loop.args[0]
         assert isinstance(made, (ast.ListComp, ast.GeneratorExp))
-        own, body = literal_sizes.loop_turns(source, made.generators[0]), [made.elt]
+        own, body = queries.loop_turns(source, made.generators[0]), [made.elt]
     else:
-        own, body = literal_sizes.loop_turns(source, loop) or _filled(source, loop), list(loop.body)
+        own, body = queries.loop_turns(source, loop) or _filled(source, loop), list(loop.body)
     parts = [p for one in body for p in source.called(one)[: depth + 1]]
     inner = [n for p in parts for n in syntax_tree.walk(p) if isinstance(n, ast.For)]
     outer = [n for n in inner if not any(n is not o and n in syntax_tree.walk(o) for o in inner)]
@@ -195,8 +195,8 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
     most = 1
     for call in call_index.index_of(source).called(function.name):
         times = _around(source, call, depth - 1) if node_lookup.enclosing_function(source, call) is not function else 1
-        for outer in literal_sizes.enclosing_loops(source, call):
-            times *= literal_sizes.loop_turns(source, outer) or 1
+        for outer in scope_names.loops_and_comprehensions(source, call):
+            times *= queries.loop_turns(source, outer) or 1
         most = max(most, times)
     return most
 
@@ -206,7 +206,7 @@ def _of_all(source: Source, loop: ast.For, own: int | None) -> bool:
 
     ``own``: the turns in all as far as they are known; those of one row where the rows are not.
     """
-    if not _asks(source, loop.iter) or literal_sizes.loop_turns(source, loop) is not None:
+    if not _asks(source, loop.iter) or queries.loop_turns(source, loop) is not None:
         return False
     if own is not None and own < LEAST_TURNS // ROWS:
         return False
@@ -221,7 +221,7 @@ def _asks(source: Source, over: ast.expr) -> bool:
     bound: ast.expr | None = over.args[min(len(over.args), 2) - 1]
     if isinstance(bound, ast.Name):
         bound = name_bindings.single_assignment(source, bound)
-    return bound is not None and any(literal_sizes.length_queries(bound))
+    return bound is not None and any(node_lookup.length_queries(bound))
 
 
 def _filled(source: Source, loop: ast.For) -> int | None:
@@ -232,7 +232,7 @@ def _filled(source: Source, loop: ast.For) -> int | None:
         return None
     stored = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Subscript)]
     stored = [n for n in stored if isinstance(n.ctx, ast.Store) and first.id in _places(n)]
-    sizes = {literal_sizes.row_count(source, n.value) for n in stored}
+    sizes = {queries.row_count_at(source, n.value) for n in stored}
     return sizes.pop() if len(sizes) == 1 else None
 
 

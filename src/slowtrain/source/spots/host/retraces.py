@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
@@ -92,8 +92,8 @@ def fresh(source: Source) -> Iterator[tuple[ast.Call, str]]:
             if (
                 not loops
                 or owner is None
-                or literal_sizes.is_literal_loop(loops[0])
-                or literal_sizes.has_few_turns(source, loops[0])
+                or scope_names.is_literal_loop(loops[0])
+                or queries.has_few_turns(source, loops[0])
             ):
                 continue
             made = _made(owner, loops[0])

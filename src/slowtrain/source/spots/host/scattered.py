@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import array_ranks, value_kinds
+from slowtrain.script.evaluators import array_ranks
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -45,13 +46,11 @@ def _is_open(part: ast.expr) -> bool:
 def _array(source: Source, node: ast.expr) -> bool:
     """Whether it is an array of NumPy's own making, and of as many axes as the file says."""
     if isinstance(node, ast.Name):
-        return (
-            value_kinds.kind_of(source, node) == value_kinds.ARRAY and array_ranks.array_rank(source, node) is not None
-        )
+        return queries.kind_at(source, node) == queries.ARRAY and array_ranks.array_rank(source, node) is not None
     if not isinstance(node, ast.Attribute) or not class_members.is_self_attribute(node):
         return False
     given = [name_bindings.assigned_value(source, one) for one in class_members.attribute_stores(source, node.attr)]
-    return bool(given) and all(v is not None and value_kinds.kind_of(source, v) == value_kinds.ARRAY for v in given)
+    return bool(given) and all(v is not None and queries.kind_at(source, v) == queries.ARRAY for v in given)
 
 
 def _of_turn(loop: ast.For) -> set[str]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import literal_sizes
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
-from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import handwritten_steps
@@ -83,7 +82,7 @@ def _drawn(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) ->
         return False
     if node_lookup.called_name(value) not in element_sizes.FLOAT_DRAWS:
         return False
-    shape = literal_sizes.literal_shape(source, value) or ()
+    shape = queries.shape_at(source, value) or ()
     known = [n for n in shape if n is not None]
     return len(known) == len(shape) > 0 and prod(known) >= MANY
 
@@ -95,7 +94,7 @@ def read(source: Source) -> Iterator[Fed]:
         over = loop.iter if isinstance(loop, ast.For) else None
         if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm") and over.args:
             over = over.args[0]
-        made = literal_sizes.generator_function(source, over) if over is not None else None
+        made = node_lookup.function_called_by_name(source, over) if over is not None else None
         if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in syntax_tree.walk(made)):
             inner = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, made))
             names = {node_lookup.called_name(c) for c in inner}

@@ -9,8 +9,16 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import literal_sizes, setting_origins, value_kinds
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import (
+    call_arguments,
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+)
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import edits, syntax_tree
@@ -202,7 +210,7 @@ def _defined(
     function = node_lookup.enclosing_function(source, given)
     several = [name_bindings.single_assignment(source, given)]
     if function is not None and given.id in scope_names.parameter_names(function):
-        several = [*value_kinds.arguments_for(source, function, given.id)]
+        several = [*call_arguments.arguments_for(source, function, given.id)]
     found = {_defined(source, one, one, depth - 1) for one in several if one is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -296,7 +304,7 @@ def _written(source: Source, value: ast.expr) -> bool:
     if whole.startswith("numpy."):
         return whole.rpartition(".")[2] not in ("load", "memmap", "open_memmap")
     return node_lookup.called_name(value) in ("len", "load_data", "list", "astype", "tolist") or (
-        literal_sizes.literal_shape(source, value) is not None
+        queries.shape_at(source, value) is not None
     )
 
 
@@ -310,7 +318,7 @@ def _element_loop(source: Source, maker: Maker) -> Slow | None:
             if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in syntax_tree.walk(s)):
                 continue
             nest = [loop, *(o for o in scope_names.enclosing_loops(source, loop) if isinstance(o, ast.For))]
-            known = [literal_sizes.loop_turns(source, o) for o in nest]
+            known = [queries.loop_turns(source, o) for o in nest]
             small = None not in known and prod(t for t in known if t is not None) < turns.LEAST_TURNS
             if len(nest) > 1 and not small and _counts(loop) and _at_positions(loop):
                 says = "Python goes through single numbers of the input in this loop, under the interpreter lock"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import literal_sizes
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, map_work, whole_pipelines
 from slowtrain.script.text.source_file import Source
@@ -19,11 +19,7 @@ def limited(source: Source) -> Iterator[ast.Assign]:
     for node in call_index.nodes_of_kind(source, ast.Assign):
         assert isinstance(node, ast.Assign)
         target = node.targets[0]
-        if (
-            not isinstance(target, ast.Attribute)
-            or target.attr not in NAMES
-            or literal_sizes.literal_int(source, node.value) != 1
-        ):
+        if not isinstance(target, ast.Attribute) or target.attr not in NAMES or queries.int_at(source, node.value) != 1:
             continue
         options = scope_names.dotted_name(target).partition(".")[0]
         for flow in whole_pipelines.pipelines_of(source):
@@ -44,7 +40,7 @@ def shared(source: Source) -> Iterator[ast.Call]:
         if name_bindings.qualified_name(source, call.func) != f"tensorflow.config.threading.{SHARED}":
             continue
         private = any(name in source.text for name in NAMES)
-        if literal_sizes.literal_int(source, given) != 1 or private:
+        if queries.int_at(source, given) != 1 or private:
             continue
         if any(_works(source, c) for flow in whole_pipelines.pipelines_of(source) for c in flow.calls):
             yield call
@@ -82,7 +78,4 @@ def _several(source: Source, call: ast.Call) -> bool:
     asked = node_lookup.argument_value(call, "num_parallel_calls", 1)
     if asked is None:
         return False
-    return (
-        name_bindings.qualified_name(source, asked).endswith(".AUTOTUNE")
-        or (literal_sizes.literal_int(source, asked) or 0) > 1
-    )
+    return name_bindings.qualified_name(source, asked).endswith(".AUTOTUNE") or (queries.int_at(source, asked) or 0) > 1

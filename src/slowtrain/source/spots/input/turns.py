@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import literal_sizes, setting_origins
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -106,7 +107,7 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
             continue
         if isinstance(node, scope_names.COMPREHENSIONS):
             elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            turns = [literal_sizes.loop_turns(source, g) for g in node.generators]
+            turns = [queries.loop_turns(source, g) for g in node.generators]
             inner = path
             for one in turns:
                 inner = inner.inside(one)
@@ -141,7 +142,7 @@ def _entered(source: Source, node: ast.AST) -> ast.FunctionDef | None:
 
 def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
     wanted = _wanted(loop) if isinstance(loop, ast.While) else None
-    return literal_sizes.loop_turns(source, loop) if wanted is None else literal_sizes.literal_int(source, wanted)
+    return queries.loop_turns(source, loop) if wanted is None else queries.int_at(source, wanted)
 
 
 def _wanted(loop: ast.While) -> ast.expr | None:
@@ -217,7 +218,7 @@ def _part(source: Source, node: ast.AST) -> bool:
     if isinstance(node, ast.Slice):
         end, alone = node.upper, isinstance(node_lookup.parents_of(source).get(node), ast.Subscript)
         if alone and isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and node.lower is not None:
-            few = literal_sizes.literal_int(source, end.right)
+            few = queries.int_at(source, end.right)
             return few is None or few > FEW or ast.dump(end.left) != ast.dump(node.lower)
         return True
     return isinstance(node, ast.Constant) and node.value is ...

@@ -6,8 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import literal_sizes
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, statement_index
+from slowtrain.script.navigation import (
+    call_index,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    statement_index,
+    training_calls,
+)
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
@@ -96,7 +102,7 @@ def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
     if function is None or node.id not in scope_names.parameter_names(function)[1:2]:
         value = name_bindings.single_assignment(source, node)
         return value is not None and _put_out(source, value, depth - 1)
-    own = literal_sizes.is_compiled_loss(source, function.name)
+    own = training_calls.is_compiled_loss(source, function.name)
     return own and not call_index.index_of(source).called(function.name) and _ends_at_zero(source)
 
 
@@ -125,7 +131,7 @@ def _activation(layer: ast.Call) -> object:
 
 def flat_spreads(source: Source) -> Iterator[ast.expr]:
     """Tensors divided by their standard deviation along an axis, which is 0 where all numbers are alike."""
-    if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not literal_sizes.takes_training_steps(source):
+    if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not training_calls.takes_training_steps(source):
         return
     for node in call_index.nodes_matching(source, _DIVIDED, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _spread(source, node.right):
@@ -282,7 +288,7 @@ def global_doubles(source: Source) -> Iterator[ast.Call]:
         for c in call_index.index_of(source).called(*GLOBAL)
         if name_bindings.qualified_name(source, c.func).startswith(("keras.", "tensorflow."))
     ]
-    if len(calls) == 1 and _format(calls[0]) == "float64" and literal_sizes.takes_training_steps(source):
+    if len(calls) == 1 and _format(calls[0]) == "float64" and training_calls.takes_training_steps(source):
         yield calls[0]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import literal_sizes, value_kinds
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -44,7 +44,7 @@ def _entered(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Read
     for call, function in handwritten_steps.functions_per_turn(source, steps):
         names = {
             name for name in scope_names.parameter_names(function)
-            if isinstance(given := value_kinds.argument_in(function, call, name),
+            if isinstance(given := call_arguments.argument_in(function, call, name),
             ast.Name) and given.id in steps.results
         }  # fmt: skip
         for one in handwritten_steps.statements_per_turn(function):
@@ -52,13 +52,13 @@ def _entered(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Read
             found = None
             if names:
                 found = _over(one, back) if isinstance(one, ast.For) else _comprehended(one, back)
-            if found is None and not literal_sizes.has_few_turns(source, steps.loop):
+            if found is None and not queries.has_few_turns(source, steps.loop):
                 found = _copied(function, one)
             if found is not None:
                 yield found
                 return
     for one in (
-        handwritten_steps.statements_per_turn(steps.loop) if not literal_sizes.has_few_turns(source, steps.loop) else ()
+        handwritten_steps.statements_per_turn(steps.loop) if not queries.has_few_turns(source, steps.loop) else ()
     ):
         found = _copied(steps.loop, one)
         if found is not None:

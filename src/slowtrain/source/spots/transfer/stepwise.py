@@ -12,10 +12,10 @@ from math import prod
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
-from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.text import edits
+from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.spots.input.handfed import MANY_TAKEN
@@ -134,7 +134,9 @@ def fed(source: Source) -> Iterator[Copied]:
                 says = "rows of an array that stays as it is are copied to a tensor between two steps"
                 cure = "make it a tensor once and tf.gather() the rows, or feed from a tf.data.Dataset with .prefetch()"
                 yield Copied(place, says, cure)
-        count = 0 if graph or keras else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
+        held = event.given.get("value", 0)
+        loose = graph or keras or queries.is_lengthened(source, held, [loop])
+        count = 0 if loose else _listed(held, arrays=event.name in CONVERTING)
         if count >= LISTED_NUMBERS * (NUMPY_QUICKER if event.name in NUMPY_CONVERTING else 1):
             says = f"{node_lookup.called_name(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
@@ -192,12 +194,17 @@ def small(source: Source) -> Iterator[Copied]:
         )
         if loop is None or event.loops[-1] is loop or not _plain(event):
             continue
-        inner = event.loops[event.loops.index(loop) + 1 :]
+        # A turn of a generator's loop is a turn of the loop that it feeds.
+        inner = [one for one in event.loops[event.loops.index(loop) + 1 :] if not _yields(one.node)]
         copies = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inner)
         if copies >= COPIES and loop.number not in seen and not event.rare & {one.number for one in inner}:
             seen.add(loop.number)
             says = f"each step makes {copies} small tensors, with a copy of its own for each"
             yield Copied(event.node, says, "put the columns together in one array, and convert its rows once a step")
+
+
+def _yields(loop: ast.AST) -> bool:
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in syntax_tree.walk(loop))
 
 
 def _plain(event: Event) -> bool:

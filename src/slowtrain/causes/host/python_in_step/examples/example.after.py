@@ -21,4 +21,4 @@ for epoch in range(4):
     for batch in data:
         loss = step(batch)
         weights = w.numpy()
-        squares += weights**2
+        squares[...] += weights ** 2
