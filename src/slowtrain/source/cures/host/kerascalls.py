@@ -9,7 +9,6 @@ from math import gcd
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import setting_origins, value_kinds
-from slowtrain.script.locations import xla_default
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -62,7 +61,7 @@ def _together(source: Source) -> int:
 def without_xla(source: Source, line: int) -> list[Edit]:
     """``compile()`` at ``line`` with ``jit_compile=False``; a ``tf.function`` only where it asks for XLA itself."""
     call = node_lookup.single_call(source, line, "compile", "function")
-    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > xla_default.JIT_COMPILE_POSITION:
+    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > node_lookup.JIT_COMPILE_POSITION:
         return []
     given = node_lookup.argument_value(call, "jit_compile")
     if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):

@@ -58,7 +58,7 @@ def parallel(source: Source, line: int, function_line: int | None = None) -> lis
     """``map`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``."""
     found = [c for c in dataset_chains.map_calls(source, line, function_line) if in_turn(source, c)]
     if not found or any(
-        _starred(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
+        has_starred_arguments(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
     ):
         return []
     text, also = autotune(source, found[0])
@@ -74,7 +74,12 @@ def parallel(source: Source, line: int, function_line: int | None = None) -> lis
 def interleaved(source: Source, line: int) -> list[Edit]:
     """``interleave`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``; the order of elements stays."""
     call = node_lookup.single_call(source, line, "interleave")
-    if call is None or _starred(call) or len(call.args) > 3 or node_lookup.argument_value(call, "num_parallel_calls"):
+    if (
+        call is None
+        or has_starred_arguments(call)
+        or len(call.args) > 3
+        or node_lookup.argument_value(call, "num_parallel_calls")
+    ):
         return []
     text, also = autotune(source, call)
     return [*also, edits.set_keyword(source, call, "num_parallel_calls", text)]
@@ -86,7 +91,7 @@ def unordered(source: Source, line: int, function_line: int | None = None) -> li
     found = found or [
         c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)
     ]
-    if len(found) != 1 or _starred(found[0]):
+    if len(found) != 1 or has_starred_arguments(found[0]):
         return []
     at = (
         1 if node_lookup.called_name(found[0]) == "map" else 3
@@ -327,73 +332,7 @@ def batched_first(
     return [*dataset_chains.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
-# -- several files at once
-
-
-def many_readers(source: Source, line: int) -> tuple[list[Edit], bool]:
-    """The record reader at ``line`` with several files read at once, and whether the records keep their order."""
-    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
-    if (
-        len(inside) == 1
-        and node_lookup.argument_value(inside[0], "num_parallel_calls") is None
-        and not _starred(inside[0])
-    ):
-        text, also = autotune(source, inside[0])
-        return [*also, edits.set_keyword(source, inside[0], "num_parallel_calls", text)], True
-    readers = [
-        c
-        for c in node_lookup.calls_at_line(source, line, "TFRecordDataset", "TextLineDataset")
-        if dataset_chains.makes_dataset(source, c)
-    ]
-    if node_lookup.called_name(readers[0]) != "TFRecordDataset" if readers else True:
-        return [], False
-    reader = readers[0]
-    if len(readers) != 1 or node_lookup.argument_value(reader, "num_parallel_reads", 3) is not None or _starred(reader):
-        return [], False
-    names = node_lookup.argument_value(reader, "filenames", 0)
-    if names is None or not _several(source, names, reader):
-        return [], False
-    text, also = autotune(source, reader)
-    return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
-
-
-def opened_alongside(source: Source, line: int) -> list[Edit]:
-    """``interleave`` at ``line`` with several files opened at once, their elements in the order that they had."""
-    made, same = many_readers(source, line)
-    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
-    sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
-    alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
-    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
-
-
-def shuffles(source: Source, line: int) -> bool:
-    """Whether the pipeline at ``line`` shuffles further on."""
-    call = dataset_chains.chain_at(source, line)
-    several = dataset_chains.chains_through(source, call) if call is not None else []
-    return bool(several) and all("shuffle" in f.names for f in several)
-
-
 # -- what the text tells
-
-
-def _several(source: Source, names: ast.expr, near: ast.AST) -> bool:
-    """Whether ``names`` are surely more than one file."""
-    if isinstance(names, (ast.List, ast.Tuple)):
-        return len(names.elts) > 1
-    if isinstance(names, ast.Name):
-        found = scope_names.binding_statements(
-            source, names.id, scope_names.enclosing_scope(source, near)
-        ) or scope_names.binding_statements(source, names.id, source.tree)
-        values = [f.value for f in found if isinstance(f, ast.Assign)]
-        return len(values) == len(found) == 1 and _several(source, values[0], near)
-    if isinstance(names, ast.ListComp):
-        return True
-    if isinstance(names, ast.Call):
-        last = node_lookup.called_name(names)
-        return last in ("glob", "rglob", "listdir", "list_files") or (
-            last in ("sorted", "list") and bool(names.args) and _several(source, names.args[0], near)
-        )
-    return False
 
 
 def _ordered(source: Source, maker: ast.Call) -> bool:
@@ -424,7 +363,7 @@ def in_turn(source: Source, call: ast.Call) -> bool:
     return written is not None and written.value is None
 
 
-def _starred(call: ast.Call) -> bool:
+def has_starred_arguments(call: ast.Call) -> bool:
     return any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
 
 

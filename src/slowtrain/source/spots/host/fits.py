@@ -8,15 +8,12 @@ from math import ceil
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import array_rules, expression_values, literal_sizes, setting_origins
-from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
-from slowtrain.script.interpreter.engine import interpreter
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, training_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.spots.compute import layered
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
 FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
@@ -34,9 +31,7 @@ RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 CONVOLUTIONS = ("Conv2D", "Conv3D", "conv2d", "conv3d", "Conv2DTranspose", "DepthwiseConv2D", "SeparableConv2D")
 LARGE = ("MultiHeadAttention", "Conv1D", "conv1d", "Bidirectional", "Embedding", "add_weight")
 SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample: convolutions over larger ones compute for longer than they start
-LEAST_PASSES = 3
 STEPS = ("GradientTape", "train_on_batch")
-KEPT, KEPT_PASSES = 0.1, 2  # of the training time, and passes, that validation keeps in the cure
 
 
 # -- predict and fit for little work
@@ -47,7 +42,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
     for call in call_index.index_of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
-        found = _rows(source, node_lookup.argument_value(call, "x", 0)) or (
+        found = given_rows(source, node_lookup.argument_value(call, "x", 0)) or (
             1 if _first_row_read(source, call) else None
         )
         if found is None or found > FEW_ROWS or not _of_keras(source, call):
@@ -58,7 +53,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
         if not _in_loop(source, call):
             continue
         found, size = (
-            _rows(source, node_lookup.argument_value(call, "x", 0)),
+            given_rows(source, node_lookup.argument_value(call, "x", 0)),
             node_lookup.argument_value(call, "batch_size", 2),
         )
         batch = 32 if size is None else literal_sizes.literal_int(source, size)
@@ -75,7 +70,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
             yield call, f"fit() in a loop is given {rows} at a time, {taken}", changed
 
 
-def _rows(source: Source, data: ast.expr | None) -> int | None:
+def given_rows(source: Source, data: ast.expr | None) -> int | None:
     """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
@@ -150,112 +145,6 @@ def _owned(source: Source, call: ast.Call) -> bool:
     return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, call))
 
 
-# -- validation
-
-
-def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """``fit`` whose ``validation_steps`` are more than its ``steps_per_epoch``."""
-    for call in call_index.index_of(source).called("fit", "fit_generator"):
-        given = node_lookup.argument_value(call, "validation_steps")
-        steps = literal_sizes.literal_int(source, node_lookup.argument_value(call, "steps_per_epoch"))
-        held, epochs = (
-            literal_sizes.literal_int(source, given),
-            literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs")),
-        )
-        if given is None or not steps or not held or node_lookup.argument_value(call, "validation_freq") is not None:
-            continue
-        if held > steps and (epochs or LEAST_PASSES) >= LEAST_PASSES:
-            says = f"each epoch of {steps:,} steps is followed by a validation of {held:,} batches"
-            yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, 2))
-
-
-def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """``fit`` whose epochs are shorter than the validation after each."""
-    for call in call_index.index_of(source).called("fit"):
-        given, data = node_lookup.argument_value(call, "validation_data"), node_lookup.argument_value(call, "x", 0)
-        if (
-            not isinstance(given, ast.Tuple)
-            or not given.elts
-            or node_lookup.argument_value(call, "steps_per_epoch") is not None
-        ):
-            continue
-        freq = node_lookup.argument_value(call, "validation_freq")
-        epochs = literal_sizes.literal_int(source, node_lookup.argument_value(call, "epochs", 3))
-        size = node_lookup.argument_value(call, "batch_size", 2)
-        batch = 32 if size is None else literal_sizes.literal_int(source, size)
-        rows, held = _samples(source, data), _samples(source, given.elts[0])
-        if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
-            continue
-        if freq is not None and literal_sizes.literal_int(source, freq) != 1:
-            continue
-        if held <= rows and rows > batch:
-            continue
-        # A forward pass is about a third of a step.
-        rarer = max(ceil(epochs / max(KEPT * epochs * 3 * rows / held, KEPT_PASSES)), 2)
-        what = f"{rows:,} samples, {ceil(rows / batch):,} step{'s' * (rows > batch)}"
-        says = f"each epoch of {what} is followed by a validation on {held:,} samples"
-        yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, rarer))
-
-
-def _samples(source: Source, node: ast.expr | None) -> int | None:
-    """The rows of an array, or of the first of several inputs."""
-    several = interpreter.value_at(source, node) if node is not None else UNKNOWN
-    return layered.samples(several) if several.kind in ("list", "tuple", "dict") else _rows(source, node)
-
-
-def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """A pass over a test set after so few steps of a loop of one's own that it takes longer than they."""
-    if "from_tensor_slices" not in source.text or not call_index.index_of(source).called(*STEPS):
-        return
-    for test in call_index.nodes_of_kind(source, ast.If):
-        modulus = kerascalls.divided_by(test)
-        every = literal_sizes.literal_int(source, modulus) if modulus is not None else None
-        if not isinstance(test, ast.If) or every is None:
-            continue
-        loop = next(iter(scope_names.enclosing_loops(source, test)), None)
-        steps = _turns(source, loop) if loop is not None else None
-        if loop is None or not steps or not _one_step(source, loop, test):
-            continue
-        held = _passed(source, test)
-        if held is None or held <= every or steps // every < LEAST_PASSES:
-            continue
-        passes = steps // every
-        rarer = max(ceil(passes / max(KEPT * 3 * steps / held, KEPT_PASSES)), 2)
-        says = f"after every {every} steps come {held:,} batches of another data set"
-        yield test.test, says, tuple(kerascalls.rarer_turns(source, test.lineno, rarer))
-
-
-def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
-    """The turns of a loop, over a data set as well that ends with so many: ``ds.batch(32).take(500)``."""
-    known = literal_sizes.loop_turns(source, loop)
-    if known is not None or not isinstance(loop, ast.For):
-        return known
-    over: ast.expr | None = loop.iter
-    while isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm", "iter") and over.args:
-        over = over.args[0]
-    made = setting_origins.written_value(source, over) if over is not None else None
-    if made is None and isinstance(over, ast.Name):  # ds = ds.take(500)
-        stores = [
-            s
-            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, over, over.id), over.id)
-            if isinstance(s, ast.Name)
-        ]
-        last = class_members.deciding_assignment(source, over, stores, lambda _: None)
-        made = name_bindings.assigned_value(source, last) if last is not None else None
-    for call in node_lookup.chain_calls(made) if isinstance(made, ast.Call) else ():
-        if node_lookup.called_name(call) == "take" and isinstance(call.func, ast.Attribute):
-            return literal_sizes.literal_int(source, node_lookup.argument_value(call, "count", 0))
-        if node_lookup.called_name(call) not in ("prefetch", "cache", "with_options"):
-            return None
-    return None
-
-
-def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:
-    """Whether a turn of the loop takes a training step, beside the test."""
-    beside = [s for s in getattr(loop, "body", []) if s is not test and not isinstance(s, (ast.For, ast.While))]
-    return takes_step(source, beside)
-
-
 def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions of the file that they call, take a training step."""
     parts = [p for one in body for p in source.called(one)]
@@ -264,25 +153,7 @@ def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
     )
 
 
-def _passed(source: Source, test: ast.If) -> int | None:
-    """Batches of the data set that a loop within ``test`` goes through."""
-    for node in (n for one in test.body for part in source.called(one) for n in syntax_tree.walk(part)):
-        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, (ast.Name, ast.Attribute)):
-            continue
-        known = expression_values.static_value(source, node.iter)
-        if isinstance(known, array_rules.DatasetValue) and known.rows and known.batch and not known.endless:
-            return ceil(known.rows / known.batch)
-        made = name_bindings.single_assignment(source, node.iter) if isinstance(node.iter, ast.Name) else None
-        flow = dataset_chains.upstream_chain(source, made) if isinstance(made, ast.Call) else None
-        if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
-            continue
-        rows, size = _of_flow(source, flow)
-        if rows and size:
-            return ceil(rows / size)
-    return None
-
-
-def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
+def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
     """Samples of a data set made of arrays, and the size of its batches."""
     sizes = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
     if (
@@ -322,7 +193,7 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
             or {"unbatch", "window", "flat_map", "filter", "interleave"} & set(flow.names)
         ):
             continue
-        rows, _ = _of_flow(source, flow)
+        rows, _ = chain_rows_and_batch(source, flow)
         given = node_lookup.argument_value(calls[0], "batch_size", 0)
         data = flow.calls[0].args[0] if flow.calls[0].args else None
         data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
