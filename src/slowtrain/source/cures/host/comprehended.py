@@ -1,4 +1,4 @@
-"""Arrays made of comprehensions and of functions applied to each element, written over whole arrays."""
+"""Rewrites comprehensions and mapped functions that build arrays as operations on whole arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Vectorised:
-    """The edits, and whether results stay the same to the bit."""
+    """The edits, and whether results stay bit-identical."""
 
     edits: tuple[Edit, ...]
     exact: bool
@@ -83,7 +83,7 @@ class Made:
         vectorize = isinstance(self.call.func, ast.Call)
         value = self.array_items(over)
         if vectorize:
-            value = replace(value, rank=SCALAR)  # element by element, whatever the rank
+            value = replace(value, rank=SCALAR)  # np.vectorize works on elements of any rank
         if isinstance(function, ast.Lambda) and len(scope_names.parameter_names(function)) == 1:
             self.translator.known[scope_names.parameter_names(function)[0]] = value
             return self.check_varies(self.translator.translate(function.body))

@@ -1,4 +1,4 @@
-"""Expressions on one element written over whole arrays: axes added where ranks are known, branches as ``where``."""
+"""Translates expressions on one element to expressions on whole arrays, with new axes and ``where`` for branches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELEMENTWISE = frozenset(
     "rint sign square maximum minimum power clip where isnan isfinite add subtract multiply divide degrees radians "
     "deg2rad rad2deg logical_and logical_or logical_not hypot arctan2 cbrt trunc negative reciprocal".split()
 )
-# What NumPy calls what the interpreter's math calls otherwise.
+# NumPy names of functions with another name in ``math``.
 MATH = {"pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 MATH |= {n: n for n in "sqrt exp log log1p log10 log2 expm1 sin cos tan tanh sinh cosh degrees radians hypot".split()}
 REDUCTIONS = frozenset("sum mean max min std var prod any all amax amin median".split())
@@ -35,12 +35,12 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class Unclear(Exception):
-    """The expression is none that is known to mean the same over arrays."""
+    """Raised for an expression without a known equivalent over arrays."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """What stands for an expression on one element, whose ``rank`` it is; ``kept`` has reduced axes left as ones."""
+    """The text for an expression of this ``rank``. ``kept``: the text with reduced axes kept as length 1."""
 
     text: str
     rank: Rank
@@ -50,13 +50,13 @@ class Value:
 
     @property
     def safe(self) -> str:
-        """In parentheses where an operator beside it could bind otherwise."""
+        """Return the text, in parentheses unless it is an atom."""
         return self.text if self.atom else f"({self.text})"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its index, if it has one, and the texts of where it starts and stops."""
+    """A loop with its index name, if any, and the texts of its start and stop."""
 
     index: str | None
     start: str
@@ -64,7 +64,7 @@ class Axis:
 
 
 class Translator:
-    """Writes expressions on one element over arrays, with one leading axis a loop."""
+    """Translates expressions on one element to arrays with one leading axis per loop."""
 
     def __init__(self, source: Source, axes: list[Axis], known: Mapping[str, Value], numpy: str) -> None:
         self.source, self.axes, self.known, self.numpy = source, axes, dict(known), numpy
@@ -119,7 +119,7 @@ class Translator:
     # -- items of arrays
 
     def translate_item(self, node: ast.Subscript) -> Value:
-        """``a[i, j]``: the array, cut to where the loops go."""
+        """Translate ``a[i, j]`` to the array, sliced to the range of the loops."""
         indices: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
@@ -148,7 +148,7 @@ class Translator:
         return Value(base.id if set(parts) == {":"} else f"{base.id}[{', '.join(parts)}]", left, atom=True)
 
     def loop_position(self, node: ast.expr) -> tuple[int, int]:
-        """Which loop's index it is, and what is added to it."""
+        """Return the number of the loop whose index it is, and the offset."""
         offset = 0
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
             if not (isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)):
@@ -175,7 +175,7 @@ class Translator:
         return f"{'' if start == '0' else start}:{stop}"
 
     def known_lengths(self, base: ast.Name, number: int) -> set[str]:
-        """Texts that say how long the array is: its own, and of the one after whose shape it was made."""
+        """Return texts for the length of the array, including the array whose shape it copies."""
         scope = value_kinds.binding_function(self.source, base)
         made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
         call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
@@ -196,7 +196,7 @@ class Translator:
         return found
 
     def translate_window(self, base: ast.Name, indices: list[ast.expr], found: Rank) -> Value:
-        """``a[i:i + 3, j:j + 3]``: views of all windows."""
+        """Translate ``a[i:i + 3, j:j + 3]`` to views of all windows."""
         sizes = [self.window_size(i, number) for number, i in enumerate(indices)]
         if len(sizes) != self.axis_count or found != ("", len(sizes)):
             raise Unclear("a window of another form")
@@ -224,12 +224,12 @@ class Translator:
         if sign is None:
             raise Unclear("an operator of bits")
         if any(isinstance(s, ast.Constant) for s in (node.left, node.right)):
-            self.exact = False  # beside a constant, older NumPy calculates one element in wider types than an array
+            self.exact = False  # older NumPy uses wider types for one element and a constant than for an array
         self.exact &= isinstance(node.op, EXACT_OPERATORS)
         return self.combine_values([left, right], lambda *t: f"{t[0]} {sign} {t[1]}")
 
     def combine_values(self, values: list[Value], write: Callable[..., str], atom: bool = False) -> Value:
-        """Values of one rank, or brought to it, in one text."""
+        """Return one text of several values, with their ranks aligned."""
         varying = [v.rank for v in values if v.varies]
         high = max(varying, key=lambda r: (r[0] != "", r[1]), default=SCALAR)
         texts = []
@@ -290,7 +290,7 @@ class Translator:
         return self.translate_plain_call(call, name)
 
     def translate_plain_call(self, call: ast.Call, name: str) -> Value:
-        """A function of the interpreter, or of the file."""
+        """Translate a call of a builtin or of a function of the file."""
         if name in ("abs", "float", "int") and len(call.args) == 1:
             one = self.translate(call.args[0])
             if name == "abs":
@@ -304,7 +304,7 @@ class Translator:
         return self.inline_function(call)
 
     def as_wide_numbers(self, one: Value) -> Value:
-        """As 8-byte numbers, in which the interpreter calculates."""
+        """Convert to 8-byte numbers, as Python uses."""
         if not one.varies:
             return one
         return replace(one, text=f"{self.numpy}.asarray({one.text}, float)", kept=None, atom=True)
@@ -354,7 +354,7 @@ class Translator:
         return Value(f"{text})", SCALAR, True, f"{text}, keepdims=True)", True)
 
     def inline_function(self, call: ast.Call) -> Value:
-        """A function of the file that is one expression, or a choice of some."""
+        """Inline a function of the file that consists of one expression or a choice of expressions."""
         target = (
             node_lookup.function_named(self.source, node_lookup.called_name(call), call)
             if isinstance(call.func, ast.Name)

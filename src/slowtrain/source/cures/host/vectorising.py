@@ -1,4 +1,4 @@
-"""Loops over single elements, written over whole NumPy arrays where their form is known to mean the same."""
+"""Rewrites loops over elements as operations on whole NumPy arrays, for known forms of loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Va
 
 
 def vectorised(source: Source, line: int) -> Vectorised | None:
-    """The outermost loop or comprehension around ``line``, over arrays; None where its form is not one of the known."""
+    """Rewrite the outermost loop or comprehension around ``line`` over whole arrays; None for an unknown form."""
     for node in _candidates(source, line):
         try:
             return (
@@ -32,7 +32,7 @@ def vectorised(source: Source, line: int) -> Vectorised | None:
 
 
 def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
-    """Loops and array-making calls that hold the line, or that call the function that does; the outermost first."""
+    """Return loops and array-building calls that contain the line, or call its function; the outermost first."""
     lines = [line]
     function = source.function_at(line)
     lines += [c.lineno for c in value_kinds.function_calls(source, function)] if function is not None else []
@@ -53,7 +53,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 
 class _Loop:
-    """A ``for`` statement with what it does to each element."""
+    """Translates a ``for`` statement over elements."""
 
     def __init__(self, source: Source, node: ast.For) -> None:
         self.source, self.node = source, node
@@ -84,7 +84,7 @@ class _Loop:
                 self.translate_statement(one)
 
     def translate_rows(self, body: list[ast.stmt]) -> bool:
-        """``row = []``, a loop that appends to it, ``out.append(row)``: a list of lists."""
+        """Translate ``row = []``, a loop that appends to it, and ``out.append(row)``."""
         if len(body) != 3 or len(self.translator.axes) != 1:
             return False
         made, inner, kept = body
@@ -149,7 +149,7 @@ class _Loop:
         )
 
     def add_element_axis(self, name: str, over: ast.expr, index: str | None) -> None:
-        """A loop over the items of an array, or of a row of it."""
+        """Add the axis of a loop over the items of an array, or of a row of it."""
         if (
             isinstance(over, ast.Name)
             and over.id in self.translator.known
@@ -215,7 +215,7 @@ class _Loop:
         return place
 
     def check_same_place(self, name: str, target: ast.Subscript) -> None:
-        """What is written is read at the same place only: no turn needs what another has done."""
+        """Raise if an iteration may read an element that another iteration writes."""
         wanted = ast.dump(_loaded(target))
         for node in syntax_tree.walk(self.node):
             if isinstance(node, ast.Subscript) and scope_names.dotted_name(_root(node)) == name:
@@ -277,7 +277,7 @@ class _Loop:
         self.appended[name] = found.text
 
     def translate_branch(self, one: ast.If) -> None:
-        """``if`` with one assignment or append in each of its ways."""
+        """Translate ``if`` with one assignment or append in each branch."""
         if len(one.body) != 1 or len(one.orelse) > 1:
             raise Unclear("a branch that does several things")
         yes, no = one.body[0], one.orelse[0] if one.orelse else None
@@ -294,7 +294,7 @@ class _Loop:
             raise Unclear("a branch of another form")
 
     def merged_append(self, one: ast.If) -> ast.Call:
-        """The branches' append as one call with a conditional expression."""
+        """Return the appends of the branches as one call with a conditional expression."""
         yes, no = one.body[0], one.orelse[0]
         if isinstance(no, ast.If):
             if len(no.body) != 1 or len(no.orelse) != 1:
@@ -313,7 +313,7 @@ class _Loop:
         return ast.copy_location(ast.Call(first.func, [both], []), first)
 
     def merged_value(self, one: ast.If, target: str) -> ast.expr:
-        """The value that the branches assign to the one target, as a conditional expression."""
+        """Return the value that the branches assign to the target, as a conditional expression."""
         yes, no = one.body[0], one.orelse[0] if len(one.orelse) == 1 else None
         if not isinstance(yes, ast.Assign) or len(one.body) != 1 or ast.dump(_loaded(yes.targets[0])) != target:
             raise Unclear("branches for several targets")
@@ -328,7 +328,7 @@ class _Loop:
     # -- around the loop
 
     def check_names_unread(self) -> None:
-        """No name of the loop is read elsewhere: it would be the last element's."""
+        """Raise if other code reads a name that the loop binds."""
         for name in scope_names.bound_names(self.node) - self.sums:
             for one in scope_names.scope_body(self.scope):
                 for node in syntax_tree.walk(one):
@@ -336,7 +336,7 @@ class _Loop:
                         raise Unclear(f"{name} is used elsewhere")
 
     def remove_empty_list(self, name: str) -> Edit:
-        """Without ``out = []``, where the list is only made into an array afterwards."""
+        """Remove ``out = []`` if the list is only converted to an array afterwards."""
         uses = [
             n
             for one in scope_names.scope_body(self.scope)
@@ -370,7 +370,7 @@ class _Loop:
 
 
 def _appended(one: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The list's name and the item of ``out.append(item)``."""
+    """Return the name of the list and the item of ``out.append(item)``."""
     call = one.value if isinstance(one, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return None
@@ -391,5 +391,5 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _loaded(node: ast.expr) -> ast.expr:
-    """The same expression as if it were read, for comparison."""
+    """Return the expression in load context, for comparison."""
     return ast.parse(ast.unparse(node), mode="eval").body

@@ -1,8 +1,8 @@
-"""Whether a function that a data set calls for each element does the same to a whole batch, shown from its text.
+"""Proves from the text that a mapped function gives the same results for a whole batch.
 
-It is followed operation by operation with what is known of its arguments: how many axes they have. An operation that
-is not known, or that depends on the number of axes in a way that is not known, ends it: then nobody can be sure.
-Small changes that make no difference to one element are made where a batch needs them: ``axis=-1``, ``x[..., 0]``.
+The reader follows the function operation by operation with the ranks of its arguments. It gives up at an unknown
+operation, or one that depends on the rank in an unknown way.
+It collects the small changes that a batch needs, such as ``axis=-1`` and ``x[..., 0]``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "ran
 def batches(
     source: Source, call: ast.Call, ranks: Sequence[int | None] = (), results: Sequence[int | None] = ()
 ) -> Followed | None:
-    """What makes the function of ``call`` (a ``map``) take whole batches; None where that is not sure.
+    """Return the changes that let the function of ``call`` (a ``map``) take batches; None if that is not proven.
 
-    ``ranks``: axes of each part of the element as measured, ``results`` those of what the function gives.
+    ``ranks``: measured rank of each part of the element. ``results``: ranks of the parts of the result.
     """
     if not call.args:
         return None
@@ -70,14 +70,14 @@ def _elements(function: functions.Function, ranks: Sequence[int | None], skipped
         return [Item(r) for r in ranks] if ranks else [Several(each=Item(None, "each"))]
     if given.vararg:
         raise Unsure("its parameters")
-    if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples, whose parts are all alike
+    if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples whose parts have equal ranks
         return [Item(ranks[0], ("parameter", n), group=True) for n in range(len(names))]
     known = ranks if len(ranks) == len(names) else [None] * len(names)
     return [Item(rank, ("parameter", n)) for n, rank in enumerate(known)]
 
 
 def _sure(found: Followed, returned: Value | None, ranks: Sequence[int | None], results: Sequence[int | None]) -> None:
-    """A constant of unknown rank cannot have added an axis where none was added from one end to the other."""
+    """Raise unless the measured ranks show that constants of unknown rank added no axis."""
     if not found.doubt:
         return
     flat = list(_flat(returned))
@@ -94,7 +94,7 @@ def _flat(value: Value | None) -> list[Value | None]:
 
 
 class _Reader:
-    """Follows statements and expressions."""
+    """Follows the statements and expressions of a function."""
 
     def __init__(self, found: Followed, depth: int = 0) -> None:
         self.found, self.source, self.depth = found, found.source, depth
@@ -187,7 +187,7 @@ class _Reader:
         return Several(parts)
 
     def read_comprehension(self, node: ast.ListComp | ast.DictComp) -> Value:
-        """Each turn of ``[row[f"slot_{i}"] for i in range(8)]`` by itself."""
+        """Follow each iteration of ``[row[f"slot_{i}"] for i in range(8)]``."""
         loop = keys.one_loop(node)
         name, before = scope_names.dotted_name(loop.target), dict(self.known)
         if scope_names.read_names(loop.iter) & set(self.known):
@@ -203,7 +203,7 @@ class _Reader:
         return Several(tuple(parts), tuple(names) if isinstance(node, ast.DictComp) else ())
 
     def literal_key(self, node: ast.expr) -> object | None:
-        """A key as the text tells it."""
+        """Return the literal value of a key."""
         counted = {n: v.value for n, v in self.known.items() if isinstance(v, Fixed) and v.value is not None}
         return keys.evaluated(node, counted)
 
@@ -215,14 +215,14 @@ class _Reader:
         if isinstance(owner, Own):
             return functions.attribute(self.source, owner.kind, node.attr)
         if isinstance(owner, Fixed):
-            return Fixed()  # what belongs to something that is the same for all elements
+            return Fixed()  # an attribute of a value that is the same for all elements
         if node.attr == "dtype" and isinstance(self.read_expression(node.value), Item):
             return Fixed(0)
         raise Unsure(f"line {node.lineno}: .{node.attr}")
 
     def combine_values(self, values: Sequence[Value]) -> Value:
-        """The result of an operation number by number."""
-        items = [replace(v, group=False) for v in values if isinstance(v, Item)]  # nobody adds dictionaries
+        """Return the result of an elementwise operation."""
+        items = [replace(v, group=False) for v in values if isinstance(v, Item)]  # dictionaries are not added
         if any(isinstance(v, (Several, Own)) for v in values):
             raise Unsure("a list in an operation")
         if not items:
@@ -315,7 +315,7 @@ class _Reader:
         raise Unsure(f"line {node.lineno}: {name}")
 
     def read_shape_like(self, node: ast.Call, plain: str, like: ast.expr) -> Value:
-        """``tf.random.normal(tf.shape(x))``: as many numbers as in ``x``, for each element of a batch its own."""
+        """``tf.random.normal(tf.shape(x))`` draws separate numbers for each element of a batch."""
         found = self.read_expression(like)
         others = [*node.args[1:], *(k.value for k in node.keywords if k.arg != "shape")]
         if not isinstance(found, Item) or any(self.read_expression(one) != Fixed(0) for one in others):
@@ -324,7 +324,7 @@ class _Reader:
         return replace(found, group=False)
 
     def read_own_call(self, node: ast.Call) -> Value:
-        """A function of the file, a Keras layer that it made, or one of Python's own that only rearranges."""
+        """Follow a function of the file, a Keras layer of it, or a builtin that only rearranges values."""
         rearranged = keys.rearranged(self.source, node, self.read_expression)
         if rearranged is not None:
             return rearranged
