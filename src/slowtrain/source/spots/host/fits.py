@@ -1,4 +1,4 @@
-"""Calls of Keras's ``fit`` and ``predict`` that cost more than they do, as far as sizes in the text tell."""
+"""Lint rules about calls of ``fit`` and ``predict`` for little work, and about tiny batches."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 
-CALLS = 8  # of one line: a script may well evaluate after each of a few stages
-FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
-OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of other libraries does not take
+CALLS = 8  # of one line. A script may evaluate after each of a few stages.
+FEW_ROWS = 32  # the default batch size of Keras. A call with fewer rows has the same fixed cost.
+OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # arguments that ``predict`` of other libraries lacks
 METHODS_OF_KERAS = frozenset(
     {"train_on_batch", "get_weights", "set_weights", "load_weights", "save_weights", "reset_states"}
 )
-FIT_OF_KERAS = frozenset({"epochs", "batch_size", "validation_data"})  # which ``fit`` of other libraries does not take
-FEW_STEPS = 4  # of one call of fit: its own price is that of a dozen
-TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
+FIT_OF_KERAS = frozenset({"epochs", "batch_size", "validation_data"})  # arguments that ``fit`` of other libraries lacks
+FEW_STEPS = 4  # of one call of fit, whose fixed cost is that of a dozen steps
+TINY = 4  # samples in a step. For dense layers, whose weights are read once per step:
 BALANCE = 16
 LEAST_STEPS, GOAL = 8, 64  # see compute/small-batch
-LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+LONG = 500  # time steps of a single sequence that should be cut into windows
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 CONVOLUTIONS = ("Conv2D", "Conv3D", "conv2d", "conv3d", "Conv2DTranspose", "DepthwiseConv2D", "SeparableConv2D")
 LARGE = ("MultiHeadAttention", "Conv1D", "conv1d", "Bidirectional", "Embedding", "add_weight")
-SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample: convolutions over larger ones compute for longer than they start
+SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample. Convolutions over larger samples take longer than their launch.
 STEPS = ("GradientTape", "train_on_batch")
 
 
@@ -38,7 +38,7 @@ STEPS = ("GradientTape", "train_on_batch")
 
 
 def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
-    """Calls in a loop of ``predict`` with a few rows, of ``fit`` for one step: what is seen, and the edits."""
+    """Find calls in a loop of ``predict`` with few rows or ``fit`` for one step, with a description and edits."""
     for call in call_index.index_of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
@@ -71,7 +71,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
 
 
 def given_rows(source: Source, data: ast.expr | None) -> int | None:
-    """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
+    """Return the samples of an argument; of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
         stores = [
@@ -87,7 +87,7 @@ def given_rows(source: Source, data: ast.expr | None) -> int | None:
 
 
 def _first_row_read(source: Source, call: ast.Call) -> bool:
-    """Whether nothing but row 0 of the result is read: ``predict(state)[0]``, so the call is given one row."""
+    """Whether only row 0 of the result is read, ``predict(state)[0]``, so that the call gets one row."""
     read = node_lookup.parents_of(source).get(call)
     if not isinstance(read, ast.Subscript) or read.value is not call:
         return False
@@ -96,7 +96,7 @@ def _first_row_read(source: Source, call: ast.Call) -> bool:
 
 
 def _one_output(source: Source) -> bool:
-    """Whether the models that the file builds have one output each: of several, ``predict(x)[0]`` is the first."""
+    """Whether the models of the file have one output each. With several, ``predict(x)[0]`` is the first output."""
     built = call_index.index_of(source).called("Model")
     outputs = (node_lookup.argument_value(call, "outputs", 1) for call in built)
     if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
@@ -105,7 +105,7 @@ def _one_output(source: Source) -> bool:
 
 
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
-    """``len(x)`` of the same ``x``, or ``x.shape[0]``."""
+    """Whether ``size`` is ``len(x)`` or ``x.shape[0]`` of the same ``x``."""
     if isinstance(size, ast.Call) and node_lookup.called_name(size) == "len" and len(size.args) == 1:
         return data is not None and ast.dump(size.args[0]) == ast.dump(data)
     rows = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
@@ -113,12 +113,12 @@ def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
 
 
 def _in_loop(source: Source, call: ast.Call) -> bool:
-    """Whether a loop stands around the call, or in a function that calls its function: asked before sizes are."""
+    """Whether a loop contains the call, or a call of its function."""
     return literal_sizes.repeating_loop(source, call, CALLS) is not None
 
 
 def _of_keras(source: Source, call: ast.Call) -> bool:
-    """Whether ``predict`` is that of a Keras model: by its arguments, other calls of the owner, or the name's value."""
+    """Whether ``predict`` belongs to a Keras model, by its arguments, other calls of the object, or its origin."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if any(k.arg in OF_KERAS for k in call.keywords):
@@ -132,21 +132,21 @@ def _of_keras(source: Source, call: ast.Call) -> bool:
 
 
 def _says_keras(call: ast.Call, owner: ast.expr) -> bool:
-    """Whether ``call`` is of ``owner``, and of a method that only a Keras model has."""
+    """Whether ``call`` calls a method of ``owner`` that only Keras models have."""
     if not isinstance(call.func, ast.Attribute) or ast.dump(call.func.value) != ast.dump(owner):
         return False
     return call.func.attr in METHODS_OF_KERAS or any(k.arg in FIT_OF_KERAS for k in call.keywords)
 
 
 def _owned(source: Source, call: ast.Call) -> bool:
-    """Whether the model is another one in each turn of the loop around its ``fit``."""
+    """Whether the loop around ``fit`` rebinds the model in each iteration."""
     assert isinstance(call.func, ast.Attribute)
     name = scope_names.dotted_name(call.func.value).partition(".")[0]
     return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, call))
 
 
 def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
-    """Whether statements, or functions of the file that they call, take a training step."""
+    """Whether statements, or functions that they call, take a training step."""
     parts = [p for one in body for p in source.called(one)]
     return any(
         isinstance(n, ast.Call) and node_lookup.called_name(n) in STEPS for p in parts for n in syntax_tree.walk(p)
@@ -154,7 +154,7 @@ def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
 
 
 def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
-    """Samples of a data set made of arrays, and the size of its batches."""
+    """Return the samples and the batch size of a data set of arrays."""
     sizes = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
     if (
         not flow.whole
@@ -175,7 +175,7 @@ def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> t
 
 
 def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """Batches of one to four of thousands of samples: the size, what is seen, a better size, the edits."""
+    """Find batches of a few of thousands of samples: the size, a description, a better size and the edits."""
     if not literal_sizes.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("fit"):
@@ -204,7 +204,7 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
 
 
 def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """Of data sets that come by objects, methods and settings."""
+    """Find tiny batches of data sets that objects, methods or settings create."""
     taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).called("fit")]
     if any(name in source.text for name in STEPS):
         loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
@@ -226,7 +226,7 @@ def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, 
 
 
 def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """``for i in range(0, n, 8)`` around a step that is given ``x[i:i + 8]``."""
+    """Find ``for i in range(0, n, 8)`` around a step that gets ``x[i:i + 8]``."""
     for loop in call_index.nodes_of_kind(source, ast.For):
         over = loop.iter if isinstance(loop, ast.For) else None
         if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range":
@@ -266,7 +266,7 @@ def _too_small(
 
 
 def _computing(source: Source, shape: literal_sizes.Shape) -> bool:
-    """Whether a sample may be large enough to fill a step by itself."""
+    """Whether a sample may be large enough to keep the device busy in a step."""
     if not call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
         return False
     numbers = 1
