@@ -7,7 +7,6 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import node_lookup
 from slowtrain.trace import Trace
 
-JIT_COMPILE_POSITION = 7  # among the positional arguments of compile(), in Keras 2 and 3
 KERAS_CHOICES = ("absent", "auto")
 
 
@@ -34,5 +33,5 @@ def _omits_jit_compile(trace: Trace, compiled: Event) -> bool | None:
     )
     if call is None or any(k.arg is None for k in call.keywords):
         return None
-    given = node_lookup.argument_value(call, "jit_compile", JIT_COMPILE_POSITION)
+    given = node_lookup.argument_value(call, "jit_compile", node_lookup.JIT_COMPILE_POSITION)
     return given is None or getattr(given, "value", None) == "auto"

@@ -10,6 +10,7 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
 SCOPE_NODES = (*FUNCTION_NODES, ast.Lambda, ast.ClassDef)
+JIT_COMPILE_POSITION = 7  # among the positional arguments of compile(), in Keras 2 and 3
 
 
 def called_name(call: ast.Call) -> str:

@@ -1,4 +1,4 @@
-"""Makes a function of consecutive statements: what they need becomes parameters, what is used after is returned."""
+"""Extracts consecutive statements into a function with parameters and return values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Piece:
-    """Statements of one block that may become a function before ``anchor``."""
+    """Consecutive statements of one block that can be extracted into a function before ``anchor``."""
 
     statements: tuple[ast.stmt, ...]
     anchor: ast.stmt
@@ -23,7 +23,7 @@ class Piece:
 
 
 def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece | None:
-    """``statements`` with what they need and give; a function before the outermost loop, or before all functions."""
+    """Return ``statements`` with their inputs and outputs. ``at_top``: the function goes to module level."""
     first = statements[0]
     scope = scope_names.enclosing_scope(source, first)
     anchor: ast.AST = [first, *scope_names.enclosing_loops(source, first)][-1]
@@ -40,20 +40,20 @@ def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece
     if not at_top:
         needed = [n for n in needed if _varies(source, n, scope, anchor)]
     made = scope_names.bound_names(list(statements))
-    used = _read_outside(scope, statements) | set(needed)  # what they bind and need again, the next turn needs
+    used = _read_outside(scope, statements) | set(needed)  # the next iteration needs these values
     results = [n for n in _stored_in_order(statements) if n in made & used]
     return Piece(tuple(statements), anchor, tuple(needed), tuple(results))
 
 
 def _varies(source: Source, name: str, scope: ast.AST, anchor: ast.stmt) -> bool:
-    """Whether ``name`` is bound within ``anchor`` or after it: not yet the same when the function is written."""
+    """Whether ``name`` is bound inside ``anchor`` or after it, so that the function cannot read it as a global."""
     binders = scope_names.binding_statements(source, name, scope)
     inside = {id(n) for n in syntax_tree.walk(anchor)}
     return any(id(b) in inside or getattr(b, "lineno", 0) > anchor.lineno for b in binders)
 
 
 def _before(statements: Sequence[ast.stmt]) -> set[str]:
-    """Names that the statements read before they have bound them."""
+    """Return names that the statements read before they bind them."""
     bound: set[str] = set()
     needed: set[str] = set()
     for one in statements:
@@ -87,7 +87,7 @@ def _needs(one: ast.stmt, bound: set[str]) -> set[str]:
 
 
 def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
-    """Names read in the scope elsewhere than in the statements (before them too: loops come again)."""
+    """Return names that the scope reads outside the statements, including earlier lines, which a loop may run again."""
     inside = {id(n) for one in statements for n in syntax_tree.walk(one)}
     found = set()
     for one in scope_names.scope_body(scope):
@@ -100,7 +100,7 @@ def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
 
 
 def _in_order(scope: ast.AST) -> list[str]:
-    """Names of the scope in the order in which they are bound, parameters first."""
+    """Return the names of the scope in the order in which they are bound, parameters first."""
     bound = [
         n
         for n in scope_names.nodes_in_scope(scope_names.scope_body(scope))
@@ -118,7 +118,7 @@ def _stored_in_order(statements: Sequence[ast.stmt]) -> list[str]:
 
 
 def extracted(source: Source, found: Piece, name: str, decorator: str) -> list[Edit]:
-    """The function before the anchor, and its call in place of the statements; nothing where their text cannot move."""
+    """Define the function before the anchor and call it in place of the statements. Empty if the text cannot move."""
     rows = source.text.split("\n")
     first, last = found.statements[0], found.statements[-1]
     start, stop = first.lineno, last.end_lineno or last.lineno
@@ -148,7 +148,7 @@ def _column(statement: ast.stmt) -> int:
 
 
 def _stand_alone(source: Source, statements: Sequence[ast.stmt]) -> bool:
-    """Whether nothing else stands on the first and the last line."""
+    """Whether the first and last line contain nothing else."""
     rows = source.text.split("\n")
     first, last = statements[0], statements[-1]
     line, column = edits.node_end(last)
@@ -157,19 +157,19 @@ def _stand_alone(source: Source, statements: Sequence[ast.stmt]) -> bool:
 
 
 def edits_cross_strings(statements: Sequence[ast.stmt]) -> bool:
-    """Whether a text literal spans lines: moving its lines would change it."""
+    """Whether a string literal spans several lines. New indentation would change its text."""
     texts = (n for one in statements for n in syntax_tree.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
     return any((n.end_lineno or n.lineno) != n.lineno for n in texts)
 
 
 def first_line(one: ast.stmt) -> int:
-    """Where a statement begins, its decorators counted."""
+    """Return the first line of a statement, including its decorators."""
     decorators: list[ast.expr] = getattr(one, "decorator_list", [])
     return min([one.lineno, *(d.lineno for d in decorators)])
 
 
 def lines(rows: list[str], one: ast.stmt) -> list[str]:
-    """The statement's lines, without its indentation."""
+    """Return the lines of the statement without its indentation."""
     start = first_line(one)
     indent = rows[one.lineno - 1][: one.col_offset]
     taken = [row.rstrip("\r") for row in rows[start - 1 : one.end_lineno]]
@@ -183,7 +183,7 @@ def _moved(row: str, old: str, new: str) -> str:
 
 
 def free_name(source: Source, *wanted: str) -> str:
-    """The first of ``wanted`` that the file does not know yet."""
+    """Return the first of ``wanted`` that the file does not use, or one of them with underscores appended."""
     known = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
     known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
     known |= {a.arg for a in syntax_tree.walk(source.tree) if isinstance(a, ast.arg)} | set(

@@ -1,7 +1,7 @@
-"""What a script does where it gets to: found by going through it (``reading/abstract``), whatever way leads there.
+"""Lint rules on the events of the interpreter, which follows every path of a script.
 
-Each of these adds to what the detectors of the families see where they look: they go by the text around a place, these
-by the calls and loops that lead to it.
+They supplement the lint rules that search the text around a place: these follow the calls and loops that lead to
+the place.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from slowtrain.source.spots.host import retraces
 from slowtrain.source.spots.input import decoding, handedover, slowpython
 from slowtrain.source.spots.input.turns import SEVERAL
 
-FEW = 5  # turns in which nothing is done often
-LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
-LEAST_INSIDE = 6  # turns of a loop inside what makes input: fewer are channels, coordinates
-NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # loops from which on each element is gone through
+FEW = 5  # iterations
+LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
+LEAST_INSIDE = 6  # iterations of a loop in input code. Fewer are channels or coordinates.
+NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # nested loops that visit each element
 SETTLED = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
 TRAINED = (".fit", ".train_on_batch")
-WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
-WHOLE_STEPS = 8  # the same, where each turn is a training step
-COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
+WRITTEN_OUT = 16  # iterations of a Python loop inside a graph
+WHOLE_STEPS = 8  # the same, if each iteration is a training step
+COUNTED = ("range", "list", "tuple", "rows")  # Python iterables, which unroll a loop in a graph
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
 MANY_ROWS = 1000
 FEW_ROWS = 256
@@ -40,7 +40,7 @@ UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".ass
 
 
 def changing(source: Source) -> Iterator[retraces.Changing]:
-    """Arguments of a ``tf.function`` that are another Python number, text or shape in each turn of a loop."""
+    """Find arguments of a ``tf.function`` whose Python number, string or shape changes in each iteration of a loop."""
     for event, graph in _of_graphs(source):
         function = graph.of.node if graph.of is not None else None
         if not isinstance(function, ast.FunctionDef) or not isinstance(event.node, ast.Call):
@@ -59,7 +59,7 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
 
 
 def _of_graphs(source: Source) -> Iterator[tuple[Event, Value]]:
-    """Calls of the script's tf.functions from Python, and the function."""
+    """Yield calls of tf.functions from Python, and the function."""
     if not retraces.may_graph(source):
         return
     for event in file_events(source):
@@ -68,7 +68,7 @@ def _of_graphs(source: Source) -> Iterator[tuple[Event, Value]]:
 
 
 def _handed(event: Event, call: ast.Call, function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Value]]:
-    """Parameter, where it stands, and what it is, of each argument."""
+    """Yield the parameter, the expression and the value of each argument."""
     names = scope_names.parameter_names(function)
     if event.on is not None and event.on.of is not None and event.on.of.of is not None:
         names = names[1:]  # a method's object
@@ -82,7 +82,7 @@ def _handed(event: Event, call: ast.Call, function: ast.FunctionDef) -> Iterator
 
 
 def _another(value: Value, loops: set[int]) -> tuple[str | None, Value]:
-    """How it differs from turn to turn, as ``retraces.Changing`` has it, and what of it does."""
+    """Return how a value varies by iteration, as in ``retraces.Changing``, and the part that varies."""
     for one in value.inside():
         if one.kind == "number" and one.name not in ("bool", "few") and one.varies & loops:
             return (one.name or "number") if one is value else "object" if value.kind == "object" else "held", one
@@ -94,14 +94,14 @@ def _another(value: Value, loops: set[int]) -> tuple[str | None, Value]:
 
 
 def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """What a loop compiles or makes a graph of in each turn, though no turn needs another one; what is seen."""
+    """Find models and graphs that a loop compiles in each iteration without need, with a description."""
     every = file_events(source) if ".compile" in source.text or retraces.may_graph(source) else ()
     for event in every:
         if event.name == ".compile" and event.on is not None and event.on.kind in ("keras", "object"):
             alike = [one for one in event.regular_loops(LEAST_BUILDS) if one.number not in event.on.varies]
             used = [e.name for e in every if e.on is event.on and alike and alike[-1] in e.loops]
             if alike and alike[-1].number in event.on.born and ".set_weights" not in used:
-                continue  # a new model, from new weights
+                continue  # a new model with new weights
             if any(name in TRAINED for name in used):
                 yield event.node, "a loop compiles this model in each turn, and its graphs are traced anew"
     for event, graph in _of_graphs(source):
@@ -116,9 +116,9 @@ def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 
 def _moved(graph: Value, loops: set[int]) -> bool:
-    """Whether what a graph takes from the names around it is another thing in each turn: then each turn needs its own.
+    """Whether a name that the graph captures changes in each iteration, so that each iteration needs its own graph.
 
-    What is made in each turn in the same way, as a model for each fold, is no reason.
+    An object that each iteration builds in the same way, such as a model per fold, does not count.
     """
     function = graph.of
     if function is None or not isinstance(function.data, Scope) or function.node is None:
@@ -128,12 +128,12 @@ def _moved(graph: Value, loops: set[int]) -> bool:
 
 
 def _passed(value: Value) -> bool:
-    """Whether one graph takes it as an argument or a variable: tensors, and numbers that are no counts of anything."""
+    """Whether one graph can take the value as an argument: tensors and floats."""
     return value.kind in ("tensor", "array") or (value.kind == "number" and value.name == "float")
 
 
 def eager(source: Source) -> Iterator[ast.With]:
-    """The tapes of training steps that a loop takes in every turn outside any graph."""
+    """Find gradient tapes of training steps that a loop runs eagerly in each iteration."""
     every = file_events(source) if "GradientTape" in source.text else ()
     updated = {one for e in every if e.name in UPDATES and not e.graph for one in e.loops}
     for event in every:
@@ -148,7 +148,7 @@ def eager(source: Source) -> Iterator[ast.With]:
 
 
 def doubles(source: Source) -> Iterator[ast.Call]:
-    """Weights of eight-byte floats, of which the text does not say that they are to be so wide."""
+    """Find float64 weights whose dtype the text does not state."""
     for event in file_events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
         said = isinstance(event.node, ast.Call) and _wide_on_purpose(source, event.node)
@@ -158,7 +158,7 @@ def doubles(source: Source) -> Iterator[ast.Call]:
 
 
 def _wide_on_purpose(source: Source, made: ast.Call) -> bool:
-    """Whether the text says of which type a weight is, or leaves that to who calls the function around it."""
+    """Whether the text states the dtype of a weight, or a parameter of the function does."""
     if any(k.arg == "dtype" and not _of_data(k.value) for k in made.keywords):
         return True
     function = node_lookup.enclosing_function(source, made)
@@ -173,10 +173,10 @@ def _of_data(dtype: ast.expr) -> bool:
 
 
 def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
-    """Slow Python that makes input, and loops in it that go through each batch element by element."""
+    """Find slow Python in input code, and loops over the elements of each batch."""
     known = list(slowpython.parts(source))
     calls = {one.call for one in known}
-    whole: list[slowpython.Slow] = []  # where the text does not show what of a sample takes long
+    whole: list[slowpython.Slow] = []  # the text does not show which part of the work is slow
     for each in handedover.generators(source):
         if each.call not in calls:
             calls.add(each.call)
@@ -204,7 +204,7 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
 
 
 def _by_rows(source: Source, event: Event, loop: Loop) -> bool:
-    """Whether a loop goes through the rows of a batch, and calls NumPy several times for each."""
+    """Whether a loop iterates over the rows of a batch and calls NumPy several times per row."""
     if event.producer != "py_function" or loop.items.kind not in ("array", "rows"):
         return False
     if loop.turns is not None and loop.turns < WRITTEN_OUT:
@@ -215,22 +215,24 @@ def _by_rows(source: Source, event: Event, loop: Loop) -> bool:
 
 
 def _inside(loops: tuple[Loop, ...]) -> list[Loop]:
-    """The loops below the one in which the input is made, those of few turns left out."""
+    """Return the loops inside the one that makes the input, without loops of few iterations."""
     made_by = max((i for i, one in enumerate(loops) if isinstance(one.node, ast.Call)), default=-1)
-    below = [one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)]  # while True: over and over
+    below = [
+        one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)
+    ]  # while True repeats the whole input
     return [one for one in below if (n := _shown_turns(one)) is None or n >= LEAST_INSIDE]
 
 
 def _shown_turns(loop: Loop) -> int | None:
-    """The turns that the text shows; of a list that a loop fills, the items that are seen to go into it."""
+    """Return the visible number of iterations, or of items that a loop adds to a list."""
     filled = loop.items.kind == "list" and isinstance(loop.items.data, int)
     return loop.items.data if loop.turns is None and filled else loop.turns
 
 
 def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
-    """Loops of Python inside a graph, which holds the ops of each turn by themselves; and how many turns.
+    """Find Python loops that a graph unrolls, with the number of iterations.
 
-    ``chained``: each turn goes on from what the one before left (a solver's steps), and not: rows that one op may take.
+    ``chained``: each iteration depends on the previous one, as in a solver. Otherwise, one op may process all rows.
     """
     seen: set[ast.AST] = set()
     for event in file_events(source) if may_trace(source) else ():
@@ -251,7 +253,7 @@ def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
 
 
 def handwritten(source: Source) -> Iterator[ops.Written]:
-    """Ops that are written by hand, and loops whose turns one op may take together."""
+    """Find handwritten ops, and loops whose iterations one op could process together."""
     known = list(ops.handwritten(source))
     yield from known
     for loop, turns in written_out(source, chained=False):
@@ -262,17 +264,17 @@ def handwritten(source: Source) -> Iterator[ops.Written]:
 
 
 def may_trace(source: Source) -> bool:
-    """Whether there may be a graph: a tf.function, or what Keras calls in one."""
+    """Whether the file may build graphs, by tf.function or Keras."""
     return retraces.may_graph(source) or "keras" in source.text
 
 
 def _same(source: Source, one: Loop, loop: Loop) -> bool:
-    """Whether a loop lies in the same function as the inner one: in the same graph."""
+    """Whether both loops are in the same function, and thus in the same graph."""
     return node_lookup.enclosing_function(source, one.node) is node_lookup.enclosing_function(source, loop.node)
 
 
 def _goes_on(source: Source, loop: ast.For) -> bool:
-    """Whether a turn reads what the one before assigned, sums and lists that it adds to left out."""
+    """Whether an iteration reads values of the previous one, apart from sums and lists that it extends."""
     inside = [n for n in scope_names.nodes_in_scope(list(loop.body)) if isinstance(n, ast.Assign)]
     kept = {name for one in inside for target in one.targets for name in scope_names.bound_names(target)}
     turned = {id(n) for n in syntax_tree.walk(loop)}
@@ -300,7 +302,7 @@ def _goes_on(source: Source, loop: ast.For) -> bool:
 
 
 def _alike(source: Source, loop: Loop) -> bool:
-    """Whether every turn does the same with other rows: only TensorFlow's ops, and the turn's number picks the rows."""
+    """Whether all iterations run the same TensorFlow ops on rows selected by the loop index."""
     inside = [e for e in file_events(source) if loop in e.loops and e.name not in ("loop", ".append")]
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
@@ -318,7 +320,7 @@ def _alike(source: Source, loop: Loop) -> bool:
 
 
 def grown(source: Source) -> Iterator[ast.expr]:
-    """Arrays that a long loop makes longer by a row, which copies all of them in each turn."""
+    """Find arrays that a long loop extends by a row, which copies the array in each iteration."""
     for event in file_events(source):
         if event.name not in LONGER or not event.loops or event.producer or event.graph or not event.given.args:
             continue
@@ -337,7 +339,7 @@ def grown(source: Source) -> Iterator[ast.expr]:
 
 
 def _begun_anew(loop: ast.AST, names: set[str]) -> bool:
-    """Whether each turn of a loop gives one of these names something else first."""
+    """Whether each iteration of a loop first rebinds one of these names."""
     for one in scope_names.nodes_in_scope(list(getattr(loop, "body", []))):
         if (
             isinstance(one, ast.Assign)
@@ -349,7 +351,7 @@ def _begun_anew(loop: ast.AST, names: set[str]) -> bool:
 
 
 def _of_all_rows(loop: Loop) -> bool:
-    """``for i in range(len(x) - 24)``: a turn for each row of an array, of which nobody says how many there are."""
+    """Whether a loop like ``for i in range(len(x) - 24)`` has an iteration for each of an unknown number of rows."""
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     if loop.turns is not None or loop.items.kind != "range" or over is None:
         return False
@@ -357,16 +359,16 @@ def _of_all_rows(loop: Loop) -> bool:
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:
-    """Calls of ``predict`` for few rows in each of many turns of a loop."""
+    """Find calls of ``predict`` with few rows in each of many iterations."""
     for event in file_events(source) if ".predict" in source.text else ():
         if event.name != ".predict" or not isinstance(event.node, ast.Call) or event.on is None:
             continue
         rows = event.given.get("x", 0).shape
         many = prod(one.turns or 1 for one in event.regular_loops(LEAST_BUILDS)) >= WRITTEN_OUT
-        many |= step_loops.step_loop_of(source, event) is not None  # as often as there are steps
+        many |= step_loops.step_loop_of(source, event) is not None  # as many calls as steps
         if rows and rows[0] is not None:
             few = rows[0] <= FEW_ROWS
-        else:  # a batch that was chosen larger than Keras's own is of more rows than that
+        else:  # a batch size above the default of Keras means more rows
             batch = queries.int_at(source, node_lookup.argument_value(event.node, "batch_size", 1))
             few = (batch is None or batch <= FEW_ROWS) and not step_loops.is_between_epochs(source, event)
         if many and event.on.kind in ("keras", "object") and few:

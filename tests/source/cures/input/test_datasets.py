@@ -11,7 +11,7 @@ from slowtrain.model import Edit
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import datasets
+from slowtrain.source.cures.input import datasets, file_readers
 
 HEAD = "import tensorflow as tf\n"
 
@@ -239,10 +239,14 @@ READERS = {
 
 @pytest.mark.parametrize(("before", "after", "ordered"), READERS.values(), ids=READERS)
 def test_several_files_are_read_at_once(before: str, after: str | None, ordered: bool) -> None:
-    _check(HEAD + before, None if after is None else HEAD + after, lambda s, at: datasets.many_readers(s, at)[0])
+    _check(
+        HEAD + before,
+        None if after is None else HEAD + after,
+        lambda s, at: file_readers.read_files_in_parallel(s, at)[0],
+    )
     source = parse_source("train.py", HEAD + before)
     assert source is not None
-    assert after is None or datasets.many_readers(source, _line(HEAD + before))[1] is ordered
+    assert after is None or file_readers.read_files_in_parallel(source, _line(HEAD + before))[1] is ordered
 
 
 NESTED = "def one(path):\n    return tf.data.TextLineDataset(path).map({of})\n"
@@ -262,7 +266,7 @@ OPENED = "ds = tf.data.Dataset.list_files('*').interleave(one, cycle_length=8{mo
 def test_small_files_are_opened_alongside(of: str, more: str, done: bool) -> None:
     before = HEAD + NESTED.format(of=of) + OPENED.format(more=more)
     after = before.replace("cycle_length=8", "cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE")
-    _check(before, after if done else None, datasets.opened_alongside)
+    _check(before, after if done else None, file_readers.open_files_in_parallel)
 
 
 FLOWS = {

@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.host import every
-from slowtrain.source.spots.host import fits as spotted
+from slowtrain.source.spots.host import every, validation_calls
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Validation on more than was trained on since the last one, by sizes that the text tells."""
-    known = (*spotted.validated(source), *spotted.counted(source), *spotted.evaluated(source))
+    known = (
+        *validation_calls.long_fit_validations(source),
+        *validation_calls.long_counted_validations(source),
+        *validation_calls.long_loop_evaluations(source),
+    )
     others = () if known else (*every.validations(source), *every.fitted(source))
     for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
         rarer = "validate less often (validation_freq), or on a part of the data"

@@ -9,7 +9,7 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits
 from slowtrain.source.spots.input import augmenting
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
@@ -72,7 +72,7 @@ class HostAugmentation(Cause[Evidence]):
         ]
 
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        made = measured.batched(trace, _augmenting(trace), evidence.where[:1])
+        made = input_edits.batch_before_map(trace, _augmenting(trace), evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 

@@ -9,7 +9,7 @@ from slowtrain.causes.input.per_element_map import fix
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import distinct_places
@@ -85,7 +85,7 @@ class PerElementMap(Cause[Evidence]):
             yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
             return
         found = _tiny(trace)
-        made = measured.batched(trace, found[0][0] if found else None, evidence.where[:1])
+        made = input_edits.batch_before_map(trace, found[0][0] if found else None, evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
 
 

@@ -20,7 +20,7 @@ from slowtrain.script.locations.recorded_sources import (
     only_converts,
     recorded_source,
 )
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.source.cures.input import chunks, generators, quicker
 from slowtrain.source.spots.input import slowpython
 from slowtrain.trace import Trace
@@ -109,9 +109,9 @@ class PythonInput(Cause[Evidence]):
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         work = _work(trace)
         kind = work.kind if work else "work"
-        node = measured.making(trace) if work and work.hand is None else None
+        node = input_edits.python_node(trace) if work and work.hand is None else None
         if kind == "samples":
-            fits = measured.fits(trace, node, COPIES)
+            fits = input_edits.fits_in_memory(trace, node, COPIES)
             arrays = measured.first(trace, evidence.where, generators.as_arrays) if fits else ()
             made = arrays or measured.first(trace, evidence.where, chunks.handed_over)
             exact = not (arrays and dataset_caches.is_asked_beyond_end(trace))

@@ -9,7 +9,7 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
@@ -69,7 +69,7 @@ class SequentialMap(Cause[Evidence]):
             says = "give interleave num_parallel_calls=tf.data.AUTOTUNE"
             yield Prescription("edit", Effect.EXACT, says, edits=together)
             return
-        line = measured.function_line(node)
+        line = input_edits.mapped_function_line(node)
         fixed = node.written is not None and bool(node.written.ops) and not node.written.random
         found = measured.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
         effect = Effect.EXACT if fixed else Effect.EQUIVALENT

@@ -9,7 +9,7 @@ from slowtrain.causes.waiting import bytes_to_tell, for_bytes, mean, read_mb_per
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import handmade_input
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.source.cures.input import ahead
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
@@ -52,12 +52,12 @@ class SlowStorage(Cause[Evidence]):
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         pipe = trace.pipeline
         readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
-        node = measured.making(trace) or (readers[0] if readers else None)
+        node = input_edits.python_node(trace) or (readers[0] if readers else None)
         if handmade_input(trace) is not None:
             beside = measured.first(trace, evidence.where, ahead.made_ahead)
             says = "fetch the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=beside)
-        made = measured.kept(trace, evidence.where, node)
+        made = input_edits.cache_if_repeatable(trace, evidence.where, node)
         if made:
             says = "keep what was read with .cache(): it fits in memory"
             yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)

@@ -10,7 +10,7 @@ from slowtrain.columns.input_pipeline import Node, Pipeline, repeats_input
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import distinct_places
@@ -37,7 +37,7 @@ class UncachedInput(Cause[Evidence]):
         if found is None or trace.pipeline is None:
             return unread_cache.evidence(trace)
         (node, size), epochs = found, dataset_caches.expected_passes(trace, trace.pipeline)
-        if (room := measured.room(trace, size)) is None:
+        if (room := input_edits.storage_room(trace, size)) is None:
             return None
         caches = dataset_caches.useless_cache_lines(trace.pipeline, node)
         does = dataset_caches.cached_maps(trace.pipeline, node)
@@ -84,7 +84,7 @@ class UncachedInput(Cause[Evidence]):
         if (node := _repeated(trace)) is None:
             yield from unread_cache.prescriptions(trace)
             return
-        line = measured.function_line(node[0])
+        line = input_edits.mapped_function_line(node[0])
         same, on_disk = True, bool(evidence.numbers.get("on_disk"))
 
         def edit(source: Source, at: int) -> list[Edit]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import dataset_caches
 from slowtrain.trace.signals.input.dataset_caches import UnreadCache
@@ -43,7 +43,7 @@ def evidence(trace: Trace) -> Evidence | None:
         f"the data set was built {found.times} times with a cache of its own, each for one pass: nobody reads what "
         f"they keep, and {format_number(ms)} ms of work for each batch is done in every pass",
         numbers,
-        tuple(dict.fromkeys((*measured.turning(trace, found.cache), *user_lines(found.cache)))),
+        tuple(dict.fromkeys((*input_edits.rebuilding_loops(trace, found.cache), *user_lines(found.cache)))),
     )
 
 

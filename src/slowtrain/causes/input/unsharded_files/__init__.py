@@ -11,8 +11,8 @@ from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.source.cures import input_edits, measured
+from slowtrain.source.cures.input import file_readers
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import (
     BATCH_CALL_MS,
@@ -79,7 +79,7 @@ class UnshardedFiles(Cause[Evidence]):
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _reading(trace)
         if find_nested_datasets(trace, of_files=True) is not None:
-            made = measured.first(trace, evidence.where, datasets.opened_alongside)
+            made = measured.first(trace, evidence.where, file_readers.open_files_in_parallel)
             if made:
                 says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
                 yield Prescription("edit", Effect.EXACT, says, edits=made)
@@ -88,7 +88,7 @@ class UnshardedFiles(Cause[Evidence]):
         yield Prescription(
             "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"
         )
-        kept = measured.kept(trace, evidence.where, found[0]) if found is not None else ()
+        kept = input_edits.cache_if_repeatable(trace, evidence.where, found[0]) if found is not None else ()
         says = "or keep what was read with .cache(), if it fits in memory"
         yield Prescription("edit", Effect.EXACT, says, edits=kept, later=bool(kept))
 
@@ -99,8 +99,8 @@ def _readers(trace: Trace) -> Iterable[Prescription]:
 
     def edit(source: Source, line: int) -> list[Edit]:
         nonlocal effect
-        made, same = datasets.many_readers(source, line)
-        shuffled = datasets.shuffles(source, line)
+        made, same = file_readers.read_files_in_parallel(source, line)
+        shuffled = file_readers.is_shuffled_later(source, line)
         effect = Effect.EXACT if same else Effect.EQUIVALENT if shuffled else Effect.CHANGES_TRAINING
         return made
 

@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.spots.numerics import numbers as spotted
+from slowtrain.source.spots.numerics import numbers
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
@@ -20,7 +20,6 @@ def find_spots(source: Source) -> Iterable[Spot]:
     larger = "use a larger number, or compute this in float32"
     apart = f"keep what the root is taken of above {finite.FLOOR}"
     safe = "make safe what the logarithm is taken of: tf.where(y > 0, y, 1.0), or take tf.math.xlogy"
-    numbers = spotted
     bare = tuple(roots.bare(source))
     summed = "add the densities' logarithms, and sum up with tf.reduce_logsumexp"
     for nodes, says, cure, made in (

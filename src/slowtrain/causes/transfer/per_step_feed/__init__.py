@@ -19,7 +19,7 @@ from slowtrain.script.locations.recorded_sources import (
     only_converts,
     recorded_source,
 )
-from slowtrain.source.cures import measured
+from slowtrain.source.cures import input_edits, measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.host import user_loop
@@ -124,7 +124,7 @@ class PerStepFeed(Cause[Evidence]):
             yield Prescription("edit", Effect.EXACT, ahead)
             return
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
-        found = measured.by_hand_once(trace, evidence.where)
+        found = input_edits.hoist_loop_work(trace, evidence.where)
         listed = () if found else measured.every(trace, evidence.where, fix.as_array_once)
         listed = listed or (() if found else measured.every(trace, evidence.where, fix.as_array_first))
         if listed:

@@ -1,4 +1,4 @@
-"""The number of samples in a step: where a script writes it, and a larger one in its place."""
+"""Edits that enlarge the batch size where a script defines it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import RANDOM_CALLS, Source
 
 BATCHLIKE = re.compile(r"batch|^bs$|^mb(?:_?size)?$|_bs$", re.IGNORECASE)
-TAKERS = ("batch", "padded_batch", "ragged_batch")  # of a data set, whose first argument is the batch
+TAKERS = ("batch", "padded_batch", "ragged_batch")  # of a data set. The first argument is the batch size.
 FITS = ("fit", "fit_generator")
-# Shapes that hold the batch as a number: with another batch they would be wrong.
+# Functions that take a shape. A literal batch size in it would be wrong for another batch size.
 SHAPED = ("TensorSpec", "set_shape", "ensure_shape", "reshape", "zeros", "ones", "placeholder")
 COUNTING = frozenset(
     "range trange ceil floor int float max min len print format round arange info debug str divmod islice".split()
@@ -28,7 +28,10 @@ LAYERS = frozenset(
 
 
 def larger(source: Source, lines: Iterable[int], size: int, goal: int) -> tuple[Edit, ...]:
-    """Batches of ``goal`` where the steps at ``lines`` take ``size``; nothing where other things hang on the number."""
+    """Replace the batch size ``size`` of the steps at ``lines`` by ``goal``.
+
+    Empty if other code depends on the number.
+    """
     if size < 1 or goal <= size or _fixed(source, size):
         return ()
     wanted = tuple(lines)
@@ -44,7 +47,7 @@ def larger(source: Source, lines: Iterable[int], size: int, goal: int) -> tuple[
 
 
 def _given(source: Source, line: int) -> list[ast.expr]:
-    """What calls at ``line`` are given as the batch."""
+    """Return the batch size arguments of calls at ``line``."""
     takers = [c for c in find.calls_at_line(source, line, *TAKERS) if isinstance(c.func, ast.Attribute)]
     found = [find.argument_value(call, "batch_size", 0) for call in takers]
     for call in find.calls_at_line(source, line, *FITS):
@@ -53,7 +56,7 @@ def _given(source: Source, line: int) -> list[ast.expr]:
 
 
 def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> list[Edit] | None:
-    """Each of the expressions at its origin; those of another size stay. None where one is not known."""
+    """Replace each expression of this size at its origin. None if an origin is unknown."""
     done = []
     for expression in given:
         origin = setting_origins.literal_origin(source, expression)
@@ -63,7 +66,7 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
             if not all(_for_batches(source, name, goal) for name in origin.names):
                 return None
             done.append(edits.replace_node(source, origin.node, str(goal)))
-    # The same number at other calls of fit: it is the same model's.
+    # Other calls of fit with the same number train the same model.
     if any(isinstance(e, ast.Constant) and e.value == size for e in given):
         for call in (
             n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and find.called_name(n) in FITS
@@ -75,7 +78,7 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
 
 
 def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
-    """``for i in range(0, n, 8)`` around the step, and ``x[i:i + 8]``."""
+    """Enlarge the stride of ``for i in range(0, n, 8)`` around the step, and ``x[i:i + 8]``."""
     for line in (*lines, *_elsewhere(source, lines)):
         loop = _loop(source, line)
         step = _stride(loop)
@@ -92,7 +95,7 @@ def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
 
 
 def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
-    """Where else the file calls the functions that it calls at ``lines``: a step may be taken once before the loop."""
+    """Yield other lines that call the same functions as ``lines``, such as one step before the loop."""
     everything = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
     names = {find.called_name(n) for n in everything if n.lineno in lines}
     own = {
@@ -104,7 +107,7 @@ def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
 
 
 def _loop(source: Source, line: int) -> ast.For | None:
-    """The innermost loop over a stride that holds ``line``."""
+    """Return the innermost loop with a stride that contains ``line``."""
     loops = [
         n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)
     ]
@@ -113,7 +116,7 @@ def _loop(source: Source, line: int) -> ast.For | None:
 
 
 def _stride(loop: ast.For | None) -> ast.expr | None:
-    """The third argument of the ``range`` that a loop runs over, whatever is around it (``tqdm``)."""
+    """Return the third argument of the ``range`` of a loop, also inside a call such as ``tqdm``."""
     if loop is None:
         return None
     ranges = [
@@ -123,7 +126,7 @@ def _stride(loop: ast.For | None) -> ast.expr | None:
 
 
 def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
-    """By what the file calls a batch, where all that is called so and has the size is written in one place."""
+    """Replace the batch size by its name, if one place defines all names of batch sizes with this value."""
     named: list[setting_origins.Origin] = []
     for node in syntax_tree.walk(source.tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -139,7 +142,7 @@ def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
 
 
 def _for_batches(source: Source, name: str, goal: int) -> bool:
-    """Whether all uses of a name, in any scope, or a key are those of a batch's size, and would be with ``goal``."""
+    """Whether all uses of a name or key are batch sizes, and stay valid with ``goal``."""
     read: list[ast.expr] = list(name_bindings.reads_of(source, name))
     read += [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
@@ -149,7 +152,7 @@ def _for_batches(source: Source, name: str, goal: int) -> bool:
 
 
 def _divides(source: Source, node: ast.expr, goal: int) -> bool:
-    """Whether ``goal`` divides what the batch's size divides where that is a number of the file: 64 // 2 parts."""
+    """Whether ``goal`` divides every constant that the file divides by the batch size."""
     holder = find.parents_of(source).get(node)
     if not isinstance(holder, ast.BinOp) or holder.right is not node or not isinstance(holder.op, ast.FloorDiv):
         return True
@@ -158,7 +161,7 @@ def _divides(source: Source, node: ast.expr, goal: int) -> bool:
 
 
 def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
-    """Whether one use is. A name that says what it is may be used for anything but a layer's size."""
+    """Whether one use is a batch size. A name like ``batch_size`` may be used for anything but the size of a layer."""
     above = find.parents_of(source)
     child: ast.AST = node
     holder = above.get(node)
@@ -182,7 +185,7 @@ def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
 
 
 def _argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -> bool:
-    """Whether a positional argument of ``call`` is a batch's size, or follows it."""
+    """Whether a positional argument of ``call`` is a batch size or depends on it."""
     name = find.called_name(call)
     if name in COUNTING or (name in TAKERS and call.args[:1] == [given]) or _drawing(call) or name in FITS:
         return True
@@ -195,7 +198,7 @@ def _argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -
 
 
 def _layer(node: ast.AST | None) -> bool:
-    """Whether a call makes a layer, for which a batch's size would be another thing."""
+    """Whether a call makes a layer. The number is then no batch size."""
     return isinstance(node, ast.Call) and find.called_name(node) in LAYERS
 
 
@@ -204,7 +207,7 @@ def _drawing(node: ast.AST | None) -> bool:
 
 
 def _fixed(source: Source, size: int) -> bool:
-    """Whether the file has the batch's size in a shape, in state kept between batches, or in windows of a data set."""
+    """Whether a shape, state between batches or windows of a data set depend on the batch size."""
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.keyword) and node.arg == "stateful" and not _false(node.value):
             return True
@@ -239,7 +242,7 @@ def _first(node: ast.expr, size: int) -> bool:
 
 
 def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
-    """Steps of an epoch that are written as a number, for as many samples as before. None: they are not understood."""
+    """Scale literal steps per epoch so that the samples per epoch stay the same. None if they are not understood."""
     done = []
     for line in lines:
         for call in find.calls_at_line(source, line, *TAKERS):
@@ -259,7 +262,7 @@ def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
 
 
 def _reads(source: Source, node: ast.expr, depth: int = 3) -> Iterator[str]:
-    """Names that an expression is made from, through assignments."""
+    """Yield the names that an expression depends on, through assignments."""
     for one in syntax_tree.walk(node):
         if isinstance(one, ast.Attribute):
             yield one.attr

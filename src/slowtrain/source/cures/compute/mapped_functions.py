@@ -10,10 +10,10 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
 MAPS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
-# Of its arguments those that say how the loop is run, or what its results are in any case.
+# Arguments that only control how the loop runs, or describe its results.
 RUNNING = frozenset({"parallel_iterations", "back_prop", "swap_memory", "infer_shape"})
 FORMATS = frozenset({"dtype", "fn_output_signature"})
-# Of TensorFlow's functions those that work on many rows as on one, and draw nothing.
+# TensorFlow functions that treat many rows like one and draw no random numbers.
 FUNCTIONS = frozenset(
     "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_logsumexp reduce_std reduce_variance exp log "
     "log1p sqrt rsqrt square abs sign maximum minimum where cast matmul norm l2_normalize softmax log_softmax "
@@ -21,21 +21,24 @@ FUNCTIONS = frozenset(
     "clip_by_value cos sin softplus squared_difference greater less equal not_equal greater_equal less_equal "
     "logical_and logical_or logical_not einsum tensordot".split()
 )
-# Beside those of a loop's rows: each has a form for many rows, and the shape of its result is the same for all of them.
+# Further functions that have a form for many rows. The shape of the result is the same for all rows.
 SHAPING = frozenset(
     "reshape shape size rank zeros_like ones_like identity stop_gradient one_hot gather cumsum argmax argmin erf "
     "floor ceil round sin tan atan atan2 sigmoid reciprocal trace diag_part reverse tile roll pad negative elu selu "
     "gelu silu leaky_relu relu6 softsign log_sigmoid bias_add constant add_n l2_loss floormod floordiv truediv".split()
 )
 KNOWN = FUNCTIONS | SHAPING
-# Anything else may take another way for one row than for the next, or do something that is not its result.
+# Other statements may treat rows differently or have side effects.
 PLAIN = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 NEVER = (ast.IfExp, ast.BoolOp, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.Lambda)
 COMPREHENDED = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def at_once(source: Source, line: int) -> tuple[Edit, ...]:
-    """The ``tf.map_fn`` at ``line`` as ``tf.vectorized_map``; nothing where its function may differ by row."""
+    """Replace the ``tf.map_fn`` at ``line`` by ``tf.vectorized_map``.
+
+    Empty if the function may treat rows differently.
+    """
     found = [
         c
         for c in node_lookup.calls_at_line(source, line, "map_fn")
@@ -58,13 +61,13 @@ def at_once(source: Source, line: int) -> tuple[Edit, ...]:
 
 
 def _format(source: Source, call: ast.Call, name: str | None) -> bool:
-    """Whether a result is said to be of one number format, as it is without saying so."""
+    """Whether the stated number format of the result is the one it has anyway."""
     given = node_lookup.argument_value(call, name or "")
     return given is not None and name_bindings.qualified_name(source, given).startswith("tensorflow.")
 
 
 def _alike(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open_: set[int]) -> bool:
-    """Whether a function does the same to every row, with nothing but operations that are known."""
+    """Whether a function only uses known operations and treats every row the same."""
     function: ast.AST | None = node
     if isinstance(node, (ast.Name, ast.Attribute)):
         function = _own(source, node, near)
@@ -84,7 +87,7 @@ def _alike(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open
 
 
 def _statement(node: ast.stmt) -> bool:
-    """Whether a statement only gives names to values, or gives back one."""
+    """Whether a statement only assigns names or returns a value."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -110,7 +113,7 @@ def _known(source: Source, function: ast.AST) -> bool:
 
 
 def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.FunctionDef | None:
-    """The function of the file, or the method of the same object, that is named."""
+    """Return the named function of the file, or the method of the same object."""
     if isinstance(node, ast.Attribute):
         if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             return None
@@ -122,7 +125,7 @@ def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.F
 
 
 def outputs(source: Source, line: int) -> str:
-    """What to do with a model of very many outputs, compiled or fitted at ``line``; nothing where it has few."""
+    """Return advice for a model with very many outputs that is compiled or fitted at ``line``; empty if it has few."""
     calls = node_lookup.calls_at_line(source, line, "compile", "fit")
     models = {ast.unparse(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
     for call in (

@@ -1,4 +1,4 @@
-"""Models in a script: their optimizers, how they are compiled, settings of their layers, their number format."""
+"""Edits of Keras models: optimizers, arguments of compile(), settings of layers, number format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
-# Both generations of Keras call update_step; only the newer hands it the rate, and has its own look-up of slots.
+# Keras 2 and 3 both call update_step. Only Keras 3 passes the learning rate and has its own slot lookup.
 LAZY_ADAM = '''
 class LazyAdam({adam}):
     """Adam that updates only those rows of a table that the batch looked up."""
@@ -42,7 +42,7 @@ LAYERS = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications|Inp
 
 
 def lazy_adam(source: Source) -> tuple[Edit, ...]:
-    """The file's one Adam as one that leaves alone rows that a batch did not use; nothing where it has other duties."""
+    """Replace the only Adam by one that updates only rows used by the batch. Empty if it has other features."""
     calls = [
         n
         for n in syntax_tree.walk(source.tree)
@@ -53,11 +53,11 @@ def lazy_adam(source: Source) -> tuple[Edit, ...]:
     if len(calls) + len(named) + len(handed) != 1 or "LazyAdam" in source.text:
         return ()
     tf, more = edits.ensure_import(source, "tensorflow", "tf")
-    if handed:  # whatever it is given when it is made, a LazyAdam takes as well
+    if handed:  # LazyAdam accepts the same arguments
         adam, made = edits.node_text(source, handed[0]), edits.replace_node(source, handed[0], "LazyAdam")
     elif calls:
         if len(calls[0].args) > 1 or any(k.arg not in ADAM_TAKES for k in calls[0].keywords):
-            return ()  # decay and clipping touch every row in any case
+            return ()  # weight decay and clipping update every row
         adam, made = edits.node_text(source, calls[0].func), edits.replace_node(source, calls[0].func, "LazyAdam")
     else:
         adam, made = f"{tf}.keras.optimizers.Adam", edits.replace_node(source, named[0], "LazyAdam()")
@@ -71,7 +71,7 @@ def lazy_adam(source: Source) -> tuple[Edit, ...]:
 
 
 def _handed_on(source: Source) -> list[ast.expr]:
-    """Where Adam itself is given a name or put in a table, and called by that: ``{"adam": keras.optimizers.Adam}``."""
+    """Return references to the class Adam that is called later, as in ``{"adam": keras.optimizers.Adam}``."""
     above = find.parents_of(source)
     found: list[ast.expr] = []
     for node in syntax_tree.walk(source.tree):
@@ -84,7 +84,7 @@ def _handed_on(source: Source) -> list[ast.expr]:
 
 
 def _optimizers(source: Source) -> list[ast.expr]:
-    """What the calls of ``compile`` are given as their optimizer."""
+    """Return the optimizer arguments of the calls of ``compile``."""
     found = [find.argument_value(call, "optimizer", 0) for call in compiles(source)]
     return [n for n in found if n is not None]
 
@@ -95,7 +95,7 @@ def compiles(source: Source) -> list[ast.Call]:
 
 
 def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
-    """Every model of the file compiled with a setting; nothing where one has another, or arguments are packed."""
+    """Set an argument in every call of ``compile``. Empty if a call sets another value or unpacks arguments."""
     done = []
     for call in compiles(source):
         given = find.argument_value(call, name)
@@ -107,7 +107,7 @@ def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
 
 
 def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
-    """The recurrent layer at ``line`` without the settings that cuDNN does not know; whether its numbers stay."""
+    """Remove settings of the recurrent layer at ``line`` that cuDNN lacks. Return whether results stay identical."""
     done: list[Edit] = []
     same = True
     for call in find.calls_at_line(source, line, "LSTM", "GRU"):
@@ -122,7 +122,7 @@ def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
 
 
 def unfused(call: ast.Call) -> ast.keyword | None:
-    """The first setting of an LSTM or GRU that makes it a loop on a GPU."""
+    """Return the first setting of an LSTM or GRU that prevents the fused kernel on a GPU."""
     for given in call.keywords:
         value = given.value
         if given.arg not in FUSED_RNN or not isinstance(value, ast.Constant) or value.value == FUSED_RNN[given.arg]:
@@ -133,10 +133,10 @@ def unfused(call: ast.Call) -> ast.keyword | None:
 
 
 def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
-    """Keras's mixed precision with outputs in float32; only for models whose last layer is in sight.
+    """Enable mixed precision of Keras with outputs in float32, for models whose last layer is known.
 
-    A loop of the script's own needs its loss scaled for float16. For bfloat16 it does not, where all layers are those
-    of a list: what such a model gives is float32, as before.
+    A hand-written training loop needs loss scaling for float16. For bfloat16 it does not, if all layers stand in one
+    list: the output of such a model stays float32.
     """
     policies = ("set_global_policy", "set_dtype_policy", "LossScaleOptimizer", "Policy")
     if any(name in source.text for name in policies):
@@ -174,7 +174,7 @@ def _listed(source: Source) -> bool:
 
 
 def keras_of(source: Source) -> tuple[str, list[Edit]]:
-    """How the file calls Keras."""
+    """Return how the file refers to Keras, and the edits for a missing import."""
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Name) and name_bindings.qualified_name(source, node) in ("keras", "tensorflow.keras"):
             return node.id, []
@@ -188,7 +188,7 @@ def is_model(source: Source, call: ast.Call) -> bool:
 
 
 def output(source: Source, model: ast.Call) -> ast.Call | None:
-    """The layer that a model ends with."""
+    """Return the last layer of a model."""
     if find.called_name(model) == "Sequential":
         listed = find.argument_value(model, "layers", 0)
         if isinstance(listed, (ast.List, ast.Tuple)) and listed.elts:
@@ -207,14 +207,14 @@ def output(source: Source, model: ast.Call) -> ast.Call | None:
 
 
 def _builds(source: Source, statement: ast.stmt) -> bool:
-    """Whether a statement at the top of a file makes layers, itself or in a function that it defines."""
+    """Whether a module-level statement builds layers, directly or in a function that it defines."""
     calls = [n for n in syntax_tree.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
     return any(LAYERS.match(name_bindings.qualified_name(source, n.func if isinstance(n, ast.Call) else n.bases[0]))
                for n in calls if isinstance(n, ast.Call) or n.bases)  # fmt: skip
 
 
 def own_device(source: Source) -> tuple[Edit, ...]:
-    """Training code that was put on the processor by ``with tf.device`` put where TensorFlow would."""
+    """Remove ``with tf.device`` that places training code on the CPU."""
     done = []
     for block in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.With)]:
         for item in block.items:
@@ -235,7 +235,7 @@ def own_device(source: Source) -> tuple[Edit, ...]:
 
 
 def tensor_float(source: Source) -> tuple[Edit, ...]:
-    """TF32 where the file switched it off."""
+    """Enable TF32 again if the file disables it."""
     done = []
     for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
         if find.called_name(call) == "enable_tensor_float_32_execution":

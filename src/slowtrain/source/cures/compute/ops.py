@@ -1,4 +1,4 @@
-"""Tables that a script reads the long way round: by products with one-hot rows, or through work on every row first."""
+"""Edits of table lookups: products with one-hot rows, and work on all rows before a lookup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
-# How the module that made the one-hot rows looks rows up; a few other names it goes by.
+# Lookup functions of the modules that provide ``one_hot``.
 LOOK_UPS = {
     "tensorflow.one_hot": "{0}.gather({1}, {2})",
     "tensorflow.compat.v1.one_hot": "{0}.gather({1}, {2})",
@@ -28,7 +28,10 @@ ALONG_ROWS = frozenset(f"tensorflow.{name}" for name in (
 
 
 def looked_up(source: Source, line: int) -> tuple[Edit, ...]:
-    """``tf.gather(table, ids)`` instead of ``tf.matmul(tf.one_hot(ids, n), table)``, whose rows stand at ``line``."""
+    """Replace ``tf.matmul(tf.one_hot(ids, n), table)`` by ``tf.gather(table, ids)``.
+
+    The one-hot rows are at ``line``.
+    """
     hot = find.single_call(source, line, "one_hot")
     how = LOOK_UPS.get(name_bindings.qualified_name(source, hot.func)) if hot is not None else None
     if hot is None or how is None or not isinstance(hot.func, ast.Attribute) or not _plain(hot):
@@ -62,7 +65,7 @@ def looked_up(source: Source, line: int) -> tuple[Edit, ...]:
 
 
 def looked_up_first(source: Source) -> tuple[Edit, ...]:
-    """Rows looked up before they are normalised: ``f(tf.gather(table, i))`` instead of ``tf.gather(f(table), i)``."""
+    """Replace ``tf.gather(f(table), i)`` by ``f(tf.gather(table, i))``, for ``f`` that works row by row."""
     done: list[Edit] = []
     for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
         table = by_row(source, call)
@@ -89,7 +92,7 @@ def looked_up_first(source: Source) -> tuple[Edit, ...]:
 
 
 def table_of(source: Source, node: ast.expr) -> bool:
-    """Whether ``node`` is a variable of two dimensions, as far as the file shows where it is made."""
+    """Whether ``node`` is a variable with two dimensions."""
     made = [v for v in _made(source, node) if not (isinstance(v, ast.Constant) and v.value is None)]
     return len(made) == 1 and isinstance(made[0], ast.Call) and _dimensions(made[0]) == 2
 
@@ -109,7 +112,7 @@ def _made(source: Source, node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _dimensions(call: ast.Call) -> int | None:
-    """Of the variable that a call makes."""
+    """Return the number of dimensions of the variable that a call makes."""
     name = find.called_name(call)
     if name in ("add_weight", "add_variable", "get_variable"):
         shape = find.argument_value(call, "shape", 1 if name == "get_variable" else None)
@@ -129,7 +132,7 @@ def _dimensions(call: ast.Call) -> int | None:
 
 
 def _plain(hot: ast.Call) -> bool:
-    """Whether the rows have one 1 each, in the last dimension."""
+    """Whether each row has a single 1, in the last dimension."""
     if len(hot.args) > 2 or any(k.arg not in ("indices", "depth", "dtype", "axis", "x", "num_classes", "name") for k in
                                 hot.keywords):  # fmt: skip
         return False
@@ -138,7 +141,7 @@ def _plain(hot: ast.Call) -> bool:
 
 
 def _cast(source: Source, node: ast.expr) -> ast.expr:
-    """``node`` with the cast around it."""
+    """Return ``node``, or the cast around it."""
     holder = find.parents_of(source).get(node)
     if isinstance(holder, ast.Call) and holder.args[:1] == [node] and find.called_name(holder) == "cast":
         return holder
@@ -146,7 +149,7 @@ def _cast(source: Source, node: ast.expr) -> ast.expr:
 
 
 def _named(source: Source, node: ast.expr) -> ast.Name | None:
-    """The name that is assigned ``node`` and nothing else."""
+    """Return the name that is only assigned ``node``."""
     holder = find.parents_of(source).get(node)
     if not isinstance(holder, ast.Assign) or holder.value is not node or len(holder.targets) != 1:
         return None
@@ -160,7 +163,7 @@ def _named(source: Source, node: ast.expr) -> ast.Name | None:
 
 
 def _product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """The product of ``rows`` with a table, and the table."""
+    """Return the product of ``rows`` with a table, and the table."""
     holder = find.parents_of(source).get(rows)
     if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.MatMult) and holder.left is rows:
         return (holder, holder.right) if table_of(source, holder.right) else None
@@ -186,7 +189,7 @@ def _product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] | None
 
 
 def _is_look_up(spec: str) -> bool:
-    """Whether ``"blv,vd->bld"`` sums over the rows of the second operand only."""
+    """Whether an equation such as ``"blv,vd->bld"`` only sums over the rows of the second operand."""
     left, arrow, result = spec.replace(" ", "").partition("->")
     first, _, second = left.partition(",")
     summed = first[-1:]
@@ -201,7 +204,7 @@ def _is_look_up(spec: str) -> bool:
 
 
 def _same_ids(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -> bool:
-    """Whether the ids are still what they were where the product stands."""
+    """Whether the ids do not change between the one-hot rows and the product."""
     names = {n.id for n in syntax_tree.walk(ids) if isinstance(n, ast.Name)}
     last = max(e.start for e in done)
     return not any(
@@ -214,7 +217,7 @@ def _same_ids(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -
 
 
 def by_row(source: Source, call: ast.Call) -> ast.expr | None:
-    """The table of which ``call`` makes another, row by row."""
+    """Return the table that ``call`` transforms row by row."""
     name = name_bindings.qualified_name(source, call.func)
     if not call.args or len(call.args) > 2:
         return None
@@ -229,7 +232,7 @@ def by_row(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def _gather(source: Source, node: ast.expr) -> ast.Call | None:
-    """The look-up of rows in ``node``."""
+    """Return the lookup of rows in ``node``."""
     holder = find.parents_of(source).get(node)
     if not isinstance(holder, ast.Call) or name_bindings.qualified_name(source, holder.func) not in GATHERS:
         return None
@@ -242,7 +245,7 @@ def _gather(source: Source, node: ast.expr) -> ast.Call | None:
 
 
 def _over(source: Source, call: ast.Call, looked: str) -> str:
-    """``call`` with ``looked`` in the place of the table, along the last dimension."""
+    """Return the text of ``call`` with ``looked`` instead of the table, along the last dimension."""
     along = name_bindings.qualified_name(source, call.func) in ALONG_ROWS
     given = ["axis=-1"] if along else [edits.node_text(source, a) for a in call.args[1:]]
     given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]

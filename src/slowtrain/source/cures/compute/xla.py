@@ -1,4 +1,4 @@
-"""Training steps compiled with XLA: the models of ``fit``, and functions of the script that take a gradient."""
+"""Edits that compile training steps with XLA: models of ``fit``, and functions that compute gradients."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute.models import compiled_with, compiles
 
-# What XLA does not compile: reading a data set, calls of Python, printing, and ops whose result has a shape that
-# depends on the numbers. One of these names in the function, and the edit would end the training in an error.
+# Names that XLA cannot compile: data sets, Python functions, printing, and ops whose result shape depends on the
+# values. With one of them in the function, the training would fail.
 UNKNOWN_TO_XLA = frozenset(
     "next get_next py_function numpy_function print eig eigvals unique unique_with_counts boolean_mask".split()
 )
 
 
 def fused_steps(source: Source) -> tuple[Edit, ...]:
-    """``jit_compile=True`` for every model that is compiled, and every ``tf.function`` that takes a gradient."""
+    """Set ``jit_compile=True`` for every compiled model and every ``tf.function`` that computes a gradient."""
     eager = any(
         node_lookup.argument_value(call, "run_eagerly") is not None for call in compiles(source)
     )  # Keras refuses both
@@ -27,7 +27,7 @@ def fused_steps(source: Source) -> tuple[Edit, ...]:
 
 
 def fused_functions(source: Source) -> tuple[Edit, ...]:
-    """``jit_compile=True`` for functions of the file that take a gradient: as a decorator, or ``tf.function(step)``."""
+    """Set ``jit_compile=True`` for functions that compute a gradient: in the decorator or ``tf.function(step)``."""
     done: list[Edit] = []
     for node in call_index.nodes_of_kind(source, ast.FunctionDef):
         if isinstance(node, ast.FunctionDef) and _is_step(node):
@@ -46,7 +46,7 @@ def _is_step(function: ast.FunctionDef) -> bool:
 
 
 def _compiled(source: Source, node: ast.expr) -> list[Edit]:
-    """``@tf.function``, ``@tf.function(…)`` or ``tf.function(step)`` with ``jit_compile=True``."""
+    """Add ``jit_compile=True`` to ``@tf.function``, ``@tf.function(…)`` or ``tf.function(step)``."""
     call = node if isinstance(node, ast.Call) else None
     if name_bindings.qualified_name(source, call.func if call is not None else node) != "tensorflow.function":
         return []

@@ -1,4 +1,4 @@
-"""Callbacks that work after every batch or epoch, made to do it less often; training itself stays as it was."""
+"""Edits that let callbacks run less often. The training itself stays the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 EVERY_BATCHES = 100
 EVERY_EPOCHS = 10
 KERAS_SAVERS = ("ModelCheckpoint", "BackupAndRestore")
-# What a callback may change in the training that it watches.
+# Attributes by which a callback may change the training.
 STEERS = frozenset(
     "stop_training learning_rate lr set_weights assign assign_add assign_sub set_value trainable".split()
 )
@@ -25,7 +25,7 @@ _BY_BATCH = re.compile(r"\b(?:on_\w*batch_\w*|save_freq|update_freq)\s*=")
 
 
 def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
-    """The method ``hook`` of the class ``kind`` left at once but in every hundredth batch (tenth epoch)."""
+    """Let the method ``hook`` of the class ``kind`` return early, except in every hundredth batch or tenth epoch."""
     classes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
     if len(classes) != 1:
         return []
@@ -37,7 +37,7 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     body = [s for s in method.body if not _documents(s)]
     counted = body[: _counting(body)]
     rest = body[len(counted) :]
-    later = [one for one in rest[1:] if _counting([one])]  # go on counting in the turns that are left out
+    later = [one for one in rest[1:] if _counting([one])]  # counters also advance in skipped calls
     if (
         len(names) < 2
         or method.decorator_list
@@ -55,7 +55,7 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
 
 
 def _counting(body: Sequence[ast.stmt]) -> int:
-    """How many of the first statements only count: ``self.step += 1``, ``self.seen += len(batch)``."""
+    """Return the number of leading statements that only count, such as ``self.step += 1``."""
     for at, one in enumerate(body):
         calls = [
             n
@@ -72,7 +72,7 @@ def _documents(one: ast.stmt) -> bool:
 
 
 def _steers(source: Source, method: ast.AST) -> bool:
-    """Whether the hook, or a method that it calls, changes the model, its optimizer or when to stop."""
+    """Whether the hook, or a method that it calls, changes the model, the optimizer or the end of training."""
     for one in source.called(method):
         for node in syntax_tree.walk(one):
             if isinstance(node, ast.Attribute) and node.attr in STEERS:
@@ -88,7 +88,7 @@ def _steers(source: Source, method: ast.AST) -> bool:
 
 
 def _counts(source: Source, kind: ast.ClassDef, method: ast.FunctionDef, counted: Sequence[ast.stmt]) -> bool:
-    """Whether the hook counts its calls, but for what it has ``counted`` at its begin, or decides when to work."""
+    """Whether the hook counts its calls outside ``counted``, or already works periodically."""
     changed = [
         n for n in syntax_tree.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)
     ]
@@ -99,7 +99,7 @@ def _counts(source: Source, kind: ast.ClassDef, method: ast.FunctionDef, counted
 
 
 def _asked(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool:
-    """Whether something compares what was counted, and works by it."""
+    """Whether the hook compares a counter or branches on it."""
     names = {n.attr for one in counted for n in syntax_tree.walk(one) if isinstance(n, ast.Attribute)}
     inner = [n for f in source.called(method) for n in syntax_tree.walk(f)] if names else []
     asks = [
@@ -112,7 +112,7 @@ def _asked(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool
 
 
 def rarer_lambda(source: Source) -> list[Edit]:
-    """``LambdaCallback(on_batch_end=lambda batch, logs: …)``, the only one, working in every hundredth batch."""
+    """Let the only ``LambdaCallback(on_batch_end=lambda batch, logs: …)`` work in every hundredth batch."""
     calls = call_index.index_of(source).called("LambdaCallback")
     call = calls[0] if len(calls) == 1 else None
     for given in call.keywords if call is not None else ():
@@ -127,7 +127,7 @@ def rarer_lambda(source: Source) -> list[Edit]:
 
 
 def lighter(source: Source, kind: str) -> list[Edit]:
-    """Every ``kind`` of Keras's own that the file makes, without what costs most: histograms, saves within epochs."""
+    """Remove histograms and saves within epochs from all Keras callbacks of the class ``kind``."""
     found: list[Edit] = []
     for call in call_index.index_of(source).called(kind):
         found += _without_histograms(source, call) if kind == "TensorBoard" else _by_epoch(source, call, kind)
@@ -145,9 +145,9 @@ def _without_histograms(source: Source, call: ast.Call) -> list[Edit]:
 
 
 def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
-    """``save_freq`` of batches as once an epoch, where the file's name holds no batch.
+    """Replace a ``save_freq`` in batches by "epoch", if the file name contains no batch number.
 
-    Handed over by ``**settings`` it is changed where it is written, if nothing else asks for it; else at the call.
+    A value from ``**settings`` is changed at its origin if nothing else reads it, otherwise at the call.
     """
     if kind not in KERAS_SAVERS or _named_by_batch(source, call):
         return []
@@ -173,7 +173,7 @@ def _counted(freq: ast.expr) -> bool:
 
 
 def _named_by_batch(source: Source, call: ast.Call) -> bool:
-    """Whether the file's name may say which batch it was saved at."""
+    """Whether the file name may contain the batch number."""
     if "{batch" not in source.text:
         return False
     path = node_lookup.argument_value(call, "filepath", 0)
@@ -184,7 +184,7 @@ def _named_by_batch(source: Source, call: ast.Call) -> bool:
 
 
 def uses_batches(source: Source) -> bool:
-    """Whether a callback of the file looks at single batches: several steps in one call would change what it sees."""
+    """Whether a callback observes single batches. Several steps per call would change what it observes."""
     methods = call_index.nodes_of_kind(source, *FUNCTION_NODES)
     if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTION_NODES)):
         return True

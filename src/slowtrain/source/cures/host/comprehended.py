@@ -1,4 +1,4 @@
-"""Arrays made of comprehensions and of functions applied to each element, written over whole arrays."""
+"""Rewrites comprehensions and mapped functions that build arrays as operations on whole arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slowtrain.values import dataclass
 
 @dataclass(frozen=True)
 class Vectorised:
-    """The edits, and whether results stay the same to the bit."""
+    """The edits, and whether results stay bit-identical."""
 
     edits: tuple[Edit, ...]
     exact: bool
@@ -43,21 +43,21 @@ class Made:
 
     def __init__(self, source: Source, call: ast.Call) -> None:
         self.source, self.call = source, call
-        self.on = Translator(source, [], {}, numpy(source))
+        self.translator = Translator(source, [], {}, numpy(source))
 
-    def written(self) -> Vectorised:
+    def translate(self) -> Vectorised:
         given = self.call.args[0]
         if isinstance(self.call.func, ast.Call):
-            found = self.mapped(self.call.func.args[0], given)
+            found = self.translate_map(self.call.func.args[0], given)
         elif (
             isinstance(given, ast.Call) and node_lookup.called_name(given) in ("list", "tuple") and len(given.args) == 1
         ):
             inner = given.args[0]
             if not isinstance(inner, ast.Call) or node_lookup.called_name(inner) != "map" or len(inner.args) != 2:
                 raise Unclear("a list of another form")
-            found = self.mapped(inner.args[0], inner.args[1])
+            found = self.translate_map(inner.args[0], inner.args[1])
         elif isinstance(given, (ast.ListComp, ast.GeneratorExp)):
-            found = self.comprehended(given)
+            found = self.translate_comprehension(given)
         else:
             raise Unclear("an array of something else")
         typed = node_lookup.argument_value(self.call, "dtype")
@@ -67,31 +67,33 @@ class Made:
         if len(self.call.args) > 1 or any(k.arg != "dtype" for k in self.call.keywords):
             raise Unclear("arguments of another form")
         return Vectorised(
-            (edits.replace_node(self.source, self.call, text if found.atom else f"({text})"),), self.on.exact
+            (edits.replace_node(self.source, self.call, text if found.atom else f"({text})"),), self.translator.exact
         )
 
-    def array(self, over: ast.expr) -> Value:
+    def array_items(self, over: ast.expr) -> Value:
         if not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
             raise Unclear("items of something else than an array")
         found = array_ranks.array_rank(self.source, over)
         if found is None:
             raise Unclear("items of unknown rank")
-        self.on.axes.append(Axis(None, "0", f"len({over.id})"))
+        self.translator.axes.append(Axis(None, "0", f"len({over.id})"))
         return Value(over.id, (found[0], found[1] - 1), atom=True)
 
-    def mapped(self, function: ast.expr, over: ast.expr) -> Value:
+    def translate_map(self, function: ast.expr, over: ast.expr) -> Value:
         vectorize = isinstance(self.call.func, ast.Call)
-        value = self.array(over)
+        value = self.array_items(over)
         if vectorize:
-            value = replace(value, rank=SCALAR)  # element by element, whatever the rank
+            value = replace(value, rank=SCALAR)  # np.vectorize works on elements of any rank
         if isinstance(function, ast.Lambda) and len(scope_names.parameter_names(function)) == 1:
-            self.on.known[scope_names.parameter_names(function)[0]] = value
-            return self.varying(self.on.value(function.body))
+            self.translator.known[scope_names.parameter_names(function)[0]] = value
+            return self.check_varies(self.translator.translate(function.body))
         name = ast.copy_location(ast.Name("_element", ast.Load()), function)
-        self.on.known["_element"] = value
-        return self.varying(self.on.call(ast.copy_location(ast.Call(function, [name], []), function)))
+        self.translator.known["_element"] = value
+        return self.check_varies(
+            self.translator.translate_call(ast.copy_location(ast.Call(function, [name], []), function))
+        )
 
-    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
+    def translate_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
         one = node.generators[0]
         if len(node.generators) != 1 or one.ifs or isinstance(node, ast.GeneratorExp):
             raise Unclear("a comprehension of another form")
@@ -102,19 +104,19 @@ class Made:
                 isinstance(n, ast.Call) and node_lookup.called_name(n) != "len" for n in syntax_tree.walk(over.args[0])
             ):
                 raise Unclear("a range of another form")
-            self.on.axes.append(Axis(target.id, "0", given[0]))
+            self.translator.axes.append(Axis(target.id, "0", given[0]))
         elif isinstance(target, ast.Name):
-            self.on.known[target.id] = self.array(over)
+            self.translator.known[target.id] = self.array_items(over)
         else:
             raise Unclear("items that are taken apart")
         if isinstance(node.elt, ast.ListComp):
-            return self.nested(node.elt)
-        return self.varying(self.on.value(node.elt))
+            return self.translate_nested(node.elt)
+        return self.check_varies(self.translator.translate(node.elt))
 
-    def nested(self, node: ast.ListComp) -> Value:
+    def translate_nested(self, node: ast.ListComp) -> Value:
         """``[[f(v) for v in row] for row in a]`` of an array of rank 2."""
         one = node.generators[0]
-        row = self.on.known.get(scope_names.dotted_name(one.iter))
+        row = self.translator.known.get(scope_names.dotted_name(one.iter))
         if (
             len(node.generators) != 1
             or one.ifs
@@ -123,11 +125,11 @@ class Made:
             or not isinstance(one.target, ast.Name)
         ):
             raise Unclear("rows of another form")
-        self.on.axes.append(Axis(None, "0", f"{row.text}.shape[1]"))
-        self.on.known[one.target.id] = Value(row.text, SCALAR, atom=True)
-        return self.varying(self.on.value(node.elt))
+        self.translator.axes.append(Axis(None, "0", f"{row.text}.shape[1]"))
+        self.translator.known[one.target.id] = Value(row.text, SCALAR, atom=True)
+        return self.check_varies(self.translator.translate(node.elt))
 
-    def varying(self, found: Value) -> Value:
+    def check_varies(self, found: Value) -> Value:
         if not found.varies:
             raise Unclear("the same for all elements")
         return found

@@ -1,4 +1,4 @@
-"""Statements that a loop repeats for nothing, taken out of it."""
+"""Edits that move statements out of a loop that repeats them without need."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures import extracting
 
 COLLECTS = ("gc.collect",)
-BY_HAND_ALONE = frozenset({"gc.disable", "gc.set_threshold"})  # then nothing else frees cycles
+BY_HAND_ALONE = frozenset(
+    {"gc.disable", "gc.set_threshold"}
+)  # without automatic collection, only gc.collect() frees cycles
 
 
 def collected_after(source: Source, line: int) -> list[Edit]:
-    """``gc.collect()`` at ``line`` behind the innermost loop in place of in it; out of a function that loops call."""
+    """Move ``gc.collect()`` at ``line`` after the innermost loop, or out of a function that loops call."""
     calls = [
         c
         for c in node_lookup.calls_at_line(source, line, "collect")
@@ -37,7 +39,7 @@ def collected_after(source: Source, line: int) -> list[Edit]:
 
 
 def _by_hand_alone(source: Source) -> bool:
-    """Whether the file keeps Python from collecting by itself."""
+    """Whether the file disables automatic garbage collection."""
     return any(
         scope_names.resolved_name(source, n.func) in BY_HAND_ALONE
         for n in syntax_tree.walk(source.tree)
@@ -46,7 +48,7 @@ def _by_hand_alone(source: Source) -> bool:
 
 
 def _dedented(source: Source, statement: ast.stmt, loop: ast.stmt) -> list[Edit]:
-    """The loop's last statement behind it, where it stands alone on its line."""
+    """Move the last statement of the loop after the loop, if its line contains nothing else."""
     rows = source.text.split("\n")
     inner, outer = rows[statement.lineno - 1][: statement.col_offset], rows[loop.lineno - 1][: loop.col_offset]
     if inner.strip() or outer.strip() or statement.lineno != statement.end_lineno:
@@ -60,7 +62,7 @@ def _dedented(source: Source, statement: ast.stmt, loop: ast.stmt) -> list[Edit]
 
 
 def _gone(source: Source, statement: ast.stmt) -> list[Edit]:
-    """The file without the statement; ``pass`` where nothing else would be left, or it does not stand alone."""
+    """Remove the statement, or replace it by ``pass`` if its block would be empty or its line holds more."""
     rows = source.text.split("\n")
     row = rows[statement.lineno - 1].encode()
     rest = row[statement.end_col_offset or 0 :].decode().strip()
@@ -71,7 +73,7 @@ def _gone(source: Source, statement: ast.stmt) -> list[Edit]:
 
 
 def frozen(source: Source, line: int) -> list[Edit]:
-    """``gc.freeze()`` before the outermost loop, or the call of ``fit``, at ``line``."""
+    """Add ``gc.freeze()`` before the outermost loop, or the call of ``fit``, at ``line``."""
     if any(
         scope_names.resolved_name(source, n.func) == "gc.freeze"
         for n in syntax_tree.walk(source.tree)
@@ -93,7 +95,10 @@ def frozen(source: Source, line: int) -> list[Edit]:
 
 
 def hoisted(source: Source, line: int) -> list[Edit]:
-    """A ``tf.function`` made at ``line`` in a loop, made before it; nothing where it needs what the loop binds."""
+    """Move the ``tf.function`` that is made at ``line`` before the loop.
+
+    Empty if it needs names that the loop binds.
+    """
     statement = _made_at(source, line)
     if statement is None:
         return []
@@ -118,7 +123,7 @@ def hoisted(source: Source, line: int) -> list[Edit]:
 
 
 def _made_at(source: Source, line: int) -> ast.stmt | None:
-    """``@tf.function def step`` or ``step = tf.function(f)`` at the line."""
+    """Return ``@tf.function def step`` or ``step = tf.function(f)`` at the line."""
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.FunctionDef) and graph_obstacles.is_graph_function(source, node):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -140,7 +145,7 @@ def _parent(source: Source, node: ast.AST) -> ast.AST | None:
 
 
 def _moved(source: Source, statement: ast.stmt, before: ast.stmt) -> list[Edit]:
-    """The lines of the statement before another one, indented like it."""
+    """Move the lines of the statement before another one, with its indentation."""
     rows = source.text.split("\n")
     start = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
     stop = statement.end_lineno or statement.lineno
@@ -163,9 +168,9 @@ def _moved(source: Source, statement: ast.stmt, before: ast.stmt) -> list[Edit]:
 
 
 def recompiled(source: Source, line: int) -> list[Edit]:
-    """``compile()`` at ``line`` in a loop, done before already, as a new rate for the optimizer it has.
+    """Replace a repeated ``compile()`` at ``line`` in a loop by an assignment of the learning rate.
 
-    Only of an optimizer without state, which a new one would begin anew.
+    The optimizer must be stateless, because ``compile()`` would reset its state.
     """
     call = node_lookup.single_call(source, line, "compile")
     statement = node_lookup.enclosing_statement(source, call) if call is not None else None
@@ -198,7 +203,7 @@ def _compiles(source: Source) -> list[ast.Call]:
 
 
 def _rate(source: Source, call: ast.Call) -> str | None:
-    """The learning rate of ``compile(SGD(rate), …)``: of an optimizer without momentum."""
+    """Return the learning rate of ``compile(SGD(rate), …)`` without momentum."""
     made = node_lookup.argument_value(call, "optimizer", 0)
     if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "SGD":
         return None
@@ -213,6 +218,6 @@ def _rate(source: Source, call: ast.Call) -> str | None:
 
 
 def _shape(source: Source, call: ast.Call) -> str:
-    """The call's text without its optimizer's rate."""
+    """Return the text of the call without the learning rate."""
     rate = _rate(source, call)
     return ast.unparse(call).replace(f"({rate})", "()").replace(f"(learning_rate={rate})", "()")

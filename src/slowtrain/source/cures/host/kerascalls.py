@@ -1,4 +1,4 @@
-"""Calls of Keras's models: their arguments, and calls that do the same for less."""
+"""Edits of calls of Keras models: compile, fit, predict and their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from math import gcd
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.locations import xla_default
 from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -26,7 +25,7 @@ DATASET_METHODS = frozenset("batch prefetch shuffle repeat cache take skip padde
 
 
 def several_steps(source: Source, line: int) -> list[Edit]:
-    """``compile()`` at ``line`` with many steps in one call, where no callback of the file looks at batches."""
+    """Set ``steps_per_execution`` in ``compile()`` at ``line``, if no callback observes single batches."""
     call = node_lookup.single_call(source, line, "compile")
     if call is None or callbacks.uses_batches(source) or any(k.arg is None for k in call.keywords):
         return []
@@ -41,10 +40,10 @@ def several_steps(source: Source, line: int) -> list[Edit]:
 
 
 def _together(source: Source) -> int:
-    """How many steps one call may take; 0 where that is not known.
+    """Return how many steps one call may take; 0 if unknown.
 
-    Where ``fit`` is told how many steps an epoch has, it takes whole calls of them, and more steps than it was told
-    where they do not come out even.
+    With a given number of steps per epoch, ``fit`` takes whole calls, and thus too many steps unless the number is
+    a multiple.
     """
     common = 0
     for call in call_index.index_of(source).called("fit"):
@@ -57,14 +56,14 @@ def _together(source: Source) -> int:
         if not steps:
             return 0
         common = gcd(common, steps)
-    most = max(n for n in range(1, STEPS + 1) if common % n == 0)  # of none, all
+    most = max(n for n in range(1, STEPS + 1) if common % n == 0)  # without any given number, the maximum
     return most if most > 1 else 0
 
 
 def without_xla(source: Source, line: int) -> list[Edit]:
-    """``compile()`` at ``line`` with ``jit_compile=False``; a ``tf.function`` only where it asks for XLA itself."""
+    """Set ``jit_compile=False`` in ``compile()`` at ``line``, or in a ``tf.function`` that asks for XLA."""
     call = node_lookup.single_call(source, line, "compile", "function")
-    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > xla_default.JIT_COMPILE_POSITION:
+    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > node_lookup.JIT_COMPILE_POSITION:
         return []
     given = node_lookup.argument_value(call, "jit_compile")
     if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):
@@ -74,7 +73,7 @@ def without_xla(source: Source, line: int) -> list[Edit]:
 
 
 def unrolling(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
-    """Calls with ``unroll``, and the ``True`` that it is: there, or where the name for it gets its value."""
+    """Yield calls with ``unroll=True`` and the constant, at the call or where the name is assigned."""
     for call in call_index.nodes_of_kind(source, ast.Call) if "unroll" in source.text else ():
         assert isinstance(call, ast.Call)
         given = node_lookup.argument_value(call, "unroll")
@@ -84,7 +83,7 @@ def unrolling(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
 
 
 def rolled(source: Source, line: int) -> list[Edit]:
-    """The layer whose ``unroll=True`` stands at ``line`` without it; False where several have it from there."""
+    """Remove ``unroll=True`` at ``line`` from a layer, or set it to False if several layers share the value."""
     for call, true in unrolling(source):
         if true.lineno == line:
             plain = true is node_lookup.argument_value(call, "unroll")
@@ -98,7 +97,7 @@ def rolled(source: Source, line: int) -> list[Edit]:
 
 
 def rarer_validation(source: Source, line: int, rarer: int) -> list[Edit]:
-    """``fit`` at ``line`` that validates in every so many epochs, the last one among them."""
+    """Let ``fit`` at ``line`` validate every ``rarer`` epochs, including the last one."""
     call = node_lookup.single_call(source, line, "fit")
     if call is None or rarer < 2 or any(k.arg is None for k in call.keywords) or _decides(source, call):
         return []
@@ -120,7 +119,7 @@ def rarer_validation(source: Source, line: int, rarer: int) -> list[Edit]:
 
 
 def _decides(source: Source, call: ast.Call) -> bool:
-    """Whether a callback may look at the validation's numbers."""
+    """Whether a callback may use validation results."""
     given = node_lookup.argument_value(call, "callbacks")
     if given is None:
         return False
@@ -134,7 +133,7 @@ def _decides(source: Source, call: ast.Call) -> bool:
 
 
 def _aligned(source: Source) -> bool:
-    """Whether the validation's numbers are used as a series, one an epoch."""
+    """Whether validation results are used as a series with one value per epoch."""
     above = node_lookup.parents_of(source)
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_"):
@@ -148,7 +147,7 @@ def _aligned(source: Source) -> bool:
 
 
 def number(source: Source, node: ast.expr | None) -> int | None:
-    """The whole number that an expression is, as far as constants of the file tell."""
+    """Return the integer value of an expression, using constants of the file."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, int) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mult)):
@@ -169,7 +168,7 @@ def number(source: Source, node: ast.expr | None) -> int | None:
 
 
 def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
-    """``if step % 5 == 0:`` around ``line`` with a larger number; a multiple that the numbers inside divide by."""
+    """Enlarge the number of ``if step % 5 == 0:`` around ``line``. Inner periods stay multiples of it."""
     outer = guard(source, line)
     modulus = divided_by(outer) if outer is not None else None
     now = number(source, modulus)
@@ -187,7 +186,7 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
 
 
 def guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
-    """The outermost ``if step % 5 == 0:`` around ``line``, or around the one call of the function that holds it."""
+    """Return the outermost ``if step % 5 == 0:`` around ``line``, or around the only call of its function."""
     tests = [
         n
         for n in call_index.nodes_of_kind(source, ast.If)
@@ -201,9 +200,9 @@ def guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
 
 
 def _leaves_traces(source: Source, guard: ast.If) -> bool:
-    """Whether a function of the file that is called now and then draws numbers, steers the training or keeps results.
+    """Whether a periodically called function draws random numbers, steers the training or keeps results.
 
-    A metric of its own that it updates is not asked for elsewhere.
+    A metric that only this function uses does not count.
     """
     for function in [f for one in guard.body for f in source.called(one)[1:]]:
         if repeatable_functions.draws_or_mutates(source, function) or _saves(function):
@@ -215,7 +214,7 @@ def _leaves_traces(source: Source, guard: ast.If) -> bool:
 
 
 def divided_by(node: ast.AST) -> ast.expr | None:
-    """The ``5`` of ``if step % 5 == 0``."""
+    """Return the ``5`` of ``if step % 5 == 0``."""
     test = node.test if isinstance(node, ast.If) else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         left, right = test.left, test.comparators[0]
@@ -226,13 +225,13 @@ def divided_by(node: ast.AST) -> ast.expr | None:
 
 
 def _breaks(node: ast.AST) -> bool:
-    """Whether what is done now and then decides about the training, or keeps the best of it."""
+    """Whether periodic work decides about the training, or keeps the best result."""
     ends = (ast.Break, ast.Return, ast.Continue, ast.Raise)
     return any(isinstance(n, ends) for n in syntax_tree.walk(node)) or _saves(node)
 
 
 def _saves(node: ast.AST) -> bool:
-    """Whether it steers the training, or saves."""
+    """Whether it steers the training or saves."""
     named = [n.attr for n in syntax_tree.walk(node) if isinstance(n, ast.Attribute)]
     return any(name in callbacks.STEERS or name.startswith("save") for name in named)
 
@@ -241,7 +240,7 @@ def _saves(node: ast.AST) -> bool:
 
 
 def predicted_at_once(source: Source, line: int) -> list[Edit]:
-    """``model.predict(x)`` at ``line`` as ``predict_on_batch``: the same function without an iterator around it."""
+    """Replace ``model.predict(x)`` at ``line`` by ``predict_on_batch``, which needs no iterator."""
     call = node_lookup.single_call(source, line, "predict")
     given = node_lookup.argument_value(call, "x", 0) if call is not None and plainly_predicts(call) else None
     if call is None or given is None or queries.is_dataset(source, given) or _of_batches(given):
@@ -250,20 +249,20 @@ def predicted_at_once(source: Source, line: int) -> list[Edit]:
 
 
 def plainly_predicts(call: ast.Call) -> bool:
-    """Whether ``predict`` is given one input, and nothing that steers it."""
+    """Whether ``predict`` gets one input and no argument that changes its behaviour."""
     names = {k.arg for k in call.keywords}
     plain = isinstance(call.func, ast.Attribute) and names <= PLAIN_PREDICT
     return plain and len(call.args) + ("x" in names) == 1
 
 
 def _of_batches(given: ast.expr) -> bool:
-    """Whether the name says, as far as nothing else does, that batches come of it: a data set, a generator."""
+    """Whether the name looks like a data set or generator."""
     made = isinstance(given, ast.Call) and node_lookup.called_name(given) in DATASET_METHODS
     return made or bool(BATCHES.search(ast.unparse(given)))
 
 
 def trained_at_once(source: Source, line: int) -> list[Edit]:
-    """``model.fit(x, y, epochs=1)`` at ``line``, known to take one step, as ``train_on_batch``."""
+    """Replace ``model.fit(x, y, epochs=1)`` at ``line``, which takes one step, by ``train_on_batch``."""
     call = node_lookup.single_call(source, line, "fit")
     statement = node_lookup.enclosing_statement(source, call) if call is not None else None
     if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
@@ -274,7 +273,7 @@ def trained_at_once(source: Source, line: int) -> list[Edit]:
 
 
 def one_epoch(source: Source, call: ast.Call) -> bool:
-    """Whether ``fit`` goes once through an input and a target, without anything beside that."""
+    """Whether ``fit`` runs one epoch over an input and a target, without further arguments."""
     names, epochs = {k.arg for k in call.keywords}, node_lookup.argument_value(call, "epochs")
     once = epochs is None or number(source, epochs) == 1
     if not isinstance(call.func, ast.Attribute) or len(call.args) > 2 or not once or not names <= PLAIN_FIT:
@@ -283,7 +282,7 @@ def one_epoch(source: Source, call: ast.Call) -> bool:
 
 
 def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
-    """``call`` by another method's name with the arguments that this one takes, in the order in which they stand."""
+    """Replace the method of ``call`` and drop the arguments that the new method lacks."""
     assert isinstance(call.func, ast.Attribute)
     given = [edits.node_text(source, a) for a in call.args]
     given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
@@ -295,7 +294,7 @@ def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]
 
 
 def counted_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
-    """Steps of ``fit`` at ``line``, those of the validation if so ``named``, from samples to batches."""
+    """Change ``steps_per_epoch``, or the ``named`` argument, of ``fit`` at ``line`` from samples to batches."""
     call = node_lookup.single_call(source, line, "fit", "fit_generator")
     given = node_lookup.argument_value(call, named) if call is not None else None
     held = ("validation_data", None) if named == "validation_steps" else ("x", 0)
@@ -308,7 +307,7 @@ def counted_in_batches(source: Source, line: int, named: str = "steps_per_epoch"
 
 
 def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
-    """The text that says how many samples a batch of ``data`` has: of ``.batch(n)``, of a generator's argument."""
+    """Return the text of the batch size of ``data``, from ``.batch(n)`` or an argument of a generator."""
     if isinstance(data, ast.Name) and depth:
         scope = call_arguments.binding_function(source, data)
         found = scope_names.binding_statements(source, data.id, scope) if scope is not None else []
@@ -326,7 +325,7 @@ def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
 
 
 def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
-    """The parameter that slices the data, ``x[k:k + b]``, or that ``.batch(b)`` is given."""
+    """Return the parameter that slices the data, ``x[k:k + b]``, or is passed to ``.batch(b)``."""
     steps = {
         n.upper.right.id
         for n in syntax_tree.walk(made)
@@ -353,7 +352,7 @@ def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str |
 
 
 def _of_file(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
-    """A batch's size that is the same constant in the function and where it is called."""
+    """Return a batch size that is the same constant in the function and at its call."""
     if isinstance(size, ast.Constant):
         return edits.node_text(source, size) if isinstance(size.value, int) else None
     if not isinstance(size, ast.Name) or call_arguments.binding_function(source, size) is not source.tree:
@@ -367,7 +366,7 @@ def _of_file(source: Source, call: ast.Call, size: ast.expr | None) -> str | Non
 
 
 def unrepeated(source: Source, line: int) -> list[Edit]:
-    """The chain at ``line`` without ``.repeat(n)``."""
+    """Remove ``.repeat(n)`` from the chain at ``line``."""
     call = node_lookup.single_call(source, line, "repeat")
     if call is None or not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
         return []

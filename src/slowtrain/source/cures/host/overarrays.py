@@ -1,4 +1,4 @@
-"""Expressions on one element written over whole arrays: axes added where ranks are known, branches as ``where``."""
+"""Translates expressions on one element to expressions on whole arrays, with new axes and ``where`` for branches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELEMENTWISE = frozenset(
     "rint sign square maximum minimum power clip where isnan isfinite add subtract multiply divide degrees radians "
     "deg2rad rad2deg logical_and logical_or logical_not hypot arctan2 cbrt trunc negative reciprocal".split()
 )
-# What NumPy calls what the interpreter's math calls otherwise.
+# NumPy names of functions with another name in ``math``.
 MATH = {"pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 MATH |= {n: n for n in "sqrt exp log log1p log10 log2 expm1 sin cos tan tanh sinh cosh degrees radians hypot".split()}
 REDUCTIONS = frozenset("sum mean max min std var prod any all amax amin median".split())
@@ -36,12 +36,12 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class Unclear(Exception):
-    """The expression is none that is known to mean the same over arrays."""
+    """Raised for an expression without a known equivalent over arrays."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """What stands for an expression on one element, whose ``rank`` it is; ``kept`` has reduced axes left as ones."""
+    """The text for an expression of this ``rank``. ``kept``: the text with reduced axes kept as length 1."""
 
     text: str
     rank: Rank
@@ -51,13 +51,13 @@ class Value:
 
     @property
     def safe(self) -> str:
-        """In parentheses where an operator beside it could bind otherwise."""
+        """Return the text, in parentheses unless it is an atom."""
         return self.text if self.atom else f"({self.text})"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its index, if it has one, and the texts of where it starts and stops."""
+    """A loop with its index name, if any, and the texts of its start and stop."""
 
     index: str | None
     start: str
@@ -65,7 +65,7 @@ class Axis:
 
 
 class Translator:
-    """Writes expressions on one element over arrays, with one leading axis a loop."""
+    """Translates expressions on one element to arrays with one leading axis per loop."""
 
     def __init__(self, source: Source, axes: list[Axis], known: Mapping[str, Value], numpy: str) -> None:
         self.source, self.axes, self.known, self.numpy = source, axes, dict(known), numpy
@@ -73,28 +73,30 @@ class Translator:
         self.depth = 0
 
     @property
-    def leading(self) -> int:
+    def axis_count(self) -> int:
         return len(self.axes)
 
-    def value(self, node: ast.expr) -> Value:
+    def translate(self, node: ast.expr) -> Value:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return Value(edits.node_text(self.source, node), SCALAR, False, atom=True)
         if isinstance(node, ast.Name):
-            return self.name(node)
+            return self.translate_name(node)
         if isinstance(node, ast.Subscript):
-            return self.item(node)
+            return self.translate_item(node)
         if isinstance(node, ast.BinOp):
-            return self.operation(node)
+            return self.translate_operation(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            one = self.value(node.operand)
+            one = self.translate(node.operand)
             number = isinstance(node.operand, ast.Constant)
             return replace(one, text=f"-{one.safe}", kept=one.kept and f"(-{one.kept})", atom=number)
         if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
-            return self.condition(node)
+            return self.translate_condition(node)
         if isinstance(node, ast.IfExp):
-            return self.choice(self.condition(node.test), self.value(node.body), self.value(node.orelse))
+            return self.translate_choice(
+                self.translate_condition(node.test), self.translate(node.body), self.translate(node.orelse)
+            )
         if isinstance(node, ast.Call):
-            return self.call(node)
+            return self.translate_call(node)
         if isinstance(node, ast.Attribute) and scope_names.resolved_name(self.source, node) in (
             "math.pi",
             "numpy.pi",
@@ -103,7 +105,7 @@ class Translator:
             return Value(edits.node_text(self.source, node), SCALAR, False, atom=True)
         raise Unclear(type(node).__name__)
 
-    def name(self, node: ast.Name) -> Value:
+    def translate_name(self, node: ast.Name) -> Value:
         if node.id in self.known:
             return self.known[node.id]
         if node.id in {a.index for a in self.axes}:
@@ -117,8 +119,8 @@ class Translator:
 
     # -- items of arrays
 
-    def item(self, node: ast.Subscript) -> Value:
-        """``a[i, j]``: the array, cut to where the loops go."""
+    def translate_item(self, node: ast.Subscript) -> Value:
+        """Translate ``a[i, j]`` to the array, sliced to the range of the loops."""
         indices: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
@@ -130,24 +132,24 @@ class Translator:
         if found is None:
             raise Unclear(f"{base.id}: of unknown rank")
         if any(isinstance(i, ast.Slice) for i in indices):
-            return self.window(base, indices, found)
+            return self.translate_window(base, indices, found)
         fixed = [edits.node_text(self.source, i) for i in indices if isinstance(i, ast.Constant)]
         looped = indices[: len(indices) - len(fixed)]
         if not looped or any(isinstance(i, ast.Constant) for i in looped):
             raise Unclear("a fixed index before a loop's")
-        used = [self.position(i) for i in looped]
+        used = [self.loop_position(i) for i in looped]
         if any(b <= a for (a, _), (b, _) in pairwise(used)):
             raise Unclear("indices in another order than the loops")
         by_axis, last = dict(used), max(number for number, _ in used)
-        parts = [self.cut(base, a, by_axis[a]) if a in by_axis else "None" for a in range(self.leading)]
+        parts = [self.slice_text(base, a, by_axis[a]) if a in by_axis else "None" for a in range(self.axis_count)]
         left = (found[0], found[1] - len(indices))
-        if last < self.leading - 1 and (left != SCALAR or fixed):
+        if last < self.axis_count - 1 and (left != SCALAR or fixed):
             raise Unclear("items of several ranks")
         parts += fixed
         return Value(base.id if set(parts) == {":"} else f"{base.id}[{', '.join(parts)}]", left, atom=True)
 
-    def position(self, node: ast.expr) -> tuple[int, int]:
-        """Which loop's index it is, and what is added to it."""
+    def loop_position(self, node: ast.expr) -> tuple[int, int]:
+        """Return the number of the loop whose index it is, and the offset."""
         offset = 0
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
             if not (isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)):
@@ -159,9 +161,9 @@ class Translator:
                 return number, offset
         raise Unclear("an index of no loop")
 
-    def cut(self, base: ast.Name, number: int, offset: int) -> str:
+    def slice_text(self, base: ast.Name, number: int, offset: int) -> str:
         axis = self.axes[number]
-        if axis.start == "0" and not offset and axis.stop in self.lengths(base, number):
+        if axis.start == "0" and not offset and axis.stop in self.known_lengths(base, number):
             return ":"
         if offset and not axis.start.isdigit():
             raise Unclear("an offset from an unknown start")
@@ -173,8 +175,8 @@ class Translator:
             stop = str(int(axis.stop) + offset)
         return f"{'' if start == '0' else start}:{stop}"
 
-    def lengths(self, base: ast.Name, number: int) -> set[str]:
-        """Texts that say how long the array is: its own, and of the one after whose shape it was made."""
+    def known_lengths(self, base: ast.Name, number: int) -> set[str]:
+        """Return texts for the length of the array, including the array whose shape it copies."""
         scope = call_arguments.binding_function(self.source, base)
         made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
         call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
@@ -197,10 +199,10 @@ class Translator:
             found |= {f"{after.id}.shape[{number}]"} | ({f"len({after.id})"} if not number else set())
         return found
 
-    def window(self, base: ast.Name, indices: list[ast.expr], found: Rank) -> Value:
-        """``a[i:i + 3, j:j + 3]``: views of all windows."""
-        sizes = [self.size(i, number) for number, i in enumerate(indices)]
-        if len(sizes) != self.leading or found != ("", len(sizes)):
+    def translate_window(self, base: ast.Name, indices: list[ast.expr], found: Rank) -> Value:
+        """Translate ``a[i:i + 3, j:j + 3]`` to views of all windows."""
+        sizes = [self.window_size(i, number) for number, i in enumerate(indices)]
+        if len(sizes) != self.axis_count or found != ("", len(sizes)):
             raise Unclear("a window of another form")
         if any(a.start != "0" for a in self.axes):
             raise Unclear("windows that start elsewhere")
@@ -209,10 +211,10 @@ class Translator:
         view = f"{self.numpy}.lib.stride_tricks.sliding_window_view({base.id}, ({shape}))[{cuts}]"
         return Value(view, ("", len(sizes)), atom=True)
 
-    def size(self, node: ast.expr, number: int) -> int:
+    def window_size(self, node: ast.expr, number: int) -> int:
         if isinstance(node, ast.Slice) and isinstance(node.lower, ast.Name) and isinstance(node.upper, ast.BinOp):
             upper = node.upper
-            ours = number < self.leading and node.lower.id == self.axes[number].index and node.step is None
+            ours = number < self.axis_count and node.lower.id == self.axes[number].index and node.step is None
             same = ours and isinstance(upper.left, ast.Name) and upper.left.id == node.lower.id
             if same and isinstance(upper.op, ast.Add) and isinstance(upper.right, ast.Constant):
                 return int(upper.right.value)  # type: ignore[arg-type]
@@ -220,18 +222,18 @@ class Translator:
 
     # -- operators
 
-    def operation(self, node: ast.BinOp) -> Value:
-        left, right = self.value(node.left), self.value(node.right)
+    def translate_operation(self, node: ast.BinOp) -> Value:
+        left, right = self.translate(node.left), self.translate(node.right)
         sign = OPERATORS.get(type(node.op))
         if sign is None:
             raise Unclear("an operator of bits")
         if any(isinstance(s, ast.Constant) for s in (node.left, node.right)):
-            self.exact = False  # beside a constant, older NumPy calculates one element in wider types than an array
+            self.exact = False  # older NumPy uses wider types for one element and a constant than for an array
         self.exact &= isinstance(node.op, EXACT_OPERATORS)
-        return self.joined([left, right], lambda *t: f"{t[0]} {sign} {t[1]}")
+        return self.combine_values([left, right], lambda *t: f"{t[0]} {sign} {t[1]}")
 
-    def joined(self, values: list[Value], write: Callable[..., str], atom: bool = False) -> Value:
-        """Values of one rank, or brought to it, in one text."""
+    def combine_values(self, values: list[Value], write: Callable[..., str], atom: bool = False) -> Value:
+        """Return one text of several values, with their ranks aligned."""
         varying = [v.rank for v in values if v.varies]
         high = max(varying, key=lambda r: (r[0] != "", r[1]), default=SCALAR)
         texts = []
@@ -250,94 +252,96 @@ class Translator:
         constant = max((v.rank for v in values), key=lambda r: r[1]) if not varying else high
         return Value(write(*texts), constant, bool(varying), kept, atom)
 
-    def condition(self, node: ast.expr) -> Value:
+    def translate_condition(self, node: ast.expr) -> Value:
         if isinstance(node, ast.BoolOp):
             sign = "&" if isinstance(node.op, ast.And) else "|"
-            return self.joined([self.condition(v) for v in node.values], lambda *t: f" {sign} ".join(t))
+            return self.combine_values(
+                [self.translate_condition(v) for v in node.values], lambda *t: f" {sign} ".join(t)
+            )
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            one = self.condition(node.operand)
+            one = self.translate_condition(node.operand)
             return replace(one, text=f"~({one.text})", kept=None, atom=False)
         if not isinstance(node, ast.Compare):
             raise Unclear("a condition that is no comparison")
-        sides = [self.value(s) for s in (node.left, *node.comparators)]
+        sides = [self.translate(s) for s in (node.left, *node.comparators)]
         parts = []
         for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
             sign = COMPARISONS.get(type(operator), "")
             if not sign:
                 raise Unclear("in, is")
-            parts.append(self.joined([left, right], lambda *t, sign=sign: f"{t[0]} {sign} {t[1]}"))
-        return parts[0] if len(parts) == 1 else self.joined(parts, lambda *t: " & ".join(t))
+            parts.append(self.combine_values([left, right], lambda *t, sign=sign: f"{t[0]} {sign} {t[1]}"))
+        return parts[0] if len(parts) == 1 else self.combine_values(parts, lambda *t: " & ".join(t))
 
-    def choice(self, test: Value, yes: Value, no: Value) -> Value:
+    def translate_choice(self, test: Value, yes: Value, no: Value) -> Value:
         if not test.varies:
             raise Unclear("a branch that is the same for all elements")
-        return self.joined([test, yes, no], lambda *t: f"{self.numpy}.where({', '.join(t)})", atom=True)
+        return self.combine_values([test, yes, no], lambda *t: f"{self.numpy}.where({', '.join(t)})", atom=True)
 
     # -- calls
 
-    def call(self, call: ast.Call) -> Value:
+    def translate_call(self, call: ast.Call) -> Value:
         name, whole = node_lookup.called_name(call), scope_names.resolved_name(self.source, call.func)
         if isinstance(call.func, ast.Attribute) and not whole.startswith(("numpy.", "math.")):
-            return self.method(call, call.func.value, name)
+            return self.translate_method(call, call.func.value, name)
         if whole.startswith("numpy."):
-            return self.of_numpy(call, name)
+            return self.translate_numpy_call(call, name)
         if whole.startswith("math."):
             self.exact &= name == "sqrt"
-            wide = [self.wide(self.value(a)) for a in call.args]
+            wide = [self.as_wide_numbers(self.translate(a)) for a in call.args]
             if name not in MATH or call.keywords or not wide:
                 raise Unclear(whole)
-            return self.joined(wide, lambda *t: f"{self.numpy}.{MATH[name]}({', '.join(t)})", atom=True)
-        return self.plain(call, name)
+            return self.combine_values(wide, lambda *t: f"{self.numpy}.{MATH[name]}({', '.join(t)})", atom=True)
+        return self.translate_plain_call(call, name)
 
-    def plain(self, call: ast.Call, name: str) -> Value:
-        """A function of the interpreter, or of the file."""
+    def translate_plain_call(self, call: ast.Call, name: str) -> Value:
+        """Translate a call of a builtin or of a function of the file."""
         if name in ("abs", "float", "int") and len(call.args) == 1:
-            one = self.value(call.args[0])
+            one = self.translate(call.args[0])
             if name == "abs":
                 return replace(one, text=f"{self.numpy}.abs({one.text})", kept=None, atom=True)
             return replace(one, text=f"{self.numpy}.asarray({one.text}).astype({name})", kept=None, atom=True)
         if name in ("min", "max") and len(call.args) == 2 and not call.keywords:
-            both = [self.value(a) for a in call.args]
-            return self.joined(both, lambda *t: f"{self.numpy}.{name}imum({', '.join(t)})", atom=True)
+            both = [self.translate(a) for a in call.args]
+            return self.combine_values(both, lambda *t: f"{self.numpy}.{name}imum({', '.join(t)})", atom=True)
         if name == "sum" and len(call.args) == 1:
-            return self.reduced(self.value(call.args[0]), "sum")
-        return self.inlined(call)
+            return self.translate_reduction(self.translate(call.args[0]), "sum")
+        return self.inline_function(call)
 
-    def wide(self, one: Value) -> Value:
-        """As 8-byte numbers, in which the interpreter calculates."""
+    def as_wide_numbers(self, one: Value) -> Value:
+        """Convert to 8-byte numbers, as Python uses."""
         if not one.varies:
             return one
         return replace(one, text=f"{self.numpy}.asarray({one.text}, float)", kept=None, atom=True)
 
-    def method(self, call: ast.Call, owner: ast.expr, name: str) -> Value:
-        one = self.value(owner)
+    def translate_method(self, call: ast.Call, owner: ast.expr, name: str) -> Value:
+        one = self.translate(owner)
         if name in REDUCTIONS and not call.args and not call.keywords and name != "median":
-            return self.reduced(one, name)
+            return self.translate_reduction(one, name)
         if name == "astype" and len(call.args) == 1 and not call.keywords:
             given = edits.node_text(self.source, call.args[0])
             return replace(one, text=f"{one.safe}.astype({given})", kept=None, atom=True)
-        if name in ("flatten", "ravel") and not call.args and self.leading == 1:
+        if name in ("flatten", "ravel") and not call.args and self.axis_count == 1:
             return Value(f"{one.safe}.reshape(len({one.text}), -1)", ("", 1), atom=True)
         if name == "copy" and not call.args:
             return one
         raise Unclear(name)
 
-    def of_numpy(self, call: ast.Call, name: str) -> Value:
+    def translate_numpy_call(self, call: ast.Call, name: str) -> Value:
         if name in REDUCTIONS and len(call.args) == 1 and not call.keywords:
-            return self.reduced(self.value(call.args[0]), name)
+            return self.translate_reduction(self.translate(call.args[0]), name)
         if call.keywords or not call.args:
             raise Unclear(name)
         written = edits.node_text(self.source, call.func)
         if name in ELEMENTWISE:
             self.exact &= name in EXACT
-            values = [self.value(a) for a in call.args]
-            return self.joined(values, lambda *t: f"{written}({', '.join(t)})", atom=True)
+            values = [self.translate(a) for a in call.args]
+            return self.combine_values(values, lambda *t: f"{written}({', '.join(t)})", atom=True)
         if name in CASTS and len(call.args) == 1:
-            one = self.value(call.args[0])
+            one = self.translate(call.args[0])
             return replace(one, text=f"{one.safe}.astype({written})", kept=None, atom=True)
         raise Unclear(name)
 
-    def reduced(self, one: Value, name: str) -> Value:
+    def translate_reduction(self, one: Value, name: str) -> Value:
         if not one.varies:
             raise Unclear("a reduction of what is the same for all elements")
         self.exact = False
@@ -345,16 +349,16 @@ class Translator:
         if not token and off <= 0:
             raise Unclear("a reduction of single numbers")
         if not token:
-            axes = str(self.leading) if off == 1 else str(tuple(range(self.leading, self.leading + off)))
-        elif off == -self.leading:
-            axes = f"tuple(range({self.leading}, {token}.ndim))"
+            axes = str(self.axis_count) if off == 1 else str(tuple(range(self.axis_count, self.axis_count + off)))
+        elif off == -self.axis_count:
+            axes = f"tuple(range({self.axis_count}, {token}.ndim))"
         else:
             raise Unclear("a reduction over unknown axes")
         text = f"{self.numpy}.{name}({one.text}, axis={axes}"
         return Value(f"{text})", SCALAR, True, f"{text}, keepdims=True)", True)
 
-    def inlined(self, call: ast.Call) -> Value:
-        """A function of the file that is one expression, or a choice of some."""
+    def inline_function(self, call: ast.Call) -> Value:
+        """Inline a function of the file that consists of one expression or a choice of expressions."""
         target = (
             node_lookup.function_named(self.source, node_lookup.called_name(call), call)
             if isinstance(call.func, ast.Name)
@@ -366,26 +370,26 @@ class Translator:
         defaults = target.args.defaults[len(target.args.defaults) - missing :] if missing > 0 else []
         if missing != len(defaults) or any(isinstance(a, ast.Starred) for a in call.args):
             raise Unclear("arguments of another form")
-        values = [self.value(a) for a in (*call.args, *defaults)]
+        values = [self.translate(a) for a in (*call.args, *defaults)]
         saved, self.known = self.known, dict(zip(names, values, strict=True))
         self.depth += 1
         try:
-            return self.returned(target.body)
+            return self.returned_expression(target.body)
         finally:
             self.known = saved
             self.depth -= 1
 
-    def returned(self, body: list[ast.stmt]) -> Value:
+    def returned_expression(self, body: list[ast.stmt]) -> Value:
         for number, one in enumerate(body):
             if isinstance(one, ast.Return) and one.value is not None:
-                return self.value(one.value)
+                return self.translate(one.value)
             if isinstance(one, ast.If):
-                test, rest, saved = self.condition(one.test), body[number + 1 :], dict(self.known)
-                yes = self.returned([*one.body, *rest])
+                test, rest, saved = self.translate_condition(one.test), body[number + 1 :], dict(self.known)
+                yes = self.returned_expression([*one.body, *rest])
                 self.known = saved
-                return self.choice(test, yes, self.returned([*one.orelse, *rest]))
+                return self.translate_choice(test, yes, self.returned_expression([*one.orelse, *rest]))
             if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
-                value = self.value(one.value)
+                value = self.translate(one.value)
                 self.known[one.targets[0].id] = replace(value, text=value.safe, atom=True)
             elif not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
                 raise Unclear(type(one).__name__)

@@ -1,4 +1,4 @@
-"""Work that a loop does beside its steps now and then (a picture, a store of the state), done less often."""
+"""Edits that let a loop do its periodic work, such as pictures and saves, less often."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source
 from slowtrain.source.cures.host import callbacks
 
-# Methods that leave what they are called on as training needs it: reports, files, pictures, copies.
+# Methods that do not affect the training: reports, files, pictures, copies.
 WATCHING = frozenset(
     "append write writelines flush close fileno print info debug warning error log log_metrics scalar add_scalar "
     "numpy item copy tolist astype reshape transpose mean std min max sum ptp clip round tobytes items keys values get "
@@ -28,10 +28,10 @@ TRAINING = frozenset(
 
 
 def guarded(source: Source, line: int, rarer: int, period: float | None = None) -> list[Edit]:
-    """``if step % 60 == 0:`` around ``line``, or around the call of its function, with ``rarer`` times the number.
+    """Multiply the number of ``if step % 60 == 0:`` around ``line``, or around the call of its function, by ``rarer``.
 
-    Only where what it guards is shown to leave the training, its data and its random numbers alone. ``period``:
-    how many steps apart the work was seen; a number that is known has to be that.
+    The guarded code must not affect the training, its data or its random numbers. ``period``: measured steps between
+    two runs of the work. A known number must match it.
     """
     guards = list(dict.fromkeys(_guards(source, line)))
     guard = guards[0] if len(guards) == 1 else None
@@ -49,7 +49,7 @@ def guarded(source: Source, line: int, rarer: int, period: float | None = None) 
 
 
 def every(test: ast.expr) -> ast.expr | None:
-    """The ``60`` of ``step % 60 == 0``, of ``not step % 60`` and of ``step and step % 60 == 0``."""
+    """Return the ``60`` of ``step % 60 == 0``, ``not step % 60`` or ``step and step % 60 == 0``."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         found = [one for part in test.values if (one := every(part)) is not None]
         return found[0] if len(found) == 1 else None
@@ -66,7 +66,7 @@ def every(test: ast.expr) -> ast.expr | None:
 
 
 def _guards(source: Source, line: int, depth: int = 3) -> Iterator[ast.If]:
-    """The outermost ``if`` of that kind around a line; else those around the calls of the function that holds it."""
+    """Yield the outermost such ``if`` around a line, or those around the calls of its function."""
     holding = [
         n for n in call_index.nodes_of_kind(source, ast.If)
         if isinstance(n, ast.If) and n.body[0].lineno <= line <= (n.body[-1].end_lineno or 0)
@@ -84,9 +84,9 @@ def _guards(source: Source, line: int, depth: int = 3) -> Iterator[ast.If]:
 
 
 def _beside(source: Source, guard: ast.If) -> bool:
-    """Whether the steps around need nothing of what is done now and then."""
+    """Whether the steps need nothing that the periodic work produces."""
     loops = scope_names.enclosing_loops(source, guard)
-    around = loops[-1] if loops else node_lookup.enclosing_function(source, guard)  # or a function that the loop calls
+    around = loops[-1] if loops else node_lookup.enclosing_function(source, guard)  # a function that the loop calls
     if guard.orelse or around is None:
         return False
     inside = {id(n) for one in guard.body for n in syntax_tree.walk(one)}
@@ -94,7 +94,7 @@ def _beside(source: Source, guard: ast.If) -> bool:
     for node in syntax_tree.walk(around):
         if isinstance(node, ast.Name) and node.id in bound and id(node) not in inside:
             return False
-    for one in guard.body:  # what is the best so far is asked less often, too
+    for one in guard.body:  # the best value so far is also checked less often
         asked = [n.test for n in syntax_tree.walk(one) if isinstance(n, (ast.If, ast.IfExp))]
         if any(scope_names.read_names(test) & bound for test in asked):
             return False
@@ -105,7 +105,7 @@ def _beside(source: Source, guard: ast.If) -> bool:
 
 
 def _watches(source: Source, part: ast.AST) -> bool:
-    """Whether a statement or a function only looks at what it is given, and keeps or writes what it sees."""
+    """Whether a statement or function only observes its inputs and stores or writes results."""
     own = _made(part)
     for node in syntax_tree.walk(part):
         if isinstance(node, (ast.Break, ast.Return, ast.Continue, ast.Raise)) and not isinstance(part, FUNCTION_NODES):
@@ -125,7 +125,9 @@ def _harmless(source: Source, call: ast.Call, own: set[str]) -> bool:
     name, whole = node_lookup.called_name(call), name_bindings.qualified_name(source, call.func)
     if name in TRAINING or name in RANDOM_CALLS or name.startswith(("random", "stateless_random")):
         return False
-    if whole or node_lookup.function_named(source, name) is not None:  # a library's; or one that is looked at by itself
+    if (
+        whole or node_lookup.function_named(source, name) is not None
+    ):  # a library function, or one that is checked separately
         return True
     if isinstance(call.func, ast.Name):
         return name in repeatable_functions.DETERMINISTIC_BUILTINS or name == "vars"
@@ -133,7 +135,7 @@ def _harmless(source: Source, call: ast.Call, own: set[str]) -> bool:
 
 
 def _made(part: ast.AST) -> set[str]:
-    """Names that it makes itself, of nothing that was there before."""
+    """Return names whose objects it creates itself."""
     if not isinstance(part, FUNCTION_NODES):
         return set()
     lent = set(scope_names.parameter_names(part))

@@ -1,4 +1,4 @@
-"""Arguments of a ``tf.function`` that make it trace again: numbers become tensors, shapes are left open."""
+"""Edits that avoid retracing: they pass numbers as tensors and relax shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slowtrain.source.cures import extracting
 
 OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
 TAKES_LIST = frozenset("stack constant convert_to_tensor gather cast reshape reduce_sum reduce_mean reduce_max".split())
-# Their arguments are shapes, counts and axes, which a graph wants as Python numbers.
+# Their arguments are shapes, counts and axes, which have to be Python numbers.
 WANTS_PYTHON = frozenset(
     "zeros ones fill reshape range one_hot transpose split tile pad repeat concat expand_dims squeeze slice top_k "
     "uniform normal truncated_normal dropout map_fn while_loop cond print function constant device roll eye".split()
@@ -27,7 +27,7 @@ ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
 def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
-    """The function written at ``line``, its decorators counted."""
+    """Return the function at ``line``, including its decorators."""
     found = [
         n
         for n in syntax_tree.walk(source.tree)
@@ -41,9 +41,9 @@ def _last(function: ast.FunctionDef) -> int:
 
 
 def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Edit]:
-    """Every call of the function at ``line`` with ``parameters`` (name: "float" or "int") given as tensors.
+    """Pass ``parameters`` (name: "float" or "int") as tensors in every call of the function at ``line``.
 
-    Nothing where one of them is used in a way that wants a Python number, or where a call cannot be seen.
+    Empty if the function needs one of them as a Python number, or if a call is not visible.
     """
     function = graph_function(source, line)
     if function is None or not parameters or OTHER_TYPES.search(source.text):
@@ -82,9 +82,9 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
 
 
 def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str]) -> list[Edit]:
-    """Every call of the function at ``line`` with ``entries`` (key: "float" or "int") of a mapping as tensors.
+    """Pass ``entries`` (key: "float" or "int") of a mapping as tensors in every call of the function at ``line``.
 
-    Nothing where the function does anything with the mapping but read entries by their names.
+    Empty if the function does more with the mapping than read entries by their keys.
     """
     function = graph_function(source, line)
     calls = calls_of(source, function) if function is not None else []
@@ -109,7 +109,7 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
             return []
         ways.setdefault(key, set()).add(used)
     if not set(entries) <= set(ways):
-        return []  # what is changed is not looked at, and nobody knows what it is
+        return []  # the changed value is unknown
     name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
     for call in calls:
@@ -125,7 +125,7 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
 
 
 def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
-    """Whether ``step(x, **weights)`` must give ``parameter`` by its one mapping, a plain name: nothing else does."""
+    """Whether ``step(x, **weights)`` passes ``parameter`` by its only mapping, which is a plain name."""
     stars = [k.value for k in call.keywords if k.arg is None]
     if (
         len(stars) != 1
@@ -140,7 +140,7 @@ def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool
 
 
 def _behind_star(function: ast.FunctionDef, call: ast.Call, parameter: str) -> ast.expr | None:
-    """What ``step(*batch, rate)`` gives for ``parameter``: all have to be given, so that the last are the last."""
+    """Return the argument of ``step(*batch, rate)`` for ``parameter``, counted from the last one."""
     taken = function.args
     names = scope_names.parameter_names(function)
     names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
@@ -152,7 +152,7 @@ def _behind_star(function: ast.FunctionDef, call: ast.Call, parameter: str) -> a
 
 
 def calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
-    """Calls of the function, by its name or by that of ``tf.function(f)``; none where one stands in a graph."""
+    """Return the calls of the function or of ``tf.function(f)``; empty if one of them is inside a graph."""
     names = {function.name}
     for target, _ in _graphs_of(source, function):
         names |= {scope_names.dotted_name(t).rpartition(".")[2] for t in target.targets}
@@ -163,7 +163,7 @@ def calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def _graphs_of(source: Source, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]]:
-    """``fast = tf.function(f)`` of the function, ``self.fast = tf.function(self.f)``."""
+    """Return ``fast = tf.function(f)`` or ``self.fast = tf.function(self.f)`` of the function."""
     found = []
     for node in syntax_tree.walk(source.tree):
         made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
@@ -184,7 +184,7 @@ def _in_graph(source: Source, call: ast.Call) -> bool:
 
 
 def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str) -> str | None:
-    """The type for the tensor: "" for the number's own, None where a tensor would not do in its place."""
+    """Return the dtype for the tensor: "" for the default, None if a tensor cannot replace the number."""
     if parameter not in scope_names.parameter_names(function) or parameter in scope_names.bound_names(function.body):
         return None
     found = _uses(source, function, parameter)
@@ -194,12 +194,12 @@ def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str)
 
 
 def _format(ways: set[str], kind: str) -> str:
-    """The type in which a number, "float" or "int", meets what it is used with; "" for its own."""
+    """Return the dtype that a "float" or "int" number has in its operations; "" for the default."""
     return "" if ways == {"cast"} and kind != "float" else "float32"
 
 
 def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> set[str] | None:
-    """The ways in which a function uses a parameter, those of functions that it hands it to too; None: not known."""
+    """Return how a function and its callees use a parameter; None if unknown."""
     above = node_lookup.parents_of(source)
     found: set[str] = set()
     names = [
@@ -219,7 +219,7 @@ def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> 
 
 
 def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.FunctionDef, str] | None:
-    """The function of this file that gets ``node`` as an argument, and under which name it does."""
+    """Return the function of this file that receives ``node``, and the name of its parameter."""
     parent = above.get(node)
     call = above.get(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or node is call.func:
@@ -236,7 +236,9 @@ def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.Func
 
 
 def use(source: Source, node: ast.expr, above: Statements) -> str | None:
-    """How a parameter is used: "cast" (any type will do), "number" (meets numbers), None where it must be Python's."""
+    """Return how a parameter is used: "cast" (any dtype works), "number" (in arithmetic), None if it must be a Python
+    number.
+    """
     parent = above.get(node)
     if isinstance(above.get(parent) if parent else None, (ast.If, ast.While)) and isinstance(parent, ast.Compare):
         return None
@@ -258,7 +260,7 @@ def use(source: Source, node: ast.expr, above: Statements) -> str | None:
 
 
 def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
-    """Whether the arithmetic ends in an op or an assignment, and not as a shape, an index or a Python number."""
+    """Whether the arithmetic ends in an op or assignment, and not in a shape, index or Python number."""
     parent = above.get(node)
     while isinstance(parent, (ast.BinOp, ast.UnaryOp)):
         node, parent = parent, above.get(parent)
@@ -272,9 +274,9 @@ def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
 
 
 def reduced(source: Source, line: int, sizes: Sizes | None = None) -> list[Edit]:
-    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where neither it nor a model asks for a shape.
+    """Set ``reduce_retracing=True`` for the ``tf.function`` at ``line``, if neither it nor a model reads a shape.
 
-    ``sizes``: of the axes of its parameters, None for those that vary; for the others it may ask.
+    ``sizes``: sizes of the axes of its parameters, None for those that vary. It may read the other sizes.
     """
     function = graph_function(source, line)
     if function is None or _asks_for_shape(source, function, sizes or {}):
@@ -297,13 +299,13 @@ def _opened(source: Source, call: ast.Call) -> list[Edit]:
 
 
 def _models(source: Source) -> list[ast.FunctionDef]:
-    """What models and layers of the file do when they are called."""
+    """Return the ``call`` methods of models and layers of the file."""
     found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.FunctionDef)]
     return [n for n in found if n.name in ("call", "__call__")]
 
 
 def _wants_sizes(source: Source, method: ast.FunctionDef) -> bool:
-    """Whether a method reads in Python how long its input is; its last axis, the features, stays as it is."""
+    """Whether a method reads the length of its input in Python. The last axis does not vary."""
     above = node_lookup.parents_of(source)
     for node in syntax_tree.walk(method):
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len":
@@ -317,7 +319,7 @@ def _wants_sizes(source: Source, method: ast.FunctionDef) -> bool:
 
 
 def _asks_for_shape(source: Source, function: ast.FunctionDef, sizes: Sizes) -> bool:
-    """Whether a shape or a length is read in Python; ``tf.shape(x)`` is not, and what does not vary may be."""
+    """Whether the function reads a varying shape or length in Python. ``tf.shape(x)`` is allowed."""
     above = node_lookup.parents_of(source)
     own = scope_names.bound_names(function.body)
     for node in syntax_tree.walk(function):
@@ -334,7 +336,7 @@ def _asks_for_shape(source: Source, function: ast.FunctionDef, sizes: Sizes) -> 
 
 
 def _size_at(sizes: tuple[int | None, ...], item: ast.AST | None) -> int | None:
-    """The size that ``x.shape[-1]`` reads; None where it varies, or is no one axis."""
+    """Return the size that ``x.shape[-1]`` reads; None if it varies or is not a single axis."""
     text = ast.unparse(item.slice) if isinstance(item, ast.Subscript) else ""
     axis = int(text) if re.fullmatch(r"-?\d+", text) else None
     return sizes[axis] if axis is not None and -len(sizes) <= axis < len(sizes) else None

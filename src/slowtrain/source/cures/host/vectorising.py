@@ -1,4 +1,4 @@
-"""Loops over single elements, written over whole NumPy arrays where their form is known to mean the same."""
+"""Rewrites loops over elements as operations on whole NumPy arrays, for known forms of loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Va
 
 
 def vectorised(source: Source, line: int) -> Vectorised | None:
-    """The outermost loop or comprehension around ``line``, over arrays; None where its form is not one of the known."""
+    """Rewrite the outermost loop or comprehension around ``line`` over whole arrays; None for an unknown form."""
     for node in _candidates(source, line):
         try:
             return (
-                _Loop(source, node).written()
+                _Loop(source, node).translate()
                 if isinstance(node, ast.For)
-                else comprehended.Made(source, node).written()
+                else comprehended.Made(source, node).translate()
             )
         except Unclear:
             continue
@@ -32,7 +32,7 @@ def vectorised(source: Source, line: int) -> Vectorised | None:
 
 
 def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
-    """Loops and array-making calls that hold the line, or that call the function that does; the outermost first."""
+    """Return loops and array-building calls that contain the line, or call its function; the outermost first."""
     lines = [line]
     function = source.function_at(line)
     lines += [c.lineno for c in call_arguments.function_calls(source, function)] if function is not None else []
@@ -53,7 +53,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 
 class _Loop:
-    """A ``for`` statement with what it does to each element."""
+    """Translates a ``for`` statement over elements."""
 
     def __init__(self, source: Source, node: ast.For) -> None:
         self.source, self.node = source, node
@@ -62,12 +62,12 @@ class _Loop:
         self.lines: list[str] = []
         self.appended: dict[str, str] = {}
         self.sums: set[str] = set()
-        self.on = Translator(source, [], {}, comprehended.numpy(source))
+        self.translator = Translator(source, [], {}, comprehended.numpy(source))
 
-    def written(self) -> Vectorised:
-        self.loop(self.node)
-        self.unread()
-        lists = [self.emptied(name) for name in self.appended]
+    def translate(self) -> Vectorised:
+        self.translate_loop(self.node)
+        self.check_names_unread()
+        lists = [self.remove_empty_list(name) for name in self.appended]
         text = "\n".join([*self.lines, *(f"{name} = {value}" for name, value in self.appended.items())])
         if not text:
             raise Unclear("nothing done")
@@ -75,17 +75,17 @@ class _Loop:
         if indent.strip():
             raise Unclear("a loop behind something else on its line")
         edit = edits.replace_node(self.source, self.node, text.replace("\n", f"\n{indent}"))
-        return Vectorised((*lists, edit), self.on.exact)
+        return Vectorised((*lists, edit), self.translator.exact)
 
-    def loop(self, node: ast.For) -> None:
-        self.header(node)
-        if not self.rows(node.body):
+    def translate_loop(self, node: ast.For) -> None:
+        self.read_header(node)
+        if not self.translate_rows(node.body):
             for one in node.body:
-                self.statement(one)
+                self.translate_statement(one)
 
-    def rows(self, body: list[ast.stmt]) -> bool:
-        """``row = []``, a loop that appends to it, ``out.append(row)``: a list of lists."""
-        if len(body) != 3 or len(self.on.axes) != 1:
+    def translate_rows(self, body: list[ast.stmt]) -> bool:
+        """Translate ``row = []``, a loop that appends to it, and ``out.append(row)``."""
+        if len(body) != 3 or len(self.translator.axes) != 1:
             return False
         made, inner, kept = body
         if not isinstance(inner, ast.For) or len(inner.body) != 1:
@@ -95,20 +95,20 @@ class _Loop:
             return False
         if ast.unparse(made) != f"{item[0]} = []" or row[1].id != item[0] or row[0] in self.appended:
             return False
-        self.header(inner)
-        found = self.on.value(item[1])
+        self.read_header(inner)
+        found = self.translator.translate(item[1])
         if found.rank != SCALAR or not found.varies:
             raise Unclear("rows of another form")
         self.appended[row[0]] = found.text
-        self.on.axes.pop()
+        self.translator.axes.pop()
         return True
 
-    def header(self, node: ast.For) -> None:
+    def read_header(self, node: ast.For) -> None:
         if node.orelse:
             raise Unclear("for with else")
         target, over = node.target, node.iter
         if isinstance(over, ast.Call) and node_lookup.called_name(over) == "range" and isinstance(target, ast.Name):
-            self.on.axes.append(self.counted(target.id, over))
+            self.translator.axes.append(self.counted_axis(target.id, over))
         elif (
             isinstance(over, ast.Call)
             and node_lookup.called_name(over) == "enumerate"
@@ -117,13 +117,13 @@ class _Loop:
             index, item = target.elts
             if len(over.args) != 1 or not isinstance(index, ast.Name) or not isinstance(item, ast.Name):
                 raise Unclear("enumerate from elsewhere")
-            self.element(item.id, over.args[0], index.id)
+            self.add_element_axis(item.id, over.args[0], index.id)
         elif isinstance(target, ast.Name):
-            self.element(target.id, over, None)
+            self.add_element_axis(target.id, over, None)
         else:
             raise Unclear("a loop of another form")
 
-    def counted(self, index: str, call: ast.Call) -> Axis:
+    def counted_axis(self, index: str, call: ast.Call) -> Axis:
         given = [edits.node_text(self.source, a) for a in call.args]
         if len(given) > 2 or call.keywords:
             raise Unclear("a step")
@@ -132,86 +132,90 @@ class _Loop:
         if bound:  # range(len(a[i])): the columns of the row
             one = call.args[-1]
             row = one.args[0] if isinstance(one, ast.Call) and node_lookup.called_name(one) == "len" else None
-            first = self.on.axes[0].index if len(self.on.axes) == 1 else None
-            if isinstance(row, ast.Name) and row.id in self.on.known:
-                stop = f"{self.on.known[row.id].text}.shape[1]"
+            first = self.translator.axes[0].index if len(self.translator.axes) == 1 else None
+            if isinstance(row, ast.Name) and row.id in self.translator.known:
+                stop = f"{self.translator.known[row.id].text}.shape[1]"
             elif isinstance(row, ast.Subscript) and scope_names.dotted_name(row.slice) == first and first:
                 stop = f"{edits.node_text(self.source, row.value)}.shape[1]"
             else:
                 raise Unclear("a length that differs between turns")
-        if not all(self.simple(a) for a in call.args):
+        if not all(self.is_simple_length(a) for a in call.args):
             raise Unclear("a length that is calculated")
         return Axis(index, given[0] if len(given) == 2 else "0", stop)
 
-    def simple(self, node: ast.expr) -> bool:
+    def is_simple_length(self, node: ast.expr) -> bool:
         return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in syntax_tree.walk(node)) and not any(
             isinstance(n, ast.Call) and node_lookup.called_name(n) not in ("len", "int") for n in syntax_tree.walk(node)
         )
 
-    def element(self, name: str, over: ast.expr, index: str | None) -> None:
-        """A loop over the items of an array, or of a row of it."""
-        if isinstance(over, ast.Name) and over.id in self.on.known and over.id in scope_names.bound_names(self.node):
-            row = self.on.known[over.id]
+    def add_element_axis(self, name: str, over: ast.expr, index: str | None) -> None:
+        """Add the axis of a loop over the items of an array, or of a row of it."""
+        if (
+            isinstance(over, ast.Name)
+            and over.id in self.translator.known
+            and over.id in scope_names.bound_names(self.node)
+        ):
+            row = self.translator.known[over.id]
             if row.rank[0] or row.rank[1] < 1 or not row.atom:
                 raise Unclear("items of a row of unknown rank")
             value = Value(row.text, (row.rank[0], row.rank[1] - 1), atom=True)
-            self.on.axes.append(Axis(index, "0", f"{row.text}.shape[{len(self.on.axes)}]"))
+            self.translator.axes.append(Axis(index, "0", f"{row.text}.shape[{len(self.translator.axes)}]"))
         else:
-            if self.on.axes or not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
+            if self.translator.axes or not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
                 raise Unclear("items of something else than an array")
             found = array_ranks.array_rank(self.source, over)
             if found is None:
                 raise Unclear("items of unknown rank")
             value = Value(over.id, (found[0], found[1] - 1), atom=True)
-            self.on.axes.append(Axis(index, "0", f"len({over.id})"))
-        self.on.known[name] = value
+            self.translator.axes.append(Axis(index, "0", f"len({over.id})"))
+        self.translator.known[name] = value
 
-    def statement(self, one: ast.stmt) -> None:
+    def translate_statement(self, one: ast.stmt) -> None:
         if isinstance(one, ast.For):
-            before = list(self.on.axes)
-            if len(self.node.body) != 1 and any(s is not one for s in self.body_of(one)):
+            before = list(self.translator.axes)
+            if len(self.node.body) != 1 and any(s is not one for s in self.block_of(one)):
                 raise Unclear("statements beside an inner loop")
-            self.loop(one)
-            self.on.axes = before
+            self.translate_loop(one)
+            self.translator.axes = before
         elif isinstance(one, ast.Assign) and len(one.targets) == 1:
-            self.assigned(one.targets[0], one.value)
+            self.translate_assignment(one.targets[0], one.value)
         elif isinstance(one, ast.AugAssign):
-            self.changed(one)
+            self.translate_augmented(one)
         elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
-            self.append(one.value)
+            self.translate_append(one.value)
         elif isinstance(one, ast.If):
-            self.branch(one)
+            self.translate_branch(one)
         elif not isinstance(one, ast.Pass):
             raise Unclear(type(one).__name__)
 
-    def body_of(self, one: ast.stmt) -> Sequence[ast.stmt]:
+    def block_of(self, one: ast.stmt) -> Sequence[ast.stmt]:
         return scope_names.statement_block(self.source, one)
 
-    def assigned(self, target: ast.expr, value: ast.expr, test: ast.expr | None = None) -> None:
+    def translate_assignment(self, target: ast.expr, value: ast.expr, test: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
-            found = self.on.value(value)
+            found = self.translator.translate(value)
             if test is not None or not found.varies:
                 raise Unclear("a name of the last element")
             self.lines.append(f"{target.id} = {found.text}")
-            self.on.known[target.id] = replace(found, text=target.id, kept=None, atom=True)
+            self.translator.known[target.id] = replace(found, text=target.id, kept=None, atom=True)
             return
-        place, found = self.place(target), self.on.value(value)
+        place, found = self.target_place(target), self.translator.translate(value)
         text = found.text
         if test is not None:
-            text = self.on.choice(self.on.condition(test), found, place).text
-        self.put(place, found, text)
+            text = self.translator.translate_choice(self.translator.translate_condition(test), found, place).text
+        self.store_value(place, found, text)
 
-    def place(self, target: ast.expr) -> Value:
+    def target_place(self, target: ast.expr) -> Value:
         if not isinstance(target, ast.Subscript):
             raise Unclear("an attribute")
-        place = self.on.item(target)
+        place = self.translator.translate_item(target)
         if "None" in place.text or "sliding" in place.text:
             raise Unclear("the same place in several turns")
-        self.unshifted(scope_names.dotted_name(_root(target)), target)
+        self.check_same_place(scope_names.dotted_name(_root(target)), target)
         return place
 
-    def unshifted(self, name: str, target: ast.Subscript) -> None:
-        """What is written is read at the same place only: no turn needs what another has done."""
+    def check_same_place(self, name: str, target: ast.Subscript) -> None:
+        """Raise if an iteration may read an element that another iteration writes."""
         wanted = ast.dump(_loaded(target))
         for node in syntax_tree.walk(self.node):
             if isinstance(node, ast.Subscript) and scope_names.dotted_name(_root(node)) == name:
@@ -219,10 +223,10 @@ class _Loop:
                 if ast.dump(_loaded(node)) != wanted and not inner:
                     raise Unclear("turns that need each other")
                 continue
-            if isinstance(node, ast.Name) and node.id == name and not self.measured(node):
+            if isinstance(node, ast.Name) and node.id == name and not self.is_only_measured(node):
                 raise Unclear("the whole array is read while it is written")
 
-    def measured(self, node: ast.Name) -> bool:
+    def is_only_measured(self, node: ast.Name) -> bool:
         """``len(a)``, ``a.shape``, ``a[…]``."""
         parent = node_lookup.parents_of(self.source).get(node)
         if isinstance(parent, ast.Attribute):
@@ -231,66 +235,71 @@ class _Loop:
             isinstance(parent, ast.Call) and node_lookup.called_name(parent) == "len"
         )
 
-    def put(self, place: Value, found: Value, text: str) -> None:
+    def store_value(self, place: Value, found: Value, text: str) -> None:
         if found.varies and found.rank != place.rank:
             raise Unclear("a target of another rank")
         if not found.varies and found.rank != SCALAR:
             raise Unclear("an array put into elements")
         self.lines.append(f"{place.text if '[' in place.text else f'{place.text}[...]'} = {text}")
 
-    def changed(self, one: ast.AugAssign) -> None:
+    def translate_augmented(self, one: ast.AugAssign) -> None:
         sign = overarrays.OPERATORS.get(type(one.op))
         if isinstance(one.target, ast.Name) and isinstance(one.op, ast.Add):
-            found = self.on.value(one.value)
-            if one.target.id in self.on.known or not found.varies or len(self.on.axes) != 1 or found.rank != SCALAR:
+            found = self.translator.translate(one.value)
+            if (
+                one.target.id in self.translator.known
+                or not found.varies
+                or len(self.translator.axes) != 1
+                or found.rank != SCALAR
+            ):
                 raise Unclear("a sum of another form")
-            self.on.exact = False
+            self.translator.exact = False
             self.sums.add(one.target.id)
             if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in syntax_tree.walk(self.node)) > 1:
                 raise Unclear("a sum that is read on its way")
-            self.lines.append(f"{one.target.id} += {self.on.numpy}.sum({found.text})")
+            self.lines.append(f"{one.target.id} += {self.translator.numpy}.sum({found.text})")
             return
         if sign is None or not isinstance(one.target, ast.Subscript):
             raise Unclear("a change of another form")
-        place, found = self.place(one.target), self.on.value(one.value)
-        self.on.exact = False
+        place, found = self.target_place(one.target), self.translator.translate(one.value)
+        self.translator.exact = False
         if found.varies and found.rank != place.rank:
             raise Unclear("a target of another rank")
         self.lines.append(f"{place.text if '[' in place.text else f'{place.text}[...]'} {sign}= {found.text}")
 
-    def append(self, call: ast.Call) -> None:
+    def translate_append(self, call: ast.Call) -> None:
         if node_lookup.called_name(call) != "append" or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
             raise Unclear("a call for its effect")
         name = scope_names.dotted_name(call.func.value)
-        found = self.on.value(call.args[0])
-        if not name or "." in name or len(self.on.axes) != 1 or name in self.appended or not found.varies:
+        found = self.translator.translate(call.args[0])
+        if not name or "." in name or len(self.translator.axes) != 1 or name in self.appended or not found.varies:
             raise Unclear("a list of another form")
         self.appended[name] = found.text
 
-    def branch(self, one: ast.If) -> None:
-        """``if`` with one assignment or append in each of its ways."""
+    def translate_branch(self, one: ast.If) -> None:
+        """Translate ``if`` with one assignment or append in each branch."""
         if len(one.body) != 1 or len(one.orelse) > 1:
             raise Unclear("a branch that does several things")
         yes, no = one.body[0], one.orelse[0] if one.orelse else None
         if _appends(yes) and no is not None:
-            self.append(self.chosen(one))
+            self.translate_append(self.merged_append(one))
         elif isinstance(yes, ast.Assign) and len(yes.targets) == 1:
             if no is None:
-                self.assigned(yes.targets[0], yes.value, one.test)
+                self.translate_assignment(yes.targets[0], yes.value, one.test)
                 return
-            place = self.place(yes.targets[0])
-            value = self.on.value(self.choice_of(one, ast.dump(_loaded(yes.targets[0]))))
-            self.put(place, value, value.text)
+            place = self.target_place(yes.targets[0])
+            value = self.translator.translate(self.merged_value(one, ast.dump(_loaded(yes.targets[0]))))
+            self.store_value(place, value, value.text)
         else:
             raise Unclear("a branch of another form")
 
-    def chosen(self, one: ast.If) -> ast.Call:
-        """The branches' append as one call with a conditional expression."""
+    def merged_append(self, one: ast.If) -> ast.Call:
+        """Return the appends of the branches as one call with a conditional expression."""
         yes, no = one.body[0], one.orelse[0]
         if isinstance(no, ast.If):
             if len(no.body) != 1 or len(no.orelse) != 1:
                 raise Unclear("a branch that does several things")
-            other: ast.expr = self.chosen(no)
+            other: ast.expr = self.merged_append(no)
         elif isinstance(no, ast.Expr):
             other = no.value
         else:
@@ -303,13 +312,13 @@ class _Loop:
         both = ast.copy_location(ast.IfExp(one.test, first.args[0], other.args[0]), one.test)
         return ast.copy_location(ast.Call(first.func, [both], []), first)
 
-    def choice_of(self, one: ast.If, target: str) -> ast.expr:
-        """The value that the branches assign to the one target, as a conditional expression."""
+    def merged_value(self, one: ast.If, target: str) -> ast.expr:
+        """Return the value that the branches assign to the target, as a conditional expression."""
         yes, no = one.body[0], one.orelse[0] if len(one.orelse) == 1 else None
         if not isinstance(yes, ast.Assign) or len(one.body) != 1 or ast.dump(_loaded(yes.targets[0])) != target:
             raise Unclear("branches for several targets")
         if isinstance(no, ast.If):
-            other = self.choice_of(no, target)
+            other = self.merged_value(no, target)
         elif isinstance(no, ast.Assign) and ast.dump(_loaded(no.targets[0])) == target:
             other = no.value
         else:
@@ -318,23 +327,23 @@ class _Loop:
 
     # -- around the loop
 
-    def unread(self) -> None:
-        """No name of the loop is read elsewhere: it would be the last element's."""
+    def check_names_unread(self) -> None:
+        """Raise if other code reads a name that the loop binds."""
         for name in scope_names.bound_names(self.node) - self.sums:
             for one in scope_names.scope_body(self.scope):
                 for node in syntax_tree.walk(one):
                     if isinstance(node, ast.Name) and node.id == name and id(node) not in self.inside:
                         raise Unclear(f"{name} is used elsewhere")
 
-    def emptied(self, name: str) -> Edit:
-        """Without ``out = []``, where the list is only made into an array afterwards."""
+    def remove_empty_list(self, name: str) -> Edit:
+        """Remove ``out = []`` if the list is only converted to an array afterwards."""
         uses = [
             n
             for one in scope_names.scope_body(self.scope)
             for n in syntax_tree.walk(one)
             if isinstance(n, ast.Name) and n.id == name and id(n) not in self.inside
         ]
-        made = [n for n in uses if isinstance(n.ctx, ast.Store) and not self.rebound(n)]
+        made = [n for n in uses if isinstance(n.ctx, ast.Store) and not self.is_rebound_as_array(n)]
         statement = node_lookup.enclosing_statement(self.source, made[0]) if len(made) == 1 else None
         empty = isinstance(statement, ast.Assign) and ast.unparse(statement.value) in ("[]", "list()")
         if statement is None or not empty or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -351,7 +360,7 @@ class _Loop:
                 raise Unclear("the list itself is used")
         return edits.remove_statement(self.source, statement)
 
-    def rebound(self, node: ast.Name) -> bool:
+    def is_rebound_as_array(self, node: ast.Name) -> bool:
         """``out = np.array(out)``."""
         one = node_lookup.enclosing_statement(self.source, node)
         value = one.value if isinstance(one, ast.Assign) else None
@@ -361,7 +370,7 @@ class _Loop:
 
 
 def _appended(one: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The list's name and the item of ``out.append(item)``."""
+    """Return the name of the list and the item of ``out.append(item)``."""
     call = one.value if isinstance(one, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return None
@@ -382,5 +391,5 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _loaded(node: ast.expr) -> ast.expr:
-    """The same expression as if it were read, for comparison."""
+    """Return the expression in load context, for comparison."""
     return ast.parse(ast.unparse(node), mode="eval").body

@@ -1,4 +1,4 @@
-"""Edits of a training loop that makes its batches itself: the next one in a background thread, beside the step."""
+"""Edits of a training loop that makes its own batches: a background thread prepares the next batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
 
-# Calls that train: what comes before them in a loop makes their input.
+# Calls that train. Statements before them in a loop make their input.
 STEPS = frozenset(
     "train_on_batch test_on_batch fit GradientTape apply_gradients minimize train_step predict predict_on_batch".split()
 )
@@ -30,10 +30,10 @@ AHEAD = '''def {name}(batches):
 
 
 def made_ahead(source: Source, line: int) -> list[Edit]:
-    """The batches that the code at ``line`` makes, one ahead of the loop's use of them, in a background thread.
+    """Let a background thread make the batches of the code at ``line`` one iteration ahead.
 
-    Either a generator that a loop goes through, or the assignments with which a loop begins. Only where they and the
-    rest of the loop share nothing that either of them changes.
+    The code is a generator that a loop iterates over, or the assignments at the start of a loop body. It must not share
+    state with the rest of the loop that either of them changes.
     """
     for loop in _generated(source, line):
         found = _of_generator(source, loop)
@@ -48,7 +48,7 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
 
 
 def _generated(source: Source, line: int) -> list[ast.For]:
-    """Loops through a generator of the file that are around ``line``, or whose generator reaches it."""
+    """Return loops over generators of the file that contain ``line`` or whose generator calls code there."""
     functions = [f for f in syntax_tree.walk(source.tree) if isinstance(f, FUNCTION_NODES) and _within(f, line)]
     holder = max(functions, key=lambda f: f.lineno, default=None)
     found = []
@@ -61,14 +61,14 @@ def _generated(source: Source, line: int) -> list[ast.For]:
 
 
 def _inner(loop: ast.For, line: int) -> bool:
-    """Whether a loop inside of ``loop`` holds ``line``."""
+    """Whether a loop inside ``loop`` contains ``line``."""
     return any(
         n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in syntax_tree.walk(loop)
     )
 
 
 def _generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
-    """The generator of the file that ``loop`` goes through, and its call."""
+    """Return the generator function that ``loop`` iterates over, and its call."""
     given = loop.iter
     if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
         given = given.args[0]
@@ -98,7 +98,7 @@ def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
 
 
 def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
-    """The assignments at the beginning of ``loop`` as a generator of their own."""
+    """Move the assignments at the start of ``loop`` into a generator that a thread runs ahead."""
     made: list[ast.stmt] = []
     for statement in loop.body:
         if not isinstance(statement, ast.Assign) or not all(
@@ -165,12 +165,12 @@ def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit
 
 
 def _feeding(source: Source, made: list[ast.stmt]) -> int:
-    """How many of the first assignments make input: up to the one that takes the step."""
+    """Return the number of assignments before the one that takes the training step."""
     return next((at for at, statement in enumerate(made) if takes_step(source, [statement])), len(made))
 
 
 def takes_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
-    """Whether a training step is taken in ``statements``, or in a function that they call."""
+    """Whether ``statements``, or functions that they call, take a training step."""
     for node in (n for s in statements for f in source.called(s) for n in syntax_tree.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in STEPS or "train_step" in name:
@@ -179,7 +179,7 @@ def takes_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
 
 
 def _read_before_bound(made: list[ast.stmt], loop: ast.For) -> bool:
-    """Whether a name that these statements bind is read by them with the value of the round before."""
+    """Whether the statements read a name with the value that they bound in the previous iteration."""
     bound = scope_names.bound_names(loop.target)
     later = {n for s in made for n in scope_names.bound_names(s)}
     for statement in made:
@@ -190,7 +190,7 @@ def _read_before_bound(made: list[ast.stmt], loop: ast.For) -> bool:
 
 
 def lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
-    """Whether each stands on lines of its own."""
+    """Whether no statement shares a line with another one."""
     rows = source.text.splitlines()
     last = 0
     for one in statements:
@@ -203,7 +203,7 @@ def lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
     texts = [
         n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     ]
-    return all(n.lineno == n.end_lineno for n in texts)  # a text over several lines would change with its indentation
+    return all(n.lineno == n.end_lineno for n in texts)  # new indentation would change a multi-line string
 
 
 def _plain_names(target: ast.expr) -> bool:
@@ -219,7 +219,7 @@ def _targets(statement: ast.Assign) -> list[str]:
 
 
 def _helping(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
-    """The name of the function that works ahead, and the edits that define it before ``at``."""
+    """Return the name of the helper that prefetches, and the edits that define it before ``at``."""
     name = feeding_by_hand.fresh(source, "made_ahead", [])
     pool, also = edits.ensure_import(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
     if also:
@@ -233,16 +233,16 @@ def _within(node: ast.AST, line: int) -> bool:
 
 
 def _top_statement(source: Source, node: ast.AST) -> ast.stmt:
-    """The statement of the module in which ``node`` stands."""
+    """Return the module-level statement that contains ``node``."""
     return next(s for s in source.tree.body if any(n is node for n in syntax_tree.walk(s)))
 
 
 def _apart(
     source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For, own_draws: bool = False
 ) -> bool:
-    """Whether what makes a batch reads and changes nothing that the rest of the loop may change, nor draws with it.
+    """Whether the code that makes a batch shares no changing state and no random generator with the rest of the loop.
 
-    ``own_draws``: it draws from generators that nothing else has.
+    ``own_draws``: it draws only from random generators that no other code uses.
     """
     using = [f for s in rest for f in source.called(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
@@ -257,7 +257,7 @@ def _apart(
         if isinstance(n, ast.Attribute)
     )
     if any(n.startswith("tensorflow.") and ".random" in n for n in names):
-        return False  # its draws are numbered as they come, the model's among them
+        return False  # TensorFlow numbers its draws in order, together with those of the model
     if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scope_names.nodes_in_scope(rest)):
         return False
     known = set(scope_names.import_aliases(source)) | repeatable_functions.imported_names(source)
@@ -278,13 +278,13 @@ def _apart(
 
 
 def _bound(source: Source) -> set[str]:
-    """Names that the file gives a value anywhere."""
+    """Return the names that the file binds anywhere."""
     names = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name))
     return {n.id for n in names if not isinstance(n.ctx, ast.Load)}
 
 
 def _held_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:
-    """Whether something that is no array was handed to code that may keep it, and change it during a step."""
+    """Whether a value that is not an array was passed to code that may keep and change it."""
     inside = {id(n) for f in making for n in syntax_tree.walk(f)}
     for node in syntax_tree.walk(source.tree):
         if not isinstance(node, ast.Call) or id(node) in inside:

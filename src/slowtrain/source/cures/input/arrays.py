@@ -1,4 +1,4 @@
-"""What the names of a script hold, as far as its text shows: arrays, lists that make one, row numbers, constants."""
+"""Whether names of a script hold arrays, lists of equal length, row numbers or constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ DEEPEST = 12
 
 
 def table(source: Source, name: ast.Name) -> str | None:
-    """``arrays`` where all that ``name`` is ever given are NumPy arrays, ``lists`` where it is lists of one length."""
+    """Return "arrays" if every value of ``name`` is a NumPy array, "lists" if they are lists of equal length, else
+    None.
+    """
     values = _values(source, name)
     if values and all(_array(source, v, 0) for v in values):
         return "arrays"
@@ -35,13 +37,13 @@ def table(source: Source, name: ast.Name) -> str | None:
 
 
 def numbers(source: Source, name: ast.Name) -> bool:
-    """Whether ``name`` holds an array of row numbers: a permutation, a range, a part of one."""
+    """Whether ``name`` holds an array of row numbers, such as a permutation, a range or a slice of one."""
     values = _values(source, name)
     return bool(values) and all(_numbers(source, v, 0) for v in values)
 
 
 def plain(source: Source, name: str) -> bool:
-    """Whether a name of the module is given a constant once: a number, a text, a tuple of them."""
+    """Whether a module-level name is assigned once, to a number, a string or a tuple of them."""
     found = scope_names.binding_statements(source, name, source.tree)
     if len(found) != 1 or not isinstance(found[0], ast.Assign):
         return False
@@ -50,7 +52,7 @@ def plain(source: Source, name: str) -> bool:
 
 
 def _unchangeable(source: Source, node: ast.AST) -> bool:
-    """Whether a part of an expression makes nothing that can be changed in place."""
+    """Whether an expression only creates immutable values."""
     if isinstance(node, ast.Call):
         name = scope_names.resolved_name(source, node.func)
         return name.startswith("os.path.") or name in SIMPLE
@@ -58,7 +60,7 @@ def _unchangeable(source: Source, node: ast.AST) -> bool:
 
 
 def _values(source: Source, name: ast.Name) -> list[ast.expr | None]:
-    """All that ``name`` is given in its scope, None for what the text does not show."""
+    """Return the values assigned to ``name`` in its scope; None for a value that the text does not show."""
     scope = scope_names.enclosing_scope(source, name)
     found = scope_names.binding_statements(source, name.id, scope)
     if not found and name.id not in scope_names.parameter_names(scope):
@@ -68,7 +70,7 @@ def _values(source: Source, name: ast.Name) -> list[ast.expr | None]:
 
 
 def _given(source: Source, statement: ast.stmt, name: str) -> ast.expr | None:
-    """What a function of this file returns for the name: ``return a, b`` of ``x, y = made()``."""
+    """Return the part of the result of a function that is assigned to the name, as in ``x, y = made()``."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target, made = statement.targets[0], _returned(source, statement.value)
@@ -79,7 +81,7 @@ def _given(source: Source, statement: ast.stmt, name: str) -> ast.expr | None:
 
 
 def _returned(source: Source, value: ast.expr) -> list[ast.expr]:
-    """All that a plain function of this file may return, called by its name; nothing where that is not known."""
+    """Return the expressions that a plain function of this file may return; empty if unknown."""
     made = (
         node_lookup.function_named(source, value.func.id, value)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
@@ -95,7 +97,7 @@ def _returned(source: Source, value: ast.expr) -> list[ast.expr]:
 
 
 def _part(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str) -> ast.expr | None:
-    """The value that ``name`` gets; of a nested tuple of ``load_data()`` the call itself."""
+    """Return the value assigned to ``name``, or the call of ``load_data()`` whose result is unpacked."""
     if isinstance(statement, ast.AugAssign):
         return ast.BinOp(statement.target, statement.op, statement.value) if _is(statement.target, name) else None
     if isinstance(statement, ast.AnnAssign):
@@ -118,7 +120,7 @@ def _is(node: ast.AST, name: str) -> bool:
 
 
 def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
-    """Whether ``node`` surely is a NumPy array (or a number of one, which nobody cuts slices from)."""
+    """Whether ``node`` is certainly a NumPy array or one of its elements."""
     if node is None or depth > DEEPEST:
         return False
     if isinstance(node, ast.BinOp):
@@ -151,7 +153,7 @@ def _mentions(value: ast.expr, name: str) -> bool:
 
 
 def generator(source: Source, node: ast.expr) -> bool:
-    """Whether ``node`` is one of NumPy's generators of random numbers."""
+    """Whether ``node`` is a random generator of NumPy."""
     if isinstance(node, ast.Call):
         return node_lookup.called_name(node) in GENERATORS
     if not isinstance(node, ast.Name):
@@ -180,7 +182,7 @@ def _numbers(source: Source, node: ast.expr | None, depth: int) -> bool:
 
 
 def _rectangular(node: ast.expr) -> bool:
-    """Whether a list has parts of one length, and theirs, as deep as it goes."""
+    """Whether nested lists form a rectangular array."""
     if isinstance(node, ast.ListComp):
         inner = node.elt
         if isinstance(inner, ast.ListComp):
@@ -202,7 +204,7 @@ def _rectangular(node: ast.expr) -> bool:
 
 
 def _scalar(node: ast.expr) -> bool:
-    """Whether it surely is one number."""
+    """Whether it is certainly a scalar."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (int, float))
     if isinstance(node, ast.BinOp):
@@ -214,9 +216,9 @@ def _scalar(node: ast.expr) -> bool:
 
 
 def read_whole(source: Source, line: int) -> list[Edit]:
-    """``f["x"]`` of an HDF5 file as ``f["x"][:]`` where its rows are read in the loop at ``line``: from memory then.
+    """Replace ``f["x"]`` of an HDF5 file by ``f["x"][:]`` if the loop at ``line`` reads its rows.
 
-    The array takes all of it: whether that fits is for the caller to know.
+    The caller has to make sure that the whole data set fits in memory.
     """
     names = {
         n.value.id: n.value for n in syntax_tree.walk(source.tree)
@@ -253,7 +255,7 @@ def _is_file(source: Source, node: ast.expr) -> bool:
 
 
 def _only_rows(source: Source, name: str) -> bool:
-    """Whether ``name`` is only cut, measured and asked for its shape, and no part of it is changed in place."""
+    """Whether the file only slices ``name`` and reads its length and shape, without changing it in place."""
     above = node_lookup.parents_of(source)
     parts: set[str] = set()
     for node in syntax_tree.walk(source.tree):

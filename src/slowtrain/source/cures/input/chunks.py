@@ -1,4 +1,4 @@
-"""A generator of single samples behind ``from_generator`` that hands over whole batches of them instead."""
+"""Edits that let a generator behind ``from_generator`` yield batches instead of single samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 NAME = "batched_generator"
-CHUNK = 32  # samples handed over at once where something comes between the generator and its batches
+CHUNK = 32  # samples per yield if an operation stands between the generator and ``batch``
 BATCHED = '''
 def {name}(generator, spec, size, drop_remainder=False):
     """The samples of ``generator`` in the same order, handed to TensorFlow a batch at a time."""
@@ -37,9 +37,9 @@ def {name}(generator, spec, size, drop_remainder=False):
 
 
 def handed_over(source: Source, line: int) -> list[Edit]:
-    """``from_generator(f, output_signature=s).batch(n)`` at ``line`` made of batches; through ``unbatch()`` elsewhere.
+    """Let the generator of ``from_generator(f, output_signature=s).batch(n)`` at ``line`` yield batches.
 
-    The samples, their order and what is drawn for them stay, whatever ``f`` does; only shapes have to be known.
+    Without ``batch`` directly behind it, ``unbatch()`` follows. Samples, order and random draws stay the same.
     """
     call = node_lookup.single_call(source, line, "from_generator")
     if call is None or NAME in source.text or not dataset_chains.makes_dataset(source, call):
@@ -80,7 +80,7 @@ def handed_over(source: Source, line: int) -> list[Edit]:
 
 
 def _batch(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, list[Edit]]:
-    """The size of the batches that are made of the generator's samples at once, and the chain without ``batch``."""
+    """Return the batch size, the text of the chain without ``batch``, and further edits."""
     nothing: tuple[str, str, list[Edit]] = ("", "", [])
     if node_lookup.called_name(batch) != "batch" or not isinstance(batch.func, ast.Attribute):
         return nothing
@@ -97,7 +97,7 @@ def _batch(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, l
 
 
 def known(source: Source, spec: ast.expr, near: ast.AST) -> bool:
-    """Whether every part of a signature is a tensor of a shape that is written down in full."""
+    """Whether every part of a signature is a tensor with a fully known shape."""
     if isinstance(spec, ast.Name):
         value = dataset_chains.last_assignment(source, spec, near)
         return value is not None and not isinstance(value, ast.Name) and known(source, value, value)

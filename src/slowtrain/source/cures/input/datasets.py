@@ -1,7 +1,7 @@
-"""Edits of a tf.data pipeline: where it may work ahead, in parallel, once instead of every epoch, in another order.
+"""Edits of a tf.data pipeline: prefetch, parallel maps, caches and another order of operations.
 
-Each function takes the line that a measurement (or a reader) named and gives the edits, or none where the text does
-not show that they are right.
+Each function takes a line and returns the edits. The result is empty unless the text proves that the edit is
+correct.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import elementwise, generators
 
-PASSING = frozenset({"map", "repeat", "prefetch", "with_options"})  # a map may stand on either side of them
-KEEPING = frozenset({"map", "shuffle", "repeat", "prefetch", "with_options", "take", "skip"})  # and leaves elements be
+PASSING = frozenset({"map", "repeat", "prefetch", "with_options"})  # operations that commute with a map
+KEEPING = frozenset(
+    {"map", "shuffle", "repeat", "prefetch", "with_options", "take", "skip"}
+)  # operations that keep each element unchanged
 ORDERED = frozenset(
     {"from_tensor_slices", "from_tensors", "from_generator", "range", "TFRecordDataset", "TextLineDataset",
      "FixedLengthRecordDataset", "CsvDataset", "zip"}
 )  # fmt: skip
-ALIKE = ORDERED - {"from_generator", "zip"} | {"shuffle", "repeat", "take", "skip"}  # all elements of one shape
-# Between where the work is done and the end of an epoch's data: with these in front of it, a cache keeps every element.
+ALIKE = ORDERED - {"from_generator", "zip"} | {"shuffle", "repeat", "take", "skip"}  # all elements have the same shape
+# A cache after these operations keeps every element of an epoch.
 FINITE = frozenset(
     "map batch padded_batch ragged_batch filter flat_map interleave unbatch prefetch with_options enumerate skip take "
     "window ignore_errors concatenate".split()
@@ -39,7 +41,7 @@ CALLING = frozenset({"map", "filter", "flat_map", "interleave"})  # operations t
 
 
 def prefetched(source: Source, line: int) -> list[Edit]:
-    """The pipeline at ``line`` ended in ``.prefetch(tf.data.AUTOTUNE)``; none where it does already."""
+    """Append ``.prefetch(tf.data.AUTOTUNE)`` to the pipeline at ``line``, unless it prefetches already."""
     last = dataset_chains.chain_at(source, line)
     if (
         last is None
@@ -49,17 +51,17 @@ def prefetched(source: Source, line: int) -> list[Edit]:
         return []
     if any("prefetch" in f.names[f.calls.index(last) :] for f in dataset_chains.chains_through(source, last)):
         return []
-    if _tuning_off(source):  # then AUTOTUNE has nobody to tune it
+    if _tuning_off(source):  # AUTOTUNE has no effect without the tuner
         return chain_edits.append_operation(source, last, ".prefetch(2)")
     text, also = autotune(source, last)
     return [*also, *chain_edits.append_operation(source, last, f".prefetch({text})")]
 
 
 def parallel(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
-    """``map`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``."""
+    """Set ``num_parallel_calls=tf.data.AUTOTUNE`` for the ``map`` at ``line``."""
     found = [c for c in dataset_chains.map_calls(source, line, function_line) if in_turn(source, c)]
     if not found or any(
-        _starred(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
+        has_starred_arguments(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
     ):
         return []
     text, also = autotune(source, found[0])
@@ -73,25 +75,30 @@ def parallel(source: Source, line: int, function_line: int | None = None) -> lis
 
 
 def interleaved(source: Source, line: int) -> list[Edit]:
-    """``interleave`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``; the order of elements stays."""
+    """Set ``num_parallel_calls=tf.data.AUTOTUNE`` for the ``interleave`` at ``line``. The order of elements stays."""
     call = node_lookup.single_call(source, line, "interleave")
-    if call is None or _starred(call) or len(call.args) > 3 or node_lookup.argument_value(call, "num_parallel_calls"):
+    if (
+        call is None
+        or has_starred_arguments(call)
+        or len(call.args) > 3
+        or node_lookup.argument_value(call, "num_parallel_calls")
+    ):
         return []
     text, also = autotune(source, call)
     return [*also, edits.set_keyword(source, call, "num_parallel_calls", text)]
 
 
 def unordered(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
-    """The parallel ``map`` or ``interleave`` at ``line`` with ``deterministic=False``: its elements in any order."""
+    """Set ``deterministic=False`` for the parallel ``map`` or ``interleave`` at ``line``."""
     found = dataset_chains.map_calls(source, line, function_line)
     found = found or [
         c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)
     ]
-    if len(found) != 1 or _starred(found[0]):
+    if len(found) != 1 or has_starred_arguments(found[0]):
         return []
     at = (
         1 if node_lookup.called_name(found[0]) == "map" else 3
-    )  # of its arguments, where both may stand without their names
+    )  # position of num_parallel_calls, which deterministic follows
     order = node_lookup.argument_value(found[0], "deterministic", at + 1)
     if node_lookup.argument_value(found[0], "num_parallel_calls", at) is None:
         return []
@@ -102,7 +109,7 @@ def unordered(source: Source, line: int, function_line: int | None = None) -> li
 
 
 def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
-    """How the file writes ``tf.data.AUTOTUNE``, and what has to be imported for it."""
+    """Return how the file refers to ``tf.data.AUTOTUNE``, and the edits for a missing import."""
     name, also = edits.ensure_import(source, "tensorflow", "tf")
     for node in source.tree.body:
         if isinstance(node, ast.Assign) and node.lineno < getattr(near, "lineno", 0) and len(node.targets) == 1:
@@ -124,7 +131,7 @@ def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
 
 
 def threads_freed(source: Source, line: int) -> list[Edit]:
-    """Without the limit on a data set's threads that the file sets, for the data set at ``line`` or in its module."""
+    """Remove the thread limit that the file sets for the data set at ``line``, or the only one of the module."""
     limits = [
         n for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
@@ -139,7 +146,7 @@ def threads_freed(source: Source, line: int) -> list[Edit]:
     block = scope_names.statement_block(source, only)
     row = source.text.splitlines()[only.lineno - 1]
     alone = ";" not in row and only.lineno == only.end_lineno and not row[: only.col_offset].strip()
-    # 0 lets TensorFlow choose; where the line holds a block open, it has to stay.
+    # 0 lets TensorFlow choose. The statement stays if its block would be empty without it.
     return (
         [edits.remove_statement(source, only)]
         if alone and len(block) > 1
@@ -153,10 +160,10 @@ def threads_freed(source: Source, line: int) -> list[Edit]:
 def cached(
     source: Source, line: int, function_line: int | None = None, *names: str, furthest: bool = False
 ) -> tuple[list[Edit], bool]:
-    """``.cache()`` behind the ``map`` (or one of ``names``) at ``line``, and whether every number stays the same.
+    """Add ``.cache()`` after the ``map`` (or one of ``names``) at ``line``. Return whether results stay identical.
 
-    A ``shuffle`` in front of it moves behind the cache, which keeps the order of the first epoch otherwise.
-    ``furthest``: behind all that follows and gives the same in every epoch too.
+    A ``shuffle`` before it moves behind the cache. Otherwise, the cache would keep the order of the first epoch.
+    ``furthest``: put the cache after all operations that follow and give the same elements in each epoch.
     """
     found = dataset_chains.map_calls(source, line, function_line, *names)
     if names:
@@ -170,11 +177,11 @@ def cached(
     if not several or any(_kept_after(f, call) or not f.whole for f in several):
         return [], False
     if all("take" in (node_lookup.called_name(c) for c in f.after(call)) for f in several):
-        return [], False  # a cache that is not filled to its end is thrown away
+        return [], False  # TensorFlow discards a cache that is not filled completely
     flow = several[0]
     before = flow.before(call)
     held = [c for c in before if node_lookup.called_name(c) == "cache"]
-    before = before[before.index(held[-1]) :] if held else before  # what it keeps is the same in every epoch
+    before = before[before.index(held[-1]) :] if held else before  # the cached elements are the same in every epoch
     names_before = [node_lookup.called_name(c) for c in before]
     if not before and not _ordered(source, call):
         return [], False
@@ -207,7 +214,7 @@ def cached(
 
 
 def cached_on_disk(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
-    """As :func:`cached`, in files of a folder that is removed as the script ends."""
+    """As :func:`cached`, with files in a temporary folder that is removed when the script ends."""
     made, same = cached(source, line, function_line)
     keeping = [e for e in made if "cache()" in e.text]
     if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
@@ -223,12 +230,12 @@ def cached_on_disk(source: Source, line: int, function_line: int | None = None) 
 
 
 def _kept_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
-    """Whether a cache keeps what ``call`` makes already."""
+    """Whether a cache after ``call`` keeps its output already."""
     return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
 
 
 def _dropped(source: Source, cache: ast.Call) -> list[Edit]:
-    """``ds = ds.cache()`` gone, or ``.cache()`` out of its chain; one that keeps a file stays."""
+    """Remove ``ds = ds.cache()`` or ``.cache()`` from its chain. A cache with a file stays."""
     if cache.args or cache.keywords or not isinstance(cache.func, ast.Attribute):
         return []
     statement, owner = node_lookup.enclosing_statement(source, cache), cache.func.value
@@ -252,7 +259,7 @@ def _dropped(source: Source, cache: ast.Call) -> list[Edit]:
 
 
 def _furthest(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
-    """The last operation from ``call`` on up to which nothing is drawn, repeated, or put in another order."""
+    """Return the last operation after ``call`` before which nothing is random, repeated or reordered."""
     for after in flow.after(call):
         name = node_lookup.called_name(after)
         fixed = name == "batch" or (
@@ -268,7 +275,9 @@ def _furthest(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call)
 
 
 def shuffled_first(source: Source, line: int) -> list[Edit]:
-    """``.map(f).shuffle(n)`` at ``line`` as ``.shuffle(n).map(f)``: a buffer of what the map is given."""
+    """Replace ``.map(f).shuffle(n)`` at ``line`` by ``.shuffle(n).map(f)``, so that the buffer holds inputs of the
+    map.
+    """
     found = [c for c in node_lookup.calls_at_line(source, line, "shuffle") if dataset_chains.is_operation(c)]
     if len(found) != 1:
         return []
@@ -294,9 +303,9 @@ def batched_first(
     ranks: Sequence[int | None] = (),
     results: Sequence[int | None] = (),
 ) -> tuple[list[Edit], bool]:
-    """``.map(f).batch(n)`` at ``line`` as ``.batch(n).map(f)``, and whether ``f`` draws at random.
+    """Replace ``.map(f).batch(n)`` at ``line`` by ``.batch(n).map(f)``. Return whether ``f`` draws random numbers.
 
-    Only where ``f`` does the same to a batch: see :func:`slowtrain.source.cures.input.elementwise.batches`.
+    ``f`` must give the same results for a batch: see :func:`slowtrain.source.cures.input.elementwise.batches`.
     """
     found = dataset_chains.map_calls(source, line, function_line)
     several = dataset_chains.chains_through(source, found[0]) if len(found) == 1 else []
@@ -328,77 +337,11 @@ def batched_first(
     return [*chain_edits.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
-# -- several files at once
-
-
-def many_readers(source: Source, line: int) -> tuple[list[Edit], bool]:
-    """The record reader at ``line`` with several files read at once, and whether the records keep their order."""
-    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
-    if (
-        len(inside) == 1
-        and node_lookup.argument_value(inside[0], "num_parallel_calls") is None
-        and not _starred(inside[0])
-    ):
-        text, also = autotune(source, inside[0])
-        return [*also, edits.set_keyword(source, inside[0], "num_parallel_calls", text)], True
-    readers = [
-        c
-        for c in node_lookup.calls_at_line(source, line, "TFRecordDataset", "TextLineDataset")
-        if dataset_chains.makes_dataset(source, c)
-    ]
-    if node_lookup.called_name(readers[0]) != "TFRecordDataset" if readers else True:
-        return [], False
-    reader = readers[0]
-    if len(readers) != 1 or node_lookup.argument_value(reader, "num_parallel_reads", 3) is not None or _starred(reader):
-        return [], False
-    names = node_lookup.argument_value(reader, "filenames", 0)
-    if names is None or not _several(source, names, reader):
-        return [], False
-    text, also = autotune(source, reader)
-    return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
-
-
-def opened_alongside(source: Source, line: int) -> list[Edit]:
-    """``interleave`` at ``line`` with several files opened at once, their elements in the order that they had."""
-    made, same = many_readers(source, line)
-    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
-    sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
-    alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
-    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
-
-
-def shuffles(source: Source, line: int) -> bool:
-    """Whether the pipeline at ``line`` shuffles further on."""
-    call = dataset_chains.chain_at(source, line)
-    several = dataset_chains.chains_through(source, call) if call is not None else []
-    return bool(several) and all("shuffle" in f.names for f in several)
-
-
 # -- what the text tells
 
 
-def _several(source: Source, names: ast.expr, near: ast.AST) -> bool:
-    """Whether ``names`` are surely more than one file."""
-    if isinstance(names, (ast.List, ast.Tuple)):
-        return len(names.elts) > 1
-    if isinstance(names, ast.Name):
-        found = scope_names.binding_statements(
-            source, names.id, scope_names.enclosing_scope(source, near)
-        ) or scope_names.binding_statements(source, names.id, source.tree)
-        values = [f.value for f in found if isinstance(f, ast.Assign)]
-        return len(values) == len(found) == 1 and _several(source, values[0], near)
-    if isinstance(names, ast.ListComp):
-        return True
-    if isinstance(names, ast.Call):
-        last = node_lookup.called_name(names)
-        return last in ("glob", "rglob", "listdir", "list_files") or (
-            last in ("sorted", "list") and bool(names.args) and _several(source, names.args[0], near)
-        )
-    return False
-
-
 def _ordered(source: Source, maker: ast.Call) -> bool:
-    """Whether a data set gives the same elements in the same order whenever it is read."""
+    """Whether a data set gives the same elements in the same order in each epoch."""
     name = node_lookup.called_name(maker)
     if name == "list_files":
         given = node_lookup.argument_value(maker, "shuffle", 1)
@@ -410,14 +353,14 @@ def _ordered(source: Source, maker: ast.Call) -> bool:
 
 
 def _constant(source: Source, call: ast.Call, several: Sequence[dataset_chains.DatasetChain]) -> bool:
-    """Whether the pipeline is made once: one that is made anew for each epoch would begin with an empty cache."""
+    """Whether no loop rebuilds the pipeline. A rebuilt pipeline starts with an empty cache."""
     return not scope_names.enclosing_loops(source, call) and not any(
         scope_names.enclosing_loops(source, f.calls[0]) for f in several
     )
 
 
 def in_turn(source: Source, call: ast.Call) -> bool:
-    """Whether a ``map`` makes one call at a time: it is given no number of calls, or one that comes to 1 or None."""
+    """Whether a ``map`` runs one call at a time, because its number of parallel calls is missing, 1 or None."""
     given = node_lookup.argument_value(call, "num_parallel_calls", 1)
     if given is None or queries.int_at(source, given) == 1:
         return True
@@ -425,12 +368,12 @@ def in_turn(source: Source, call: ast.Call) -> bool:
     return written is not None and written.value is None
 
 
-def _starred(call: ast.Call) -> bool:
+def has_starred_arguments(call: ast.Call) -> bool:
     return any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
 
 
 def _tuning_off(source: Source) -> bool:
-    """Whether the file switches tf.data's tuning off."""
+    """Whether the file disables the tuner of tf.data."""
     return any(
         isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False
         and any(scope_names.dotted_name(t).endswith("autotune.enabled") for t in n.targets)

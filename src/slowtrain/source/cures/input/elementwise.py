@@ -1,8 +1,8 @@
-"""Whether a function that a data set calls for each element does the same to a whole batch, shown from its text.
+"""Proves from the text that a mapped function gives the same results for a whole batch.
 
-It is followed operation by operation with what is known of its arguments: how many axes they have. An operation that
-is not known, or that depends on the number of axes in a way that is not known, ends it: then nobody can be sure.
-Small changes that make no difference to one element are made where a batch needs them: ``axis=-1``, ``x[..., 0]``.
+The reader follows the function operation by operation with the ranks of its arguments. It gives up at an unknown
+operation, or one that depends on the rank in an unknown way.
+It collects the small changes that a batch needs, such as ``axis=-1`` and ``x[..., 0]``.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "ran
 def batches(
     source: Source, call: ast.Call, ranks: Sequence[int | None] = (), results: Sequence[int | None] = ()
 ) -> Followed | None:
-    """What makes the function of ``call`` (a ``map``) take whole batches; None where that is not sure.
+    """Return the changes that let the function of ``call`` (a ``map``) take batches; None if that is not proven.
 
-    ``ranks``: axes of each part of the element as measured, ``results`` those of what the function gives.
+    ``ranks``: measured rank of each part of the element. ``results``: ranks of the parts of the result.
     """
     if not call.args:
         return None
     found = Followed(source)
     try:
         function, first = functions.function(source, call.args[0], call)
-        returned = _Reader(found).call(function, [*first, *_elements(function, ranks, len(first))])
+        returned = _Reader(found).read_function(function, [*first, *_elements(function, ranks, len(first))])
         _sure(found, returned, ranks, results)
         if found.once and not all(functions.alone(source, name) for name in found.entered):
             return None
@@ -70,14 +70,14 @@ def _elements(function: functions.Function, ranks: Sequence[int | None], skipped
         return [Item(r) for r in ranks] if ranks else [Several(each=Item(None, "each"))]
     if given.vararg:
         raise Unsure("its parameters")
-    if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples, whose parts are all alike
+    if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples whose parts have equal ranks
         return [Item(ranks[0], ("parameter", n), group=True) for n in range(len(names))]
     known = ranks if len(ranks) == len(names) else [None] * len(names)
     return [Item(rank, ("parameter", n)) for n, rank in enumerate(known)]
 
 
 def _sure(found: Followed, returned: Value | None, ranks: Sequence[int | None], results: Sequence[int | None]) -> None:
-    """A constant of unknown rank cannot have added an axis where none was added from one end to the other."""
+    """Raise unless the measured ranks show that constants of unknown rank added no axis."""
     if not found.doubt:
         return
     flat = list(_flat(returned))
@@ -94,13 +94,13 @@ def _flat(value: Value | None) -> list[Value | None]:
 
 
 class _Reader:
-    """Follows statements and expressions."""
+    """Follows the statements and expressions of a function."""
 
     def __init__(self, found: Followed, depth: int = 0) -> None:
         self.found, self.source, self.depth = found, found.source, depth
         self.known: dict[str, Value] = {}
 
-    def call(self, function: functions.Function, given: Sequence[Value]) -> Value | None:
+    def read_function(self, function: functions.Function, given: Sequence[Value]) -> Value | None:
         if self.depth > 8:
             raise Unsure("too deep")
         args = function.args
@@ -113,32 +113,32 @@ class _Reader:
         else:
             self.known.update(zip((a.arg for a in args.args), given, strict=True))
         if isinstance(function, ast.Lambda):
-            return self.value(function.body)
+            return self.read_expression(function.body)
         for statement in function.body:
             if isinstance(statement, ast.Return):
-                return self.value(statement.value) if statement.value is not None else None
-            self.statement(statement)
+                return self.read_expression(statement.value) if statement.value is not None else None
+            self.read_statement(statement)
         raise Unsure("no return")
 
-    def statement(self, node: ast.stmt) -> None:
+    def read_statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            self.bind(node.targets[0], self.value(node.value))
+            self.bind_target(node.targets[0], self.read_expression(node.value))
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self.bind(node.target, self.value(node.value))
+            self.bind_target(node.target, self.read_expression(node.value))
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            left = self.value(ast.Name(node.target.id, ast.Load()))
-            self.known[node.target.id] = self.together([left, self.value(node.value)])
+            left = self.read_expression(ast.Name(node.target.id, ast.Load()))
+            self.known[node.target.id] = self.combine_values([left, self.read_expression(node.value)])
         else:
             raise Unsure(f"line {node.lineno}")
 
-    def bind(self, target: ast.expr, value: Value) -> None:
+    def bind_target(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
             self.known[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Item) and value.group:
             for one in target.elts:
-                self.bind(one, Item(value.rank))
+                self.bind_target(one, Item(value.rank))
         elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Several):
             if value.each is None and (len(value.parts) != len(target.elts) or value.keys):
                 raise Unsure("unpacking")
@@ -146,48 +146,48 @@ class _Reader:
             for one, part in zip(target.elts, parts, strict=True):
                 if part is None or isinstance(one, ast.Starred):
                     raise Unsure("unpacking")
-                self.bind(one, part)
+                self.bind_target(one, part)
         else:
             raise Unsure("an assignment")
 
-    def value(self, node: ast.expr) -> Value:
+    def read_expression(self, node: ast.expr) -> Value:
         if isinstance(node, ast.Constant):
             return Fixed(0)
         if isinstance(node, ast.Name):
             return self.known.get(node.id) or functions.constant(self.source, node)
         if isinstance(node, ast.Attribute):
-            return self.attribute(node)
+            return self.read_attribute(node)
         if isinstance(node, (ast.Tuple, ast.List)):
-            return self.listed(node)
+            return self.read_list(node)
         if isinstance(node, ast.Dict) and all(isinstance(k, ast.Constant) for k in node.keys):
             names = tuple(k.value for k in node.keys if isinstance(k, ast.Constant))
-            return Several(tuple(self.value(v) for v in node.values), names)
+            return Several(tuple(self.read_expression(v) for v in node.values), names)
         if isinstance(node, (ast.ListComp, ast.DictComp)):
-            return self.comprehended(node)
+            return self.read_comprehension(node)
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-            return self.together([self.value(node.left), self.value(node.right)])
+            return self.combine_values([self.read_expression(node.left), self.read_expression(node.right)])
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
-            return self.together([self.value(node.operand)])
+            return self.combine_values([self.read_expression(node.operand)])
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            return self.together([self.value(node.left), self.value(node.comparators[0])])
+            return self.combine_values([self.read_expression(node.left), self.read_expression(node.comparators[0])])
         if isinstance(node, ast.Subscript):
-            return self.part(node)
+            return self.read_subscript(node)
         if isinstance(node, ast.Call):
-            return self.called(node)
+            return self.read_call(node)
         raise Unsure(f"line {node.lineno}")
 
-    def listed(self, node: ast.Tuple | ast.List) -> Value:
+    def read_list(self, node: ast.Tuple | ast.List) -> Value:
         if any(isinstance(e, ast.Starred) for e in node.elts):
             raise Unsure("a star")
-        parts = tuple(self.value(e) for e in node.elts)
+        parts = tuple(self.read_expression(e) for e in node.elts)
         if parts and all(isinstance(p, Fixed) for p in parts):
             ranks = {p.rank for p in parts if isinstance(p, Fixed)}
             rank = ranks.pop() if len(ranks) == 1 else None
             return Fixed(None if rank is None else rank + 1)
         return Several(parts)
 
-    def comprehended(self, node: ast.ListComp | ast.DictComp) -> Value:
-        """Each turn of ``[row[f"slot_{i}"] for i in range(8)]`` by itself."""
+    def read_comprehension(self, node: ast.ListComp | ast.DictComp) -> Value:
+        """Follow each iteration of ``[row[f"slot_{i}"] for i in range(8)]``."""
         loop = keys.one_loop(node)
         name, before = scope_names.dotted_name(loop.target), dict(self.known)
         if scope_names.read_names(loop.iter) & set(self.known):
@@ -195,34 +195,34 @@ class _Reader:
         parts, names = [], []
         for turn in keys.rounds(self.source, loop.iter):
             self.known[name] = Fixed(0, turn)
-            parts.append(self.value(node.value if isinstance(node, ast.DictComp) else node.elt))
-            names.append(self.told(node.key) if isinstance(node, ast.DictComp) else None)
+            parts.append(self.read_expression(node.value if isinstance(node, ast.DictComp) else node.elt))
+            names.append(self.literal_key(node.key) if isinstance(node, ast.DictComp) else None)
         self.known = before
         if isinstance(node, ast.DictComp) and None in names:
             raise Unsure("a key")
         return Several(tuple(parts), tuple(names) if isinstance(node, ast.DictComp) else ())
 
-    def told(self, node: ast.expr) -> object | None:
-        """A key as the text tells it."""
+    def literal_key(self, node: ast.expr) -> object | None:
+        """Return the literal value of a key."""
         counted = {n: v.value for n, v in self.known.items() if isinstance(v, Fixed) and v.value is not None}
         return keys.evaluated(node, counted)
 
-    def attribute(self, node: ast.Attribute) -> Value:
+    def read_attribute(self, node: ast.Attribute) -> Value:
         if scope_names.dotted_name(node) and scope_names.dotted_name(node).partition(".")[0] not in self.known:
             full = scope_names.resolved_name(self.source, node)
             return Fixed(0 if full.startswith(("tensorflow.", "numpy.", "math.")) else None)
-        owner = self.value(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
+        owner = self.read_expression(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
         if isinstance(owner, Own):
             return functions.attribute(self.source, owner.kind, node.attr)
         if isinstance(owner, Fixed):
-            return Fixed()  # what belongs to something that is the same for all elements
-        if node.attr == "dtype" and isinstance(self.value(node.value), Item):
+            return Fixed()  # an attribute of a value that is the same for all elements
+        if node.attr == "dtype" and isinstance(self.read_expression(node.value), Item):
             return Fixed(0)
         raise Unsure(f"line {node.lineno}: .{node.attr}")
 
-    def together(self, values: Sequence[Value]) -> Value:
-        """The result of an operation number by number."""
-        items = [replace(v, group=False) for v in values if isinstance(v, Item)]  # nobody adds dictionaries
+    def combine_values(self, values: Sequence[Value]) -> Value:
+        """Return the result of an elementwise operation."""
+        items = [replace(v, group=False) for v in values if isinstance(v, Item)]  # dictionaries are not added
         if any(isinstance(v, (Several, Own)) for v in values):
             raise Unsure("a list in an operation")
         if not items:
@@ -245,13 +245,13 @@ class _Reader:
 
     # -- parts of a value
 
-    def part(self, node: ast.Subscript) -> Value:
-        value = self.value(node.value)
+    def read_subscript(self, node: ast.Subscript) -> Value:
+        value = self.read_expression(node.value)
         if isinstance(value, Fixed):
             return Fixed()
         index = node.slice
         if isinstance(value, Several):
-            told = self.told(index)
+            told = self.literal_key(index)
             return keys.chosen(value, ast.Constant(told) if isinstance(told, (str, int)) else index)
         if isinstance(value, Own):
             raise Unsure("an object's items")
@@ -266,7 +266,7 @@ class _Reader:
         dots = bool(listed) and isinstance(listed[0], ast.Constant) and listed[0].value is Ellipsis
         taken = listed[1:] if dots else listed
         added = sum(name_bindings.is_new_axis(self.source, i) for i in taken)
-        if any(isinstance(self.value(i), (Item, Several)) for i in taken if not isinstance(i, ast.Slice)):
+        if any(isinstance(self.read_expression(i), (Item, Several)) for i in taken if not isinstance(i, ast.Slice)):
             raise Unsure("an index that differs")
         if any(isinstance(i, ast.Constant) and i.value is Ellipsis for i in taken):
             raise Unsure("an index")
@@ -283,26 +283,26 @@ class _Reader:
 
     # -- calls
 
-    def called(self, node: ast.Call) -> Value:
+    def read_call(self, node: ast.Call) -> Value:
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             raise Unsure("a star")
         name = scope_names.resolved_name(self.source, node.func)
         plain = name.removeprefix("tensorflow.").removeprefix("compat.v1.").removeprefix("math.")
         if not name.startswith("tensorflow."):
-            return self.own(node)
+            return self.read_own_call(node)
         if plain in MADE_ALIKE and (like := element_sizes.shape_source(self.source, node)) is not None:
-            return self.made_alike(node, plain, like)
-        values = [self.value(a) for a in node.args]
-        named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
+            return self.read_shape_like(node, plain, like)
+        values = [self.read_expression(a) for a in node.args]
+        named = {k.arg: self.read_expression(k.value) for k in node.keywords if k.arg}
         everything = [*values, *named.values()]
         if not any(isinstance(v, (Item, Several)) for v in everything):
             if plain.startswith(("random.", "image.", "io.", "py_function", "numpy_function")):
                 raise Unsure(f"line {node.lineno}: {name}")
             return Fixed(values[0].rank if plain in ("constant", "cast") and isinstance(values[0], Fixed) else None)
         if plain in BINARY:
-            return self.together(everything)
+            return self.combine_values(everything)
         if plain in LISTED and isinstance(values[0], Several) and not values[0].keys:
-            return self.together([*values[0].parts, *everything[1:]])
+            return self.combine_values([*values[0].parts, *everything[1:]])
         if plain in SAME or plain in IMAGES or plain in DRAWN:
             if not isinstance(values[0], Item) or any(isinstance(v, (Item, Several)) for v in everything[1:]):
                 raise Unsure(f"line {node.lineno}: {name}")
@@ -314,29 +314,29 @@ class _Reader:
             return elementwise_axes.result(self.found, node, plain, values, named)
         raise Unsure(f"line {node.lineno}: {name}")
 
-    def made_alike(self, node: ast.Call, plain: str, like: ast.expr) -> Value:
-        """``tf.random.normal(tf.shape(x))``: as many numbers as in ``x``, for each element of a batch its own."""
-        found = self.value(like)
+    def read_shape_like(self, node: ast.Call, plain: str, like: ast.expr) -> Value:
+        """``tf.random.normal(tf.shape(x))`` draws separate numbers for each element of a batch."""
+        found = self.read_expression(like)
         others = [*node.args[1:], *(k.value for k in node.keywords if k.arg != "shape")]
-        if not isinstance(found, Item) or any(self.value(one) != Fixed(0) for one in others):
+        if not isinstance(found, Item) or any(self.read_expression(one) != Fixed(0) for one in others):
             raise Unsure(f"line {node.lineno}: {plain}")
         self.found.random |= plain.startswith("random.")
         return replace(found, group=False)
 
-    def own(self, node: ast.Call) -> Value:
-        """A function of the file, a Keras layer that it made, or one of Python's own that only rearranges."""
-        rearranged = keys.rearranged(self.source, node, self.value)
+    def read_own_call(self, node: ast.Call) -> Value:
+        """Follow a function of the file, a Keras layer of it, or a builtin that only rearranges values."""
+        rearranged = keys.rearranged(self.source, node, self.read_expression)
         if rearranged is not None:
             return rearranged
         if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and isinstance(node.func.value, ast.Name):
-            return self.popped(node.func.value.id, node)
+            return self.read_pop(node.func.value.id, node)
         method = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
         if not method and (not isinstance(node.func, ast.Name) or node.func.id in self.known):
             raise Unsure(f"line {node.lineno}")
-        values = [self.value(a) for a in node.args]
+        values = [self.read_expression(a) for a in node.args]
         layers = functions.layers(self.source, node.func.id) if isinstance(node.func, ast.Name) else []
         if layers:
-            others = [self.value(k.value) for k in node.keywords]
+            others = [self.read_expression(k.value) for k in node.keywords]
             first = values[0] if len(values) == 1 else None
             if not isinstance(first, Item) or any(not isinstance(v, Fixed) for v in others):
                 raise Unsure("a layer's arguments")
@@ -345,21 +345,21 @@ class _Reader:
             self.found.random |= any(layer.startswith("Random") for layer in layers)
             return first
         function, first_of = functions.function(self.source, node.func, node)
-        if first_of and not isinstance(self.value(node.func.value), Own):  # type: ignore[attr-defined]
+        if first_of and not isinstance(self.read_expression(node.func.value), Own):  # type: ignore[attr-defined]
             raise Unsure("a method of another object")
-        named = {k.arg: self.value(k.value) for k in node.keywords}
+        named = {k.arg: self.read_expression(k.value) for k in node.keywords}
         names = [a.arg for a in function.args.args][len(first_of) :]
         defaults: dict[str, Value] = {n: Fixed() for n in names[len(names) - len(function.args.defaults) :]}
         given = dict(zip(names, values, strict=False)) | {k: v for k, v in named.items() if k}
         every = defaults | given
         if len(values) > len(names) or set(every) != set(names):
             raise Unsure("its arguments")
-        found = _Reader(self.found, self.depth + 1).call(function, [*first_of, *(every[n] for n in names)])
+        found = _Reader(self.found, self.depth + 1).read_function(function, [*first_of, *(every[n] for n in names)])
         if found is None:
             raise Unsure("no value")
         return found
 
-    def popped(self, name: str, node: ast.Call) -> Value:
+    def read_pop(self, name: str, node: ast.Call) -> Value:
         group = self.known.get(name)
         key = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
         if not isinstance(group, Several) or key not in group.keys:

@@ -1,4 +1,4 @@
-"""Operations with an axis or a structure of their own, as :mod:`.elementwise` follows them."""
+"""Operations with an axis or a structure, as :mod:`.elementwise` follows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FALLING = ("reduce_", "arg", "squeeze")
 def result(
     found: Followed, call: ast.Call, name: str, values: Sequence[Value], named: Mapping[str, Value]
 ) -> Value:  # fmt: skip
-    """What ``tensorflow.<name>`` gives for one element, with the changes that make it take batches."""
+    """Return the result of ``tensorflow.<name>`` for one element, and record the changes that batches need."""
     if name in ("stack", "concat"):
         return _joined(found, call, name, values)
     first = values[0] if values else None
@@ -62,7 +62,7 @@ def _along(found: Followed, call: ast.Call, name: str, first: Item) -> Value:
 
 
 def _from_the_end(found: Followed, call: ast.Call, count: int | None, position: int) -> None:
-    """The one axis of ``call`` counted from the end; ``count`` axes there are, None: not known."""
+    """Count the axis of ``call`` from the end. ``count``: the rank; None if unknown."""
     given = node_lookup.argument_value(call, "axis", position)
     if given is None:
         raise Unsure("all axes")
@@ -102,13 +102,13 @@ def _joined(found: Followed, call: ast.Call, name: str, values: Sequence[Value])
 
 
 def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
-    """``tf.io.parse_example`` takes one example and many, and gives features of a fixed length the same way."""
+    """``tf.io.parse_example`` accepts one example or many, with equal results for features of fixed length."""
     if first.rank not in (0, None):
         raise Unsure("several examples")
     given = node_lookup.argument_value(call, "features", 1)
     if given is None:
         raise Unsure("features")
-    entries = dict(keys.filled(found.source, given))  # of a key that is put in twice the later value
+    entries = dict(keys.filled(found.source, given))  # the later value of a key wins
     ranks = []
     for value in entries.values():
         shape = node_lookup.argument_value(value, "shape", 0) if isinstance(value, ast.Call) else None
@@ -127,7 +127,7 @@ def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
 
 
 def _reshaped(found: Followed, call: ast.Call) -> Value:
-    """A shape of numbers gets a first axis for the batch."""
+    """Add a first axis for the batch to a shape of numbers."""
     shape = node_lookup.argument_value(call, "shape", 1)
     if not isinstance(shape, (ast.List, ast.Tuple)) or not shape.elts:
         raise Unsure("a shape")

@@ -1,4 +1,4 @@
-"""Which function of a file a data set calls, and what is known of the names that it reads, for :mod:`.elementwise`."""
+"""Finds the function that a data set calls and the values of the names that it reads, for :mod:`.elementwise`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 
 
 def function(source: Source, given: ast.expr, near: ast.AST) -> tuple[Function, tuple[Value, ...]]:
-    """The function that ``given`` names, and what it is called with beside the element: the object of a method."""
+    """Return the function that ``given`` names, and the arguments before the element, such as ``self``."""
     if isinstance(given, ast.Lambda):
         return given, ()
     found = None
@@ -36,7 +36,7 @@ def function(source: Source, given: ast.expr, near: ast.AST) -> tuple[Function, 
 
 
 def _derived(owner: ast.ClassDef, name: str) -> bool:
-    """Whether the class is one of those whose methods a library calls in its own way, or only stands for others."""
+    """Whether the class has a base whose methods a library calls, or is abstract."""
     calls = {"call", "__call__", "build", "forward"}
     return name in calls or any(
         scope_names.dotted_name(b).rpartition(".")[2] in ("ABC", "Protocol") for b in owner.bases
@@ -53,7 +53,7 @@ def alone(source: Source, called: str) -> bool:
 
 
 def mapped_only(source: Source, found: Followed) -> bool:
-    """Whether functions that are changed are given elements alone: by a data set, or by each other."""
+    """Whether only data sets, or each other, call the functions that are changed."""
     above = node_lookup.parents_of(source)
     entered = [f for name in set(found.entered) if (f := node_lookup.function_named(source, name)) is not None]
     inside = {id(n) for f in entered for n in syntax_tree.walk(f)}
@@ -71,7 +71,7 @@ def mapped_only(source: Source, found: Followed) -> bool:
 
 
 def attribute(source: Source, owner: ast.ClassDef, name: str) -> Value:
-    """What ``self.name`` is to every element: a number where the class says so and nothing sets it."""
+    """Return the value of ``self.name``: a number if the class defines it and nothing assigns it."""
     stored = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name]
     plain = [n.value for n in owner.body if isinstance(n, ast.Assign) and scope_names.dotted_name(n.targets[0]) == name]
     plain += [n.value for n in owner.body
@@ -83,7 +83,7 @@ def attribute(source: Source, owner: ast.ClassDef, name: str) -> Value:
 
 
 def constant(source: Source, name: ast.Name) -> Value:
-    """A name from outside: a number where the file says so."""
+    """Return the value of a global name: a number if the file assigns one."""
     found = scope_names.binding_statements(source, name.id, source.tree)
     made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.targets[0], ast.Name)]
     if len(found) != 1 or len(made) != 1:
@@ -94,7 +94,7 @@ def constant(source: Source, name: ast.Name) -> Value:
 
 
 def layers(source: Source, name: str) -> list[str]:
-    """The kinds of Keras layer in a layer or a Sequential of the file, where all of them take batches and elements."""
+    """Return the layer classes of a layer or Sequential of the file, if all of them accept batches and elements."""
     found = scope_names.binding_statements(source, name, source.tree)
     made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.value, ast.Call)]
     if (

@@ -1,4 +1,4 @@
-"""Keys and turns that a file's literals tell: ``f"slot_{i}"`` for ``i in range(10)``, dictionaries filled by them."""
+"""Evaluates keys and loops of literals: ``f"slot_{i}"`` for ``i in range(10)``, and dictionaries filled by them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input.elementwise_ops import Fixed, Several, Unsure, Value
 
-MOST = 1000  # turns of a comprehension that are followed one by one
+MOST = 1000  # iterations of a comprehension
 
 
 def evaluated(node: ast.expr, known: Mapping[str, object]) -> object | None:
-    """The text or number of ``node``, with names that are ``known``; None where it is not told."""
+    """Return the string or number of ``node``, with ``known`` values of names; None if unknown."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (str, int)):
         return node.value
     if isinstance(node, ast.Name):
@@ -50,7 +50,7 @@ def _formatted(node: ast.JoinedStr, known: Mapping[str, object]) -> str | None:
 
 
 def rounds(source: Source, over: ast.expr) -> list[object]:
-    """What a loop over ``range(10)`` or a list of texts goes through."""
+    """Return the items of ``range(10)`` or of a list of literals."""
     if isinstance(over, ast.Call) and scope_names.dotted_name(over.func) == "range" and not over.keywords:
         bounds = [setting_origins.literal_int(source, a) for a in over.args]
         whole = [b for b in bounds if b is not None]
@@ -70,9 +70,9 @@ def rounds(source: Source, over: ast.expr) -> list[object]:
 
 
 def rearranged(source: Source, node: ast.Call, value: Callable[[ast.expr], Value]) -> Value | None:
-    """What ``dict(zip(names, parts))``, ``list(parts)`` and ``d.values()`` hold, in another order or by other names.
+    """Return the parts of ``dict(zip(names, parts))``, ``list(parts)`` or ``d.values()``.
 
-    And ``len`` of what is the same for all elements. None for other calls. ``value`` follows an expression.
+    Also ``len`` of a value that is the same for all elements. None for other calls. ``value`` evaluates an expression.
     """
     if isinstance(node.func, ast.Attribute) and node.func.attr == "values" and not node.args:
         held = value(node.func.value)
@@ -100,7 +100,7 @@ def rearranged(source: Source, node: ast.Call, value: Callable[[ast.expr], Value
 
 
 def one_loop(node: ast.ListComp | ast.DictComp) -> ast.comprehension:
-    """The one loop of a comprehension, over a plain name and without a condition."""
+    """Return the only loop of a comprehension. It has a plain name as target and no condition."""
     only = node.generators[0]
     if len(node.generators) != 1 or only.ifs or only.is_async or not isinstance(only.target, ast.Name):
         raise Unsure("a comprehension")
@@ -108,7 +108,7 @@ def one_loop(node: ast.ListComp | ast.DictComp) -> ast.comprehension:
 
 
 def filled(source: Source, node: ast.expr) -> list[tuple[object, ast.expr]]:
-    """What stands under each key of a dictionary: written out, comprehended, and put in by statements of its block."""
+    """Return the entries of a dictionary: literal, comprehended, or assigned in the same block."""
     if isinstance(node, ast.Name):
         where = name_bindings.binding_scope(source, node, node.id)
         value = name_bindings.single_assignment(source, node)
@@ -135,7 +135,7 @@ def _entry(key: ast.expr, value: ast.expr, known: Mapping[str, object]) -> tuple
 
 
 def _put(source: Source, where: ast.AST, name: str) -> list[tuple[object, ast.expr]]:
-    """``spec[key] = value`` in the same block as the dictionary, or in a loop there."""
+    """Return entries of ``spec[key] = value`` in the block of the dictionary, or in a loop there."""
     above, found = node_lookup.parents_of(source), []
     for node in syntax_tree.walk(source.tree):
         if not (isinstance(node, ast.Subscript) and scope_names.dotted_name(node.value) == name):
@@ -157,7 +157,7 @@ def _put(source: Source, where: ast.AST, name: str) -> list[tuple[object, ast.ex
 
 
 def _only_read(source: Source, name: ast.Name) -> bool:
-    """Whether nothing but ``spec[key] = value`` changes the dictionary, by its name."""
+    """Whether only ``spec[key] = value`` changes the dictionary."""
     above = node_lookup.parents_of(source)
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
@@ -170,7 +170,7 @@ def _only_read(source: Source, name: ast.Name) -> bool:
 
 
 def _used(source: Source, name: ast.Name) -> bool:
-    """Whether a list may change after it is made."""
+    """Whether a list may change after its creation."""
     above = node_lookup.parents_of(source)
     holders = [above.get(n) for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == name.id]
     return any(
@@ -181,7 +181,7 @@ def _used(source: Source, name: ast.Name) -> bool:
 
 
 def chosen(value: Several, index: ast.expr) -> Value:
-    """One or some of several."""
+    """Return the part, or parts, at an index."""
     if isinstance(index, ast.Slice):
         if value.keys:
             raise Unsure("a slice of a dictionary")

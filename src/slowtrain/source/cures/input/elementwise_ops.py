@@ -1,4 +1,4 @@
-"""Operations of TensorFlow by what a leading batch axis means to them; names without ``tensorflow.`` and ``math.``."""
+"""TensorFlow operations by their treatment of a leading batch axis; names omit ``tensorflow.`` and ``math.``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slowtrain.model import Edit
 from slowtrain.script.text.source_file import Source
 
-# Number by number: any number of axes, the same number of them afterwards.
+# Elementwise functions of one tensor. The rank stays the same.
 SAME = frozenset(
     "cast saturate_cast identity stop_gradient zeros_like ones_like abs negative exp expm1 log log1p sqrt rsqrt square "
     "reciprocal sign floor ceil round sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid softplus "
@@ -18,16 +18,16 @@ SAME = frozenset(
     "strings.to_number strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong strings.substr "
     "strings.as_string as_string io.decode_base64 io.encode_base64".split()
 )
-# Number by number, of several tensors with the same axes.
+# Elementwise functions of several tensors with equal ranks.
 BINARY = frozenset(
     "add subtract multiply divide truediv floordiv "
     "divide_no_nan multiply_no_nan mod floormod pow maximum minimum equal "
     "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor squared_difference where atan2 "
     "xlogy xdivy hypot".split()
 )
-# The same of a list of them.
+# Elementwise functions of a list of tensors.
 LISTED = frozenset({"strings.join", "add_n"})
-# Pictures: three axes for one, four for a batch, each picture by itself.
+# Image functions. They accept one image of rank 3 or a batch of rank 4, and treat each image separately.
 IMAGES = frozenset(
     "image.resize image.flip_left_right image.flip_up_down image.rot90 image.per_image_standardization "
     "image.adjust_brightness image.adjust_contrast image.adjust_gamma image.adjust_hue image.adjust_saturation "
@@ -35,16 +35,16 @@ IMAGES = frozenset(
     "image.pad_to_bounding_box image.resize_with_pad image.resize_with_crop_or_pad image.transpose image.rgb_to_hsv "
     "image.hsv_to_rgb".split()
 )
-# The same, and each picture of a batch is drawn for by itself.
+# Image functions that draw separate random numbers for each image of a batch.
 DRAWN = frozenset({"image.random_flip_left_right", "image.random_flip_up_down"})
-# With an axis, which has to be counted from the end.
+# Functions with an axis, which has to be counted from the end.
 AXIS = frozenset(
     "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_any reduce_all reduce_std reduce_variance argmax "
     "argmin cumsum nn.softmax nn.log_softmax stack concat expand_dims squeeze one_hot unstack reverse".split()
 )
-# That make another structure.
+# Functions that return another structure.
 STRUCTURE = frozenset({"io.decode_csv", "io.decode_raw", "io.parse_single_example", "io.parse_example", "reshape"})
-# Keras layers that do the same to a picture and to each picture of a batch (their random ones draw for each).
+# Keras layers that treat each image of a batch like a single image. Random layers draw for each image.
 LAYERS = frozenset(
     "Rescaling Resizing CenterCrop RandomFlip RandomRotation RandomZoom RandomTranslation RandomContrast "
     "RandomBrightness".split()
@@ -52,21 +52,24 @@ LAYERS = frozenset(
 
 
 class Unsure(Exception):
-    """The text does not show it."""
+    """Raised if the text does not prove the equivalence."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """A tensor made of the element: ``rank`` axes, or as many as all others with the same ``like``."""
+    """A tensor computed from the element. Tensors with equal ``like`` have equal ranks."""
 
     rank: int | None
     like: object = None
-    group: bool = False  # a dictionary or a tuple, each part of which has so many axes
+    group: bool = False  # a dictionary or tuple whose parts have this rank
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same for every element. ``rank`` None: not known; ``value``: of a name that a comprehension counts."""
+    """A value that is the same for every element.
+
+    ``rank`` is None if unknown. ``value``: of a comprehension variable.
+    """
 
     rank: int | None = None
     value: object = None
@@ -74,7 +77,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Several:
-    """A tuple, a list or a dictionary of values; ``each`` where they are alike and their number is not known."""
+    """A tuple, list or dictionary of values. ``each``: the common value if their number is unknown."""
 
     parts: tuple[Value, ...] = ()
     keys: tuple[object, ...] = ()
@@ -83,7 +86,7 @@ class Several:
 
 @dataclass(frozen=True)
 class Own:
-    """The object that a method of the class ``kind`` belongs to."""
+    """An object of the class ``kind``, as ``self`` in a method."""
 
     kind: ast.ClassDef
 
@@ -93,12 +96,12 @@ Value = Item | Fixed | Several | Own
 
 @dataclass
 class Followed:
-    """What following a function found."""
+    """The result of following a function."""
 
     source: Source
     changes: list[Edit] = field(default_factory=list)
-    random: bool = False  # draws at random, for each element of a batch as well
-    doubt: bool = False  # a constant of unknown rank took part
-    lowered: bool = False  # an axis was taken away
-    once: bool = False  # a change is right for batches only
+    random: bool = False  # draws random numbers, separately for each element of a batch
+    doubt: bool = False  # a constant of unknown rank was used
+    lowered: bool = False  # an axis was removed
+    once: bool = False  # a change is only correct for batches
     entered: list[str] = field(default_factory=list)  # functions that were followed

@@ -1,4 +1,4 @@
-"""Edits of a training loop that makes its batches itself: what it does in every step, done once or beside the step."""
+"""Edits that move repeated conversions and constant work of a hand-written training loop before the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = frozenset(
     "astype reshape copy transpose mean std sum max min flatten ravel tolist numpy squeeze clip swapaxes items keys "
     "values split join strip".split()
 )
-# Parts of names of NumPy and TensorFlow that draw, keep something, or reach outside of the process.
+# Parts of NumPy and TensorFlow names that draw random numbers, keep state or reach outside the process.
 OUTSIDE = (".random", ".Variable", "keras", ".data.", ".io.write", ".save", ".load", ".summary", ".lookup", ".gfile")
 
 
@@ -27,9 +27,9 @@ OUTSIDE = (".random", ".Variable", "keras", ".data.", ".io.write", ".save", ".lo
 
 
 def converted_once(source: Source, line: int) -> list[Edit]:
-    """``tf.constant(data[i:j])`` at ``line`` as a slice of what is converted once, before the loop.
+    """Replace ``tf.constant(data[i:j])`` at ``line`` by a slice of a tensor that is converted before the loop.
 
-    ``data`` must be an array, or lists that make one, and stay as it is while the loop runs.
+    ``data`` must be an array, or lists that form one, and must not change while the loop runs.
     """
     found: list[Edit] = []
     made: dict[str, str] = {}
@@ -58,7 +58,7 @@ def converted_once(source: Source, line: int) -> list[Edit]:
 
 
 def _index(source: Source, index: ast.expr) -> str | None:
-    """The rows taken, where they are a slice or an array of row numbers."""
+    """Return the text of the row index: a slice or an array of row numbers."""
     if isinstance(index, ast.Slice):
         return _sliced(source, index)
     rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
@@ -80,7 +80,7 @@ def _gathered(source: Source, name: str, index: str) -> str:
 
 
 def _with_whole(source: Source, call: ast.Call, part: ast.Subscript) -> str:
-    """The conversion of all the data: ``tf.constant(data, dtype=...)``."""
+    """Return the conversion of the whole data: ``tf.constant(data, dtype=...)``."""
     text = edits.edited_text(source, [edits.replace_node(source, part, edits.node_text(source, part.value))])
     shift = len(source.text.encode()) - len(text.encode())
     line, column = edits.node_end(call)
@@ -104,7 +104,7 @@ def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
 
 
 def done_once(source: Source, line: int) -> list[Edit]:
-    """The assignment at ``line`` moved in front of the loops in which nothing that it reads changes."""
+    """Move the assignment at ``line`` before the loops that change none of its inputs."""
     found = [
         n for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
@@ -140,12 +140,12 @@ def done_once(source: Source, line: int) -> list[Edit]:
 
 
 def repeated_once(source: Source, line: int) -> list[Edit]:
-    """What ``line`` does again in every step with what stays as it is, before the loop: all of it, or conversions."""
+    """Move constant work at ``line`` before the loop: the whole assignment, or its conversions."""
     return done_once(source, line) or parts_once(source, line)
 
 
 def parts_once(source: Source, line: int) -> list[Edit]:
-    """``step(tf.constant(data), batch)`` around ``line``: what stays as it is converted before the loop."""
+    """Move conversions of constant data, as in ``step(tf.constant(data), batch)`` at ``line``, before the loop."""
     simple = [n for n in call_index.nodes_of_kind(source, ast.Assign, ast.Expr) if isinstance(n, ast.stmt)]
     around = [n for n in simple if n.lineno <= line <= (n.end_lineno or n.lineno)]
     if len(around) != 1:
@@ -167,7 +167,7 @@ def parts_once(source: Source, line: int) -> list[Edit]:
 
 
 def _conversions(source: Source, statement: ast.AST) -> Iterator[ast.Call]:
-    """The outermost conversions that a statement makes whenever it runs."""
+    """Return the outermost conversions that a statement always runs."""
     for node in ast.iter_child_nodes(statement):
         if isinstance(node, ast.Call) and node.args and scope_names.resolved_name(source, node.func) in CONVERSIONS:
             yield node
@@ -181,7 +181,7 @@ def _dedented(source: Source, statement: ast.stmt) -> str:
 
 
 def pure(source: Source, value: ast.expr) -> bool:
-    """Whether ``value`` gives the same, and does nothing else, whenever its names stand for the same."""
+    """Whether ``value`` is a pure expression: equal inputs give equal results, without side effects."""
     waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
     inner = list(syntax_tree.walk(value))
     calls = [n for n in inner if isinstance(n, ast.Call)]
@@ -212,7 +212,7 @@ def _pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) ->
 
 
 def _of_data(source: Source, node: ast.AST) -> bool:
-    """Whether all that ``node`` reads is data or a function: nothing that a step changes without being told."""
+    """Whether ``node`` reads only data and functions, and no state that a step changes implicitly."""
     functions = {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
     known = functions | repeatable_functions.imported_names(source) | repeatable_functions.DETERMINISTIC_BUILTINS | PURE
     free = {n for n in scope_names.read_names(node) if n not in known}
@@ -223,7 +223,7 @@ def _of_data(source: Source, node: ast.AST) -> bool:
 
 
 def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
-    """Whether every round of ``loop`` runs ``statement``: only loops and ``with`` stand between them."""
+    """Whether every iteration of ``loop`` runs ``statement``: only loops and ``with`` statements enclose it."""
     above = node_lookup.parents_of(source)
     node: ast.AST = statement
     while node is not loop:
@@ -234,7 +234,7 @@ def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
 
 
 def bound_by(node: ast.AST) -> set[str]:
-    """Names that the header of a loop or a ``with`` binds."""
+    """Return names that the header of a loop or ``with`` binds."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return scope_names.bound_names(node.target)
     if isinstance(node, (ast.With, ast.AsyncWith)):
@@ -252,7 +252,7 @@ def stores(node: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
 def _unchanged_in(
     source: Source, node: ast.AST, reads: Sequence[ast.expr], data: str = ""
 ) -> ast.For | ast.While | None:
-    """The outermost loop around ``node`` in which neither ``data`` nor what ``reads`` read changes."""
+    """Return the outermost loop around ``node`` that changes neither ``data`` nor the inputs of ``reads``."""
     names = {n for r in reads for n in scope_names.read_names(r)} | ({data} if data else set())
     found = None
     for loop in scope_names.enclosing_loops(source, node):
@@ -273,7 +273,7 @@ def _unchanged_in(
 
 
 def handed(source: Source, names: set[str], loop: ast.AST) -> bool:
-    """Whether one of ``names`` is given to something in ``loop`` that may change it in place."""
+    """Whether a call in ``loop`` may change one of ``names`` in place."""
     for node in syntax_tree.walk(loop):
         if not isinstance(node, ast.Call):
             continue

@@ -1,4 +1,4 @@
-"""Edits of input that Python makes sample by sample: generators behind ``from_generator``, sequences of batches."""
+"""Edits of generators behind ``from_generator`` and of sequences of batches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CUT = frozenset({"take", "shard", "skip"})
 
 
 def as_arrays(source: Source, line: int) -> list[Edit]:
-    """``from_generator(f, ...)`` at ``line`` as ``from_tensor_slices`` of all that ``f`` yields, made once.
+    """Replace ``from_generator(f, ...)`` at ``line`` by ``from_tensor_slices`` of everything that ``f`` yields.
 
-    Only where ``f`` ends, yields the same whenever it is called, and its parts have the shapes of a table.
+    ``f`` must end, yield the same elements in each call, and yield parts of fixed shape.
     """
     call = node_lookup.single_call(source, line, "from_generator")
     if call is None or not isinstance(call.func, ast.Attribute) or not dataset_chains.makes_dataset(source, call):
@@ -70,7 +70,7 @@ def as_arrays(source: Source, line: int) -> list[Edit]:
 
 
 def steady(source: Source, generator: ast.expr, near: ast.AST) -> bool:
-    """Whether a generator of this file ends, and yields the same each time it is called after ``near``."""
+    """Whether a generator of this file ends and yields the same elements in each call after ``near``."""
     start: ast.AST | None = generator
     if isinstance(generator, ast.Lambda):
         start = (
@@ -97,7 +97,7 @@ def steady(source: Source, generator: ast.expr, near: ast.AST) -> bool:
 
 
 def changed(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]:
-    """Where ``names`` may be bound again or changed in place once ``near`` was run."""
+    """Yield nodes that may rebind ``names`` or change them in place after ``near``."""
     statement = node_lookup.enclosing_statement(source, near)
     after = (statement.end_lineno or statement.lineno) if statement is not None else 0
     scope = scope_names.enclosing_scope(source, near)
@@ -124,7 +124,7 @@ def changed(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]
 
 
 def written_to(call: ast.Call) -> set[str]:
-    """Names of arrays that a call of NumPy's fills: ``np.copyto(x, y)``, ``np.add(x, y, out=x)``."""
+    """Return names of arrays that a NumPy call fills: ``np.copyto(x, y)``, ``np.add(x, y, out=x)``."""
     found = {base(k.value) for k in call.keywords if k.arg == "out"}
     if node_lookup.called_name(call) in FILLING and call.args:
         found.add(base(call.args[0]))
@@ -132,7 +132,7 @@ def written_to(call: ast.Call) -> set[str]:
 
 
 def remembered(source: Source, line: int) -> list[Edit]:
-    """``__getitem__`` of the sequence of batches at ``line`` keeps what it made, where that is the same every epoch."""
+    """Let ``__getitem__`` of the sequence at ``line`` keep its batches, if they are the same in each epoch."""
     classes = sequences(source)
     holding = [c for c in classes if c.lineno <= line <= (c.end_lineno or c.lineno)]
     if len(classes) != 1 and len(holding) != 1:
@@ -154,13 +154,13 @@ def remembered(source: Source, line: int) -> list[Edit]:
 
 
 def sequences(source: Source) -> list[ast.ClassDef]:
-    """Classes of the file whose objects give Keras whole batches by their number."""
+    """Return the classes of the file that derive from PyDataset or Sequence."""
     every = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef))
     return [c for c in every if any(scope_names.dotted_name(b).rpartition(".")[2] in SEQUENCES for b in c.bases)]
 
 
 def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> bool:
-    """Whether what a sequence holds is set when it is made and never again, and one of it equals itself alone."""
+    """Whether the attributes of a sequence are only set in ``__init__``, and its objects compare by identity."""
     if {"__eq__", "__hash__", "on_epoch_end", "on_epoch_begin"} & set(methods):
         return False
     if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in syntax_tree.walk(d)):
@@ -183,12 +183,12 @@ def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.Func
         if outside and isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return False
         if isinstance(node, ast.keyword) and node.arg == "use_multiprocessing":
-            return False  # each process would keep its own
+            return False  # each process would keep separate copies
     return True
 
 
 def own_results(function: ast.FunctionDef) -> bool:
-    """Whether it changes in place only what it makes itself, and no part of what it is given or holds."""
+    """Whether the function changes in place only objects that it creates itself."""
     lent = set(scope_names.parameter_names(function))
     for node in scope_names.nodes_in_scope(function.body):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -210,7 +210,7 @@ def own_results(function: ast.FunctionDef) -> bool:
 
 
 def _called(source: Source, generator: ast.expr) -> str | None:
-    """The expression that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
+    """Return the call that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
     if isinstance(generator, ast.Lambda) and not scope_names.parameter_names(generator):
         return edits.node_text(source, generator.body)
     if isinstance(generator, ast.Name):
@@ -220,7 +220,7 @@ def _called(source: Source, generator: ast.expr) -> str | None:
 
 
 def _resolved(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr | None:
-    """``node``, or what the name that it is was assigned once."""
+    """Return ``node``, or the only value assigned to the name."""
     if not isinstance(node, ast.Name):
         return node
     for scope in (scope_names.enclosing_scope(source, near), source.tree):
@@ -237,7 +237,7 @@ def _is_single(spec: ast.expr) -> bool:
 
 
 def _tabular(spec: ast.expr, signature: bool) -> bool:
-    """Whether each part has a shape that is known: ``TensorSpec((3, N), ...)``, or ``(3, N)`` of ``output_shapes``."""
+    """Whether each part has a known shape: ``TensorSpec((3, N), ...)``, or ``(3, N)`` in ``output_shapes``."""
     if isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "tuple" and len(spec.args) == 1:
         return _tabular(spec.args[0], signature)
     if isinstance(spec, ast.BinOp) and isinstance(spec.op, ast.Mult):
@@ -273,6 +273,6 @@ def base(node: ast.expr) -> str:
 
 
 def _whole_passes(source: Source) -> bool:
-    """Whether no call in the file says how many batches an epoch has: then a generator may be read only in part."""
+    """Whether no call in the file sets the batches of an epoch. Otherwise, a generator may be read in part only."""
     named: Iterable[ast.keyword] = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword))
     return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)

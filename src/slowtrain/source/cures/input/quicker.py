@@ -1,4 +1,4 @@
-"""Edits and advice for Python that makes input, by what the Python does."""
+"""Edits and advice for Python code that makes input, by the kind of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import chunks, workers
 from slowtrain.trace import Trace
 
-# What a person has to do, by what the Python does.
+# Advice by the kind of work.
 WORDS = {
     "loop": (Effect.EQUIVALENT, "replace the loop over elements{where} by array code or TensorFlow ops"),
     "once": (Effect.EXACT, "do this work{where} once, before the loop, or keep it with .cache()"),
@@ -21,7 +21,7 @@ WORDS = {
     "work": (Effect.EQUIVALENT, "write {what} in TensorFlow ops in a parallel map, or use worker processes"),
     "waits": (Effect.EXACT, "let several calls wait at once (PyDataset(workers=8), a map with num_parallel_calls=8)"),
 }
-ON_JAX = {  # where these are others: tf.data may not even be installed
+ON_JAX = {  # tf.data may not be installed
     "loop": "replace the loop over elements{where} by array code",
     "once": "do this work{where} once, before the loop",
     "beside": "make the next batch in a background thread",
@@ -31,13 +31,13 @@ ON_JAX = {  # where these are others: tf.data may not even be installed
 
 WORKERS = f"let {workers.WORKERS} worker threads make the batches of the PyDataset, beside one another"
 Cure = Callable[[Source, int], Sequence[Edit]]
-SAMPLES = 8.0  # calls a batch: samples are handed over one by one
+SAMPLES = 8.0  # calls per batch. The generator yields single samples.
 
 
 def cures(calls: float, kind: str) -> Iterator[tuple[Effect, str, Cure]]:
-    """Edits of Python of a kind (:data:`WORDS`) that is called so often for a batch, each with its effect and words.
+    """Yield the effect, text and edit of each fix for Python of a kind (:data:`WORDS`).
 
-    Samples have an edit of their own. A loop in bytecode holds the interpreter's lock, so threads would not help.
+    ``calls``: calls per batch. A Python loop holds the interpreter lock, so that threads do not help.
     """
     exact = Effect.EXACT
     if calls >= SAMPLES and kind != "samples":
@@ -49,19 +49,19 @@ def cures(calls: float, kind: str) -> Iterator[tuple[Effect, str, Cure]]:
 
 
 def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:
-    """What is left to a person, with the function it is about where that is known."""
+    """Return the effect and the advice for a kind, with the name of the function if known."""
     effect, says = WORDS[kind]
     says = ON_JAX.get(kind, says) if on_jax else says
     return effect, says.format(where=f" in {name}" if name else "", what=name or "it")
 
 
 def hottest(trace: Trace, where: Sequence[Place]) -> str:
-    """The function that holds the first of ``where``."""
+    """Return the label of the function at the first of ``where``."""
     return named(recorded_source(trace, where[0].file), where[0].line) if where else ""
 
 
 def named(source: Source | None, line: int) -> str:
-    """``Jitter.apply (line 32)`` of the function that holds a line."""
+    """Return ``Jitter.apply (line 32)`` for the function that contains a line."""
     function = source.function_at(line) if source is not None else None
     if source is None or not isinstance(function, FUNCTION_NODES):
         return ""

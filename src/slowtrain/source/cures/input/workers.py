@@ -1,6 +1,6 @@
-"""Batches of a ``PyDataset`` made by several threads, beside one another.
+"""Edits that let several threads make the batches of a ``PyDataset``.
 
-Keras makes them one after the other, unless it is told of workers; with those it hands them over in the same order.
+Keras makes them sequentially unless ``workers`` is set. The order of the batches stays the same.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import RANDOM_CALLS, Source
 from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
 
-WORKERS = 4  # threads that share the interpreter: more help only where each of them waits
+WORKERS = 4  # threads share the interpreter lock, so that more threads only help if they wait
 WAYS = ("workers", "use_multiprocessing")
 
 
 def same(source: Source, line: int) -> list[Edit]:
-    """Workers for the sequence of batches whose ``__getitem__`` reaches ``line``, where that draws nothing."""
+    """Set workers for the sequence whose ``__getitem__`` calls code at ``line``, if it draws no random numbers."""
     return _several(source, line, draws=False)
 
 
 def drawn(source: Source, line: int) -> list[Edit]:
-    """As :func:`same`, where it draws: the draws fall to other batches."""
+    """As :func:`same`, if it draws random numbers. The draws are assigned to other batches."""
     return _several(source, line, draws=True)
 
 
@@ -44,7 +44,7 @@ def _several(source: Source, line: int, *, draws: bool) -> list[Edit]:
 
 
 def _chosen(source: Source) -> bool:
-    """Whether the file says how many workers there are already."""
+    """Whether the file sets the number of workers already."""
     return any(isinstance(n, ast.keyword) and n.arg in WAYS for n in syntax_tree.walk(source.tree))
 
 
@@ -60,7 +60,7 @@ def _reaches(source: Source, owner: ast.ClassDef, line: int) -> bool:
 
 
 def _alone(source: Source, function: ast.AST) -> bool:
-    """Whether calls of ``function`` may run beside one another: it changes nothing, and asks nothing that might."""
+    """Whether concurrent calls of ``function`` are safe: it changes no shared state."""
     if isinstance(function, ast.FunctionDef) and not generators.own_results(function):
         return False
     inner = list(syntax_tree.walk(function))
@@ -86,7 +86,7 @@ def _computes(source: Source, call: ast.Call) -> bool:
 
 
 def _told(source: Source, owner: ast.ClassDef) -> list[Edit]:
-    """The argument where the class hands its own on, or where one of it is made, or in a call of its own."""
+    """Set the argument in ``super().__init__``, in the constructor call, or in a new call of ``super().__init__``."""
     starting = _method(owner, "__init__")
     if starting is None:
         made = [
@@ -114,6 +114,6 @@ def _super(function: ast.expr) -> bool:
 
 
 def _first(body: Sequence[ast.stmt]) -> ast.stmt | None:
-    """The first statement that is not the text about the function."""
+    """Return the first statement after the docstring."""
     rest = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     return rest[0] if rest else None

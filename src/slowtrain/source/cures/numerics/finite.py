@@ -1,4 +1,4 @@
-"""Losses that can leave the range of numbers: logarithms of zero, probabilities that are none, steps without bound."""
+"""Edits that keep losses finite: floors for logarithms and divisors, losses from logits, gradient clipping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BY_NAME = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
 }
 SPREADS = frozenset("std var variance reduce_std reduce_variance norm euclidean_norm reduce_euclidean_norm".split())
-FLOOR = "1e-7"  # what Keras's own losses keep probabilities from zero by
+FLOOR = "1e-7"  # the epsilon of Keras losses
 
 
 ALIKE = f"add {FLOOR} to a spread or a norm before it divides: of numbers that are all alike it is 0"
@@ -28,7 +28,7 @@ SAYS = "compute the loss from logits in float32, scale inputs, clip gradients, l
 
 
 def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
-    """The first cure that the file gives reason for, and what it is; nothing where none is plain to see."""
+    """Return the advice and the edits of the first fix that applies to the file; empty if none applies."""
     for says, cure in (
         (f"keep what a logarithm is taken of above {FLOOR}", floored),
         ("take the loss from logits (from_logits=True): the last layer has no activation", from_logits),
@@ -43,7 +43,7 @@ def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
 
 
 def floored(source: Source) -> tuple[Edit, ...]:
-    """Logarithms of at least a small number."""
+    """Give the arguments of logarithms a small floor."""
     done: list[Edit] = []
     for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
         if name_bindings.qualified_name(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
@@ -57,18 +57,18 @@ def floored(source: Source) -> tuple[Edit, ...]:
 
 
 def divided(source: Source) -> tuple[Edit, ...]:
-    """Divisions of tensors by a standard deviation or a norm, by one that cannot be 0."""
+    """Add a small number to standard deviations and norms by which tensors are divided."""
     return _divided(source, ("tensorflow.", "keras."))
 
 
 def data_divided(source: Source) -> tuple[Edit, ...]:
-    """The same of arrays: what is not finite may come with the data."""
+    """Add a small number to divisors of arrays, because the data may already be not finite."""
     return _divided(source, ("numpy.", ""))
 
 
 def _divided(source: Source, libraries: tuple[str, ...]) -> tuple[Edit, ...]:
     if "float16" in source.text:
-        return ()  # in which so small a number is 0 itself
+        return ()  # the small number would be 0 in float16
     done: list[Edit] = []
     for node in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
         whose = _spread(source, node.right)
@@ -79,7 +79,7 @@ def _divided(source: Source, libraries: tuple[str, ...]) -> tuple[Edit, ...]:
 
 
 def _spread(source: Source, node: ast.expr, depth: int = 4) -> str | None:
-    """Whose standard deviation, variance or norm it is, as it came: 0 of what is the same throughout."""
+    """Return the function of a standard deviation, variance or norm without a floor. It may be 0."""
     if isinstance(node, ast.Name):
         value = name_bindings.single_assignment(source, node) if depth else None
         return _spread(source, value, depth - 1) if value is not None else None
@@ -92,7 +92,7 @@ def _spread(source: Source, node: ast.expr, depth: int = 4) -> str | None:
 
 
 def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
-    """Whether an expression is kept from zero: a small number added, a floor, or nothing but constants."""
+    """Whether an expression cannot be 0: it adds a small number, has a floor, or only holds constants."""
     if isinstance(node, ast.Name):
         value = (
             (name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node))
@@ -106,7 +106,7 @@ def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
         if isinstance(one, ast.Call) and find.called_name(one) in FLOORS:
             return True
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
-            return True  # of a constant, or of an epsilon by whatever name
+            return True  # a constant, or an epsilon by any name
     names = [
         n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and not name_bindings.qualified_name(source, n)
     ]
@@ -114,7 +114,7 @@ def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 
 def from_logits(source: Source) -> tuple[Edit, ...]:
-    """A cross-entropy told that the model's last layer gives logits, where that has no activation; in float32."""
+    """Set ``from_logits=True`` if the last layer has no activation, and use float32."""
     made = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
     last = models.output(source, made[0]) if len(made) == 1 else None
     if last is None or find.called_name(last) != "Dense" or find.argument_value(last, "activation", 1) is not None:
@@ -145,7 +145,7 @@ def from_logits(source: Source) -> tuple[Edit, ...]:
 
 
 def clipped(source: Source) -> tuple[Edit, ...]:
-    """Gradients of plain gradient descent clipped, where nothing bounds them."""
+    """Clip the gradients of plain SGD, if nothing bounds them."""
     calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)
              and name_bindings.qualified_name(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
     bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}

@@ -1,4 +1,4 @@
-"""Values that a loop reads back in every turn: kept as tensors until its end, or read in every hundredth turn."""
+"""Edits that defer readbacks of a loop to its end, or to every hundredth iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await
 
 
 def deferred(source: Source, line: int) -> list[Edit]:
-    """The innermost loop around ``line`` without readbacks in every turn; nothing where it is not sure."""
+    """Remove the readbacks of each iteration from the innermost step loop around ``line``. Empty if not proven."""
     name = _tensorflow(source)
     loop = _step_loop(source, line)
     if name is None or loop is None:
@@ -45,7 +45,7 @@ def _tensorflow(source: Source) -> str | None:
 
 
 def _step_loop(source: Source, line: int) -> ast.For | ast.While | None:
-    """The loop whose turns are steps: of those around the line the innermost that does more than read back."""
+    """Return the innermost loop around the line that does more than read values back."""
     around = [
         n
         for n in syntax_tree.walk(source.tree)
@@ -60,7 +60,7 @@ def _step_loop(source: Source, line: int) -> ast.For | ast.While | None:
 
 
 def _turns(one: ast.stmt) -> bool:
-    """Whether a statement of a loop is a loop of steps itself: the turns around it are epochs."""
+    """Whether a statement contains a loop of steps. The iterations around it are epochs."""
     if not isinstance(one, (ast.For, ast.While)):
         return any(_turns(inner) for field in ("body", "orelse") for inner in getattr(one, field, []))
     paired = isinstance(one, ast.For) and isinstance(one.iter, ast.Call) and node_lookup.called_name(one.iter) == "zip"
@@ -71,7 +71,7 @@ def _turns(one: ast.stmt) -> bool:
 
 
 def _appended(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str) -> tuple[str, list[Edit]] | None:
-    """``losses.append(float(loss))`` as ``losses.append(loss)``, the list converted behind the loop."""
+    """Replace ``losses.append(float(loss))`` by ``losses.append(loss)``, and convert the list after the loop."""
     values = _unpacks(one) if isinstance(one, ast.For) else None
     call = values or (one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None)
     if call is None or node_lookup.called_name(call) != "append" or not isinstance(call.func, ast.Attribute):
@@ -91,7 +91,7 @@ def _appended(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str)
     else:
         put = edits.replace_node(source, call.args[0], edits.node_text(source, tensor))
         joined = f"{tf}.reshape({tf}.stack({name}), [-1]).numpy().tolist() if {name} else []"
-        joined = joined if plain else f"[value.numpy() for value in {name}]"  # of any shape
+        joined = joined if plain else f"[value.numpy() for value in {name}]"  # values of any shape
     return name, [put, edits.insert_after(source, outer, f"{name} = {joined}")]
 
 
@@ -115,7 +115,9 @@ def _unpacks(one: ast.stmt) -> ast.Call | None:
 
 
 def _read(node: ast.expr) -> tuple[ast.expr, bool] | None:
-    """The tensor of ``float(t)``, ``float(t.numpy())``, ``t.numpy()``, and whether a number of Python's comes of it."""
+    """Return the tensor of ``float(t)``, ``float(t.numpy())`` or ``t.numpy()``, and whether the result is a Python
+    number.
+    """
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
@@ -129,7 +131,7 @@ def _read(node: ast.expr) -> tuple[ast.expr, bool] | None:
 
 
 def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) -> ast.stmt | None:
-    """The outermost loop in which the list is only appended to by ``call``, and that begins behind its making."""
+    """Return the outermost loop after the creation of the list in which only ``call`` uses the list."""
     scope = scope_names.enclosing_scope(source, loop)
     binders = scope_names.binding_statements(source, name, scope)
     if (
@@ -158,7 +160,7 @@ def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) 
 
 
 def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
-    """Statements that only report what was read, in every hundredth turn."""
+    """Run statements that only report values in every hundredth iteration."""
     runs = [r for r in _runs(source, loop) if any(_reads_back(s) and not _seldom(s) for s in r)]
     if len(runs) != 1:
         return []
@@ -188,7 +190,7 @@ def _end_of_line(source: Source, one: ast.stmt) -> bool:
 
 
 def _runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:
-    """Neighbouring statements of the loop that report, and those that only make what is reported."""
+    """Return runs of consecutive statements that report values or only prepare a report."""
     runs: list[list[ast.stmt]] = []
     current: list[ast.stmt] = []
     for one in [*loop.body, None]:
@@ -206,7 +208,7 @@ def _runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:
 
 
 def _reports(one: ast.stmt) -> bool:
-    """``print(…)``, a line of log; an ``if`` that only ends the run."""
+    """Whether the statement prints or logs, or is an ``if`` that only raises."""
     if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
         return node_lookup.called_name(one.value) in REPORTS
     if isinstance(one, ast.If) and not one.orelse and len(one.body) == 1:
@@ -215,7 +217,7 @@ def _reports(one: ast.stmt) -> bool:
 
 
 def _prepares(one: ast.stmt) -> bool:
-    """An assignment of a value that is read back, or of a text, for a report."""
+    """Whether the statement assigns a value that is read back, for a report."""
     if not isinstance(one, ast.Assign) or not all(isinstance(t, ast.Name) for t in one.targets):
         return False
     calls = {node_lookup.called_name(n) for n in syntax_tree.walk(one.value) if isinstance(n, ast.Call)}
@@ -223,7 +225,7 @@ def _prepares(one: ast.stmt) -> bool:
 
 
 def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
-    """Whether nothing else needs what the statements bind, and none of them ends the turn."""
+    """Whether no other code reads names bound by the statements, and none of them leaves the iteration."""
     inside = {id(n) for one in run for n in syntax_tree.walk(one)}
     if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in syntax_tree.walk(one)):
         return False
@@ -236,7 +238,7 @@ def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
 
 
 def _reads_back(one: ast.stmt) -> bool:
-    """Whether the statement turns tensors into Python's numbers or text: ``.numpy()``, ``float(t)``, ``{t:.3f}``."""
+    """Whether the statement converts tensors to Python numbers or text: ``.numpy()``, ``float(t)``, ``{t:.3f}``."""
     for node in syntax_tree.walk(one):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in (*READS, "result"):
@@ -247,7 +249,7 @@ def _reads_back(one: ast.stmt) -> bool:
 
 
 def _counter(source: Source, loop: ast.For | ast.While, first: ast.stmt) -> tuple[str, list[Edit]]:
-    """A name that counts the loop's turns, and what has to be added for it."""
+    """Return a name that counts the iterations, and the edits that add it if it is new."""
     if isinstance(loop, ast.For):
         over, target = loop.iter, loop.target
         name = node_lookup.called_name(over) if isinstance(over, ast.Call) else ""

@@ -1,4 +1,4 @@
-"""Settings of layers that come from anywhere: mappings, data classes, options, arguments with a default."""
+"""Lint rules about recurrent layers and the steps of ``fit``, with settings from any expression."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from slowtrain.source.cures.compute import models
 RECURRENT = ("keras.layers.LSTM", "keras.layers.GRU")
 CELLS = {"keras.layers.LSTMCell": "LSTM", "keras.layers.GRUCell": "GRU"}
 UNROLLING = frozenset({*RECURRENT, "keras.layers.SimpleRNN", "keras.layers.RNN"})
-# Building and tracing a turn of a layer takes 10 to 20 ms, as long as some tens of steps through it do: this many
-# turns take half a second, of a run of so few steps a third and more.
+# Building and tracing one unrolled iteration takes 10 to 20 ms, as long as some tens of steps. This many iterations
+# take half a second, which is a third or more of a run with so few steps.
 LEAST_TURNS = 32
 MOST_STEPS = 150
-SEQUENCES = 3  # axes: samples, turns, numbers of a turn
-USUAL = 32  # samples of Keras's own batches
+SEQUENCES = 3  # samples, time steps, features
+USUAL = 32  # the default of Keras
 
 
 def unfused(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """Recurrent layers that a GPU runs as a loop of small ops; which setting makes them one."""
+    """Find recurrent layers that a GPU runs as a loop of small ops, with the reason."""
     for event in file_events(source):
         if not isinstance(event.node, ast.Call):
             continue
@@ -43,7 +43,7 @@ def unfused(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 
 def unrolled(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """Recurrent layers with ``unroll=True`` over long sequences, for a run of few steps."""
+    """Find recurrent layers with ``unroll=True`` over long sequences in a run of few steps."""
     every = file_events(source)
     written = [e for e in every if e.name in UNROLLING and e.given.get("unroll").known is True]
     turns, steps = _turns(every) if written else None, _steps(every) if written else None
@@ -55,7 +55,7 @@ def unrolled(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _turns(every: tuple[Event, ...]) -> int | None:
-    """The longest sequence that an input is said to have, or that ``fit`` is given where none is said."""
+    """Return the longest sequence of an input layer, or of the data of ``fit`` if there is no input layer."""
     shapes = [e.given.get("shape", 0) for e in every if e.name in ("keras.Input", "keras.layers.Input")]
     found = [one.items[0].known for one in shapes if one.kind in ("tuple", "list") and len(one.items) > 1]
     if not shapes:
@@ -65,7 +65,7 @@ def _turns(every: tuple[Event, ...]) -> int | None:
 
 
 def _steps(every: tuple[Event, ...]) -> int | None:
-    """Steps of all calls of ``fit``, none of them in a loop."""
+    """Return the steps of all calls of ``fit``; None if one of them is in a loop."""
     total = 0
     for event in every:
         if event.name != ".fit":
@@ -80,7 +80,7 @@ def _steps(every: tuple[Event, ...]) -> int | None:
 
 
 def of_epoch(event: Event) -> int | None:
-    """The steps of an epoch of ``fit``."""
+    """Return the steps of an epoch of ``fit``."""
     given = event.given
     if "steps_per_epoch" in given.keywords:
         known = given.keywords["steps_per_epoch"].known
@@ -94,7 +94,7 @@ def of_epoch(event: Event) -> int | None:
 
 
 def samples(data: Value) -> int | None:
-    """The rows of an array, or of the first one of several."""
+    """Return the rows of an array, or of the first of several arrays."""
     if data.kind in ("tuple", "list", "dict") and data.items and data.shape is None:
         return samples(next(iter(data.items.values())))
     return data.shape[0] if data.kind in ("array", "tensor") and data.shape else None

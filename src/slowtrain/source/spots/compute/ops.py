@@ -1,4 +1,4 @@
-"""Ops written by hand and tables worked on as a whole, as far as a file's text tells."""
+"""Lint rules about handwritten ops and work on whole embedding tables, by the text of a file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from slowtrain.source.cures.compute import models, ops
 from slowtrain.source.spots.compute import tables, turns
 from slowtrain.values import dataclass
 
-MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
-LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds
-# Adam goes through the table and its two averages, forward and back: of tables from here on for longer than a step of
-# a model that has nothing else than look-ups and a few dense layers.
+MANY_ROWS = 1000  # of a table. The product with one-hot rows is then mostly with zeros.
+LARGE_ROWS = 10_000  # of a table that each step processes. A batch looks up some hundreds of rows.
+# Adam reads and writes the table and its two averages. From this size on, that takes longer than a step of a model
+# that only has lookups and a few dense layers.
 TABLE_NUMBERS = 2_000_000
 LIGHT = frozenset(
     "Embedding Dense Dot Flatten Activation Input InputLayer Concatenate Dropout GlobalAveragePooling1D Reshape "
     "Multiply Add Lambda BatchNormalization Average Subtract GlobalMaxPooling1D Permute Hashing StringLookup "
     "IntegerLookup Discretization Normalization".split()
 )
-# By which a step moves rows of a table itself.
+# Methods by which a step updates rows of a table itself.
 SCATTERED = frozenset(name[1:] for name in step_loops.SCATTER_UPDATES) | {"scatter_update", "scatter_nd_update"}
 PENALTY = "embeddings_regularizer"
 STEERING = (PENALTY, "weights", "trainable", "embeddings_constraint")
@@ -64,7 +64,7 @@ def _one_by_one(source: Source) -> Iterator[Written]:
 
 
 def whole_tables(source: Source) -> Iterator[Written]:
-    """Every row of a large table normalised before a few are looked up."""
+    """Find normalisations of all rows of a large table before a lookup."""
     seen: set[ast.Call] = set()
     if "Variable" not in source.words or not name_bindings.may_name(source, *ops.GATHERS):
         return
@@ -93,7 +93,7 @@ def _table_rows(source: Source, table: ast.expr) -> int | None:
 
 
 def updated_tables(source: Source) -> Iterator[Written]:
-    """Large embeddings under Adam in a model that does little else."""
+    """Find large embeddings that Adam updates in an otherwise small model."""
     if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
         return
     known = [(c, n) for c in call_index.index_of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
@@ -110,7 +110,7 @@ def updated_tables(source: Source) -> Iterator[Written]:
 
 
 def penalised_tables(source: Source) -> Iterator[Written]:
-    """Large embeddings whose norm is a part of the loss: it is taken of all rows, and moves all of them."""
+    """Find large embeddings whose norm is part of the loss. It reads and updates all rows."""
     if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
         return
     large = {}
@@ -138,7 +138,7 @@ def _targets(source: Source, call: ast.Call) -> list[ast.expr]:
 
 
 def made_dense(source: Source) -> Iterator[Written]:
-    """Gradients turned into tensors: that of a large table into one with all its rows."""
+    """Find conversions of gradients to tensors, which give the gradient of a large table all its rows."""
     tapes = {n for c in call_index.index_of(source).called("gradient") for n in _bound_to(source, c)}
     for call in call_index.index_of(source).called("convert_to_tensor") if tapes else ():
         given = call.args[0] if call.args else None
@@ -172,7 +172,7 @@ def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] |
 
 
 def _light(source: Source, rows: int) -> bool:
-    """Whether the file's layers do little beside looking rows up; none gives a number for each row."""
+    """Whether the layers of the file do little besides lookups, and none has an output per row."""
     for name in sorted(source.words):
         calls = call_index.index_of(source).called(name) if name[:1].isupper() else []
         if any(name_bindings.qualified_name(source, c.func).startswith("keras.layers.") for c in calls):

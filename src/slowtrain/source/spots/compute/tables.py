@@ -1,4 +1,4 @@
-"""Which optimizer a file trains with, and what goes through all rows of a large table in each step."""
+"""The optimizers of a file, and work on all rows of a large table in each step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
-ADAMS = frozenset({"adam", "adamw", "nadam", "adamax"})  # which keep averages of every number, and move each
+ADAMS = frozenset({"adam", "adamw", "nadam", "adamax"})  # they keep averages of every weight and update each one
 TAKES_NAMES = frozenset({"get", "deserialize"})
 DEPTH = 5
 HEAVY = frozenset(
@@ -24,18 +24,18 @@ SQUARED = frozenset({"l2_loss", "reduce_sum", "reduce_mean", "norm", "sum", "mea
 
 
 def adam(source: Source) -> bool:
-    """Whether every optimizer that the file's models are compiled with, or that applies its gradients, is an Adam."""
+    """Whether every optimizer of the file is an Adam."""
     names = _optimizers(source)
     return bool(names) and all(name in ADAMS for name in names)
 
 
 def another(source: Source) -> bool:
-    """Whether an optimizer surely is no Adam: the table may be its own."""
+    """Whether some optimizer is certainly not an Adam. It may update the table."""
     return any(name and name not in ADAMS for name in _optimizers(source))
 
 
 def _optimizers(source: Source) -> list[str]:
-    """The names of those that models are compiled with, or that apply gradients, "" for what is not clear."""
+    """Return the names of optimizers in compile() or apply_gradients(); "" if unknown."""
     given = [node_lookup.argument_value(c, "optimizer", 0) for c in call_index.index_of(source).called("compile")]
     applied = call_index.index_of(source).called("apply_gradients", "minimize")
     given += [c.func.value for c in applied if isinstance(c.func, ast.Attribute)]
@@ -43,7 +43,7 @@ def _optimizers(source: Source) -> list[str]:
 
 
 def _named(source: Source, node: ast.expr, depth: int) -> str:
-    """The optimizer's name in small letters, "" where it is not clear."""
+    """Return the name of the optimizer in lower case; "" if unknown."""
     if not depth:
         return ""
     if isinstance(node, ast.Attribute) and node.attr == "optimizer":
@@ -79,7 +79,7 @@ def _named(source: Source, node: ast.expr, depth: int) -> str:
 
 
 def _of_config(source: Source, given: ast.expr, depth: int) -> str:
-    """``"adam"``, ``{"class_name": "adam", "config": {…}}``."""
+    """Return the name from ``"adam"`` or ``{"class_name": "adam", "config": {…}}``."""
     written = setting_origins.written_value(source, given)
     if isinstance(written, ast.Dict):
         pairs = zip(written.keys, written.values, strict=True)
@@ -92,7 +92,7 @@ def _of_config(source: Source, given: ast.expr, depth: int) -> str:
 
 
 def adam_compiled(source: Source) -> bool:
-    """Whether all models are compiled with an Adam: ``self.optimizer`` is theirs."""
+    """Whether all models are compiled with an Adam, which ``self.optimizer`` then is."""
     given = [node_lookup.argument_value(c, "optimizer", 0) for c in call_index.index_of(source).called("compile")]
     plain = [one for one in given if one is not None and not _of_model(one)]
     return len(plain) == len(given) > 0 and all(_named(source, one, DEPTH - 1) in ADAMS for one in plain)
@@ -103,7 +103,7 @@ def _of_model(node: ast.expr) -> bool:
 
 
 def penalised(source: Source, call: ast.Call) -> ast.expr | None:
-    """The norm of all rows that an ``Embedding`` adds to the loss: its gradient has all rows."""
+    """Return the regulariser of an ``Embedding``. Its gradient has all rows."""
     given = node_lookup.argument_value(call, "embeddings_regularizer", 3)
     written = setting_origins.written_value(source, given) if given is not None else None
     if isinstance(written, ast.Constant):
@@ -116,7 +116,7 @@ def penalised(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def heavy(source: Source, rows: int) -> bool:
-    """Whether the file computes something beside which going through a table may be little: a number for each row."""
+    """Whether the file contains ops that may take longer than a pass over a table of this many rows."""
     if call_index.index_of(source).called(*HEAVY):
         return True
     wide = (
@@ -127,9 +127,9 @@ def heavy(source: Source, rows: int) -> bool:
 
 
 def squared(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -> Iterator[tuple[ast.Call, ast.Call]]:
-    """``tf.nn.l2_loss(items.embeddings)``: a norm of a whole table, by the attribute or name that holds its layer.
+    """Find norms of whole tables, as in ``tf.nn.l2_loss(items.embeddings)``, with the call that makes the table.
 
-    Or of all that a model trains, one after another, with ``any_of`` them among it.
+    Also norms of all trained variables, in which case the table is ``any_of``.
     """
     for call in call_index.index_of(source).called("l2_loss"):
         holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
@@ -148,7 +148,7 @@ def squared(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -> It
 
 
 def _looked_up(source: Source, table: ast.expr) -> bool:
-    """Whether rows are taken of it before anything is done with them."""
+    """Whether rows are looked up before any other op."""
     holder = node_lookup.parents_of(source).get(table)
     if isinstance(holder, ast.Subscript):
         return True

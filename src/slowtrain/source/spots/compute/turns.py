@@ -1,4 +1,4 @@
-"""What a step does for one part after another and one op does for all: rows, pairs, heads."""
+"""Lint rules about steps that process rows, pairs or heads one by one, which one op can process together."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.compute import mapped_functions
 
-PARTS = 20  # each with ops of its own: with fewer, starting them takes less than is worth a word
+PARTS = 20  # each with its own ops. Starting fewer of them costs too little to report.
 
 
 def rows(source: Source) -> Iterator[tuple[ast.Call, tuple[Edit, ...]]]:
-    """``tf.map_fn`` in a step, over a function that works on all rows at once as well; with the edits."""
+    """Find ``tf.map_fn`` in a step over a function that accepts all rows at once, with the edits."""
     for call in call_index.index_of(source).called("map_fn"):
         if name_bindings.qualified_name(source, call.func) != "tensorflow.map_fn" or not in_step(source, call):
             continue
@@ -33,7 +33,7 @@ def rows(source: Source) -> Iterator[tuple[ast.Call, tuple[Edit, ...]]]:
 
 
 def branches(source: Source) -> Iterator[tuple[ast.For, int]]:
-    """Loops that put layers alike on one and the same input, for each of many outputs."""
+    """Find loops that apply equal layers to the same input, for each of many outputs."""
     if ")(" not in source.text or "for " not in source.text or not name_bindings.may_name(source, "keras.layers."):
         return
     if not training_calls.takes_training_steps(source):
@@ -53,7 +53,7 @@ def _layer(source: Source, call: ast.Call) -> bool:
 
 
 def _alike(loop: ast.For, put: list[ast.Call]) -> bool:
-    """Whether the first layer's input stays, and no layer's size depends on the turn: names of layers may."""
+    """Whether the input of the first layer is fixed and no layer size depends on the iteration. Layer names may."""
     own = scope_names.bound_names(loop)
     inputs = [a for call in put for a in call.args]
     if not any(isinstance(a, ast.Name) and a.id not in own for a in inputs):
@@ -64,7 +64,7 @@ def _alike(loop: ast.For, put: list[ast.Call]) -> bool:
 
 
 def _kept(loop: ast.For) -> bool:
-    """Whether what each turn makes is an output of its own: under a key, or in a list."""
+    """Whether each iteration stores a separate output, under a key or in a list."""
     stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in syntax_tree.walk(loop))
     return stores or any(
         isinstance(n, ast.Call) and node_lookup.called_name(n) == "append" for n in syntax_tree.walk(loop)
@@ -72,7 +72,7 @@ def _kept(loop: ast.For) -> bool:
 
 
 def in_step(source: Source, node: ast.AST) -> bool:
-    """Whether ``node`` stands in what a training step runs, as far as calls in the file tell."""
+    """Whether a training step runs ``node``, according to the calls in the file."""
     function = node_lookup.enclosing_function(source, node)
     if function is None or not training_calls.takes_training_steps(source):
         return False

@@ -1,4 +1,4 @@
-"""Tables, weights and batches by what a script makes of them, whatever way it is written."""
+"""Lint rules on the interpreter's events about embedding tables, row-wise ops, number formats and batch sizes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from slowtrain.source.spots.host import fits
 LOOK_UPS = frozenset({"tensorflow.gather", "tensorflow.nn.embedding_lookup", "keras.ops.take"})
 PRODUCTS = ("matmul", "einsum", "tensordot", "transpose")
 MANY_ROWS = 1000
-SMALL = fits.BALANCE - 1  # samples, of a model of dense layers
-MANY_WEIGHTS = 1_000_000  # of a table, to go through which in each step is work for a processor
-# Of each row these give another shape, or take a loop of their own.
+SMALL = fits.BALANCE - 1  # samples, for a model of dense layers
+MANY_WEIGHTS = 1_000_000  # of a table. A pass over more of them is work for a CPU.
+# Functions that give a different shape for each row, or run their own loop.
 UNEVEN = frozenset(
     "boolean_mask unique where repeat while_loop cond map_fn scan foldl py_function numpy_function".split()
 )
@@ -38,14 +38,14 @@ COMPUTING = frozenset("Dense LSTM GRU Conv1D Conv2D Conv3D MultiHeadAttention Ei
 
 
 def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
-    """Large tables under Adam that are looked up and used for nothing else, in a model that does little else."""
+    """Find large tables that Adam updates and that are only used for lookups, in an otherwise small model."""
     if not any(name in source.text for name in ("Adam", "adam")):
         return
     every = file_events(source)
     found = {id(e.node): (e, size) for e in every if (size := _table(e)) is not None}
     if not found or not _adam(every) or _heavy(every, max(rows for _, (rows, _) in found.values())):
         return
-    if any(e.name.startswith(".scatter_") for e in every):  # a step moves rows by itself
+    if any(e.name.startswith(".scatter_") for e in every):  # the step updates rows itself
         return
     looked = {id(e.given.args[0].node) for e in every if e.name in LOOK_UPS and e.given.args}
     multiplied = {id(a.node) for e in every if e.name.endswith(PRODUCTS) for a in e.given.args if a.kind == "variable"}
@@ -59,7 +59,7 @@ def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
 
 
 def _table(event: Event) -> tuple[int, int] | None:
-    """Rows and width of a large table that an event makes, and that is trained."""
+    """Return rows and width of a large trainable table that an event creates; None for other events."""
     given = event.given
     if given.get("trainable").known is False:
         return None
@@ -78,7 +78,7 @@ def _table(event: Event) -> tuple[int, int] | None:
 
 
 def _largest(event: Event, number: Value) -> int | None:
-    """A number; of those that a loop takes out of a list the largest."""
+    """Return a number, or the largest of the numbers that a loop takes from a list."""
     if isinstance(number.known, int):
         return number.known
     lists = [
@@ -102,7 +102,7 @@ def _named(optimizer: Value) -> str:
 
 
 def _heavy(every: tuple[Event, ...], rows: int) -> bool:
-    """Whether a step computes something beside which going through a table may be little."""
+    """Whether a step contains ops that may take longer than a pass over the table."""
     for event in every:
         last = event.name.rpartition(".")[2]
         if last in tables.HEAVY and event.name.startswith(("keras.layers.", "tensorflow.nn.", "keras.ops.")):
@@ -114,7 +114,7 @@ def _heavy(every: tuple[Event, ...], rows: int) -> bool:
 
 
 def penalised(source: Source) -> Iterator[tuple[ast.expr, tuple[int, int]]]:
-    """Norms that a step takes of all rows of a large embedding, by whatever name it goes there; and its size."""
+    """Find norms of all rows of a large embedding in a step, with the size of the embedding."""
     if "embeddings" not in source.words or not step_loops.step_events(source):
         return
     every = file_events(source)
@@ -131,7 +131,7 @@ def penalised(source: Source) -> Iterator[tuple[ast.expr, tuple[int, int]]]:
 
 
 def worked_on(source: Source) -> Iterator[tuple[ast.Call, int]]:
-    """What is done in a step to all rows of a large table, of which rows are looked up then; how many there are."""
+    """Find ops on all rows of a large table before a lookup in a step, with the number of rows."""
     every = file_events(source)
     by_row = {
         id(e.result): (e, rows)
@@ -158,7 +158,7 @@ def _rows(event: Event) -> int | None:
 
 
 def one_by_one(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Comprehensions of a graph over the parts of a tensor, and its own loops over rows; what is seen."""
+    """Find comprehensions over parts of a tensor and loops over rows in a graph, with a description."""
     for event in file_events(source) if reached.may_trace(source) else ():
         loop = event.begun
         if _mapped(source, event):
@@ -175,7 +175,7 @@ def one_by_one(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _of_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
-    """Whether each turn takes a part of a tensor by its number, and puts it through TensorFlow's ops alone."""
+    """Whether each iteration indexes a part of a tensor and only applies TensorFlow ops to it."""
     inside = [e for e in file_events(source) if loop in e.loops and e.begun is None]
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
@@ -192,7 +192,7 @@ def _of_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
 
 
 def _row_by_row(source: Source, loop: ast.For) -> bool:
-    """``for i in tf.range(n): out = out.write(i, f(x[i]))``, whose turns do not need each other."""
+    """Whether the loop is ``for i in tf.range(n): out = out.write(i, f(x[i]))`` with independent iterations."""
     over = loop.iter
     if not isinstance(over, ast.Call) or name_bindings.qualified_name(source, over.func) != "tensorflow.range":
         return False
@@ -211,14 +211,14 @@ def _row_by_row(source: Source, loop: ast.For) -> bool:
             else ""
         )
         if scope_names.read_names(value) & (own - given - ({kept} if writes else set())):
-            return False  # what the turn before left
+            return False  # a value of the previous iteration
         given |= scope_names.bound_names(one)
         wrote = wrote or writes
     return wrote and _plain(source, loop.body)
 
 
 def _plain(source: Source, body: Iterable[ast.AST]) -> bool:
-    """Whether all that is called are ops of TensorFlow's that take many rows as well as one."""
+    """Whether all calls are TensorFlow ops that accept many rows."""
     calls = [
         n
         for one in body
@@ -232,7 +232,7 @@ def _plain(source: Source, body: Iterable[ast.AST]) -> bool:
 
 
 def _mapped(source: Source, event: Event) -> bool:
-    """``tf.map_fn`` in a step, over a function of plain ops; what a data set's ``map`` does is the input's."""
+    """Whether the event is ``tf.map_fn`` in a step, outside data sets, over a function of plain ops."""
     if event.name != "tensorflow.map_fn" or not event.graph or event.producer or not event.given.args:
         return False
     if any(node_lookup.called_name(call) in user_callbacks.MAPPING_OPERATIONS for call in event.path):
@@ -249,14 +249,14 @@ def _mapped(source: Source, event: Event) -> bool:
 
 
 def doubles(source: Source) -> Iterator[ast.Call]:
-    """What sets float64 for all layers by a name from elsewhere, or for one layer after another."""
+    """Find settings that make all layers, or one layer, use float64."""
     every = file_events(source) if "float64" in source.text else ()
     setting = [e for e in every if e.name.rpartition(".")[2] in SETTING and e.name.startswith("keras.")]
     for event in every:
         if not isinstance(event.node, ast.Call):
             continue
         last = event.name.rpartition(".")[2]
-        chosen = setting == [event] and event.given.get("", 0).known == "float64"  # and nobody sets it back
+        chosen = setting == [event] and event.given.get("", 0).known == "float64"  # and no other call resets it
         wide = event.name.startswith("keras.layers.") and last in COMPUTING
         if chosen or (wide and event.given.get("dtype").known == "float64"):
             yield event.node
@@ -267,7 +267,7 @@ def doubles(source: Source) -> Iterator[ast.Call]:
 
 
 def small(source: Source) -> Iterator[tuple[ast.expr, int, int]]:
-    """Steps on a few of very many small samples: where, how many, and of how many."""
+    """Find steps on few of very many small samples: the expression, the batch size and the number of samples."""
     for event in file_events(source):
         found = _of_fit(event) if event.name == ".fit" else _of_slices(source, event)
         if found is None:
@@ -293,7 +293,7 @@ def _of_fit(event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | No
 
 
 def _of_slices(source: Source, event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | None:
-    """A step in a loop that is given ``x[i : i + 2]``, itself or by a generator."""
+    """Return the batch of a step in a loop that gets ``x[i : i + 2]``, directly or from a generator."""
     if event not in step_loops.step_events(source) or event.graph or not event.loops or not event.given.args:
         return None
     first = next(interpreted_datasets.element_leaves(event.given.args[0]), UNKNOWN)
@@ -304,7 +304,7 @@ def _of_slices(source: Source, event: Event) -> tuple[int, int, tuple[int | None
 
 
 def _turns(source: Source, event: Event) -> int | None:
-    """The turns of the loop around, or of those of the generator that it goes through."""
+    """Return the iterations of the surrounding loop, or of the generator that it consumes."""
     loop = event.loops[-1]
     if loop.turns is not None or loop.items.kind != "generator":
         return loop.turns if loop.number in event.given.varying_inside else None
@@ -315,7 +315,7 @@ def _turns(source: Source, event: Event) -> int | None:
 
 
 def _light(source: Source, shape: tuple[int | None, ...] | None) -> bool:
-    """Whether a sample is surely too small to fill a step by itself."""
+    """Whether a sample is certainly too small to keep the device busy in a step."""
     for event in file_events(source):
         if event.name == "keras.layers.Embedding":
             size = [event.given.get("input_dim", 0).known, event.given.get("output_dim", 1).known]

@@ -1,4 +1,4 @@
-"""Callbacks that do after every batch what is worth doing now and then."""
+"""Lint rules about callbacks that do costly work after every batch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slowtrain.source.cures.host import callbacks
 from slowtrain.values import dataclass
 
 HOOKS = frozenset({"on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin"})
-# Of the model, each a pass over data or all weights.
+# Methods of a model that process data or all weights.
 OF_MODEL = frozenset("predict evaluate save save_weights get_weights predict_generator evaluate_generator".split())
-# Calls that write a file, draw, or go through arrays, by their modules.
+# Calls that write a file, draw a picture or process arrays.
 COSTLY = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "numpy.histogram", "numpy.percentile", "h5py.",
           "numpy.linalg.svd", "numpy.linalg.eig", "numpy.linalg.cond", "numpy.linalg.matrix_rank", "numpy.linalg.pinv",
           "numpy.quantile", "numpy.corrcoef", "scipy.linalg.", "sklearn.", "tensorflow.linalg.svd",
@@ -25,7 +25,7 @@ COSTLY = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "numpy.histog
           "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model")  # fmt: skip
 OF_LAYERS = (".layers", ".weights", ".trainable_weights", ".trainable_variables", ".variables")
 CHEAP = ("json.dumps", "pickle.dumps")
-OFTEN = 10  # batches between saves: a save takes as long as several steps of any model
+OFTEN = 10  # batches between saves. A save takes as long as several steps.
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Often:
 
 
 def at(node: ast.expr, says: str) -> Often:
-    """What stands at ``node``, without an edit."""
+    """Return a finding at ``node`` without an edit."""
     cure = "do it once an epoch, or every hundredth step"
     return Often(edits.node_start(node), edits.node_end(node), says, cure, ())
 
 
 def often(source: Source) -> Iterator[Often]:
-    """All of them in the file."""
+    """Find all costly callback work of the file."""
     yield from _hooks(source)
     yield from _lambdas(source)
     yield from _savers(source)
@@ -71,9 +71,9 @@ def _hooks(source: Source) -> Iterator[Often]:
 
 
 def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool = False) -> str | None:
-    """The costly call in a method, or in one that it calls, of its object or another, which it makes each time.
+    """Return the costly call that a method, or a method that it calls, always runs.
 
-    ``models``: what has a method of a model's is one, as nothing else has in what a callback is given.
+    ``models``: every object with a method of Keras models counts as a model.
     """
     for node in _always(hook.body):
         if not isinstance(node, ast.Call):
@@ -95,7 +95,7 @@ def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool
 
 
 def _layers(body: list[ast.stmt]) -> set[str]:
-    """Names that a loop gives the model's layers, one after another."""
+    """Return loop variables that iterate over the layers of the model."""
     loops = [n for one in body for n in syntax_tree.walk(one) if isinstance(n, ast.For)]
     return {
         n.target.id
@@ -105,9 +105,9 @@ def _layers(body: list[ast.stmt]) -> set[str]:
 
 
 def _always(body: list[ast.stmt], over: frozenset[str] = frozenset()) -> Iterator[ast.AST]:
-    """What is reached whatever the numbers: up to the first test, and not what stands behind one.
+    """Yield the nodes that run unconditionally, up to the first test.
 
-    A test of what a loop is ``over``, such as whether a layer is a Dense, leaves it out for some and never for all.
+    A test of a loop variable in ``over``, such as the type of a layer, skips some layers but never all.
     """
     for one in body:
         if isinstance(one, ast.If):
@@ -126,7 +126,7 @@ def _always(body: list[ast.stmt], over: frozenset[str] = frozenset()) -> Iterato
 
 
 def _of_kind(test: ast.expr, over: frozenset[str]) -> bool:
-    """``isinstance(layer, Dense) and layer.units > 1``: of the layer and nothing else that changes."""
+    """Whether a test such as ``isinstance(layer, Dense) and layer.units > 1`` only depends on the layer."""
     first = test.values[0] if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else test
     asked = isinstance(first, ast.Call) and scope_names.dotted_name(first.func) in ("isinstance", "hasattr")
     compared = [n for n in syntax_tree.walk(test) if isinstance(n, ast.Compare)]
@@ -138,7 +138,7 @@ def _of_kind(test: ast.expr, over: frozenset[str]) -> bool:
 
 
 def _unasked(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what is below it, but for what a condition in it may leave out."""
+    """Yield a node and its children, without parts that a condition may skip."""
     yield node
     if isinstance(node, (ast.IfExp, ast.BoolOp)):
         return
@@ -172,7 +172,7 @@ def _lambdas(source: Source) -> Iterator[Often]:
 
 
 def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
-    """A function or an object's method that is given as a hook, ``functools.partial`` of one as well."""
+    """Find work in a function or method that is given as a hook, also by ``functools.partial``."""
     written = setting_origins.written_value(source, given) if isinstance(given, ast.Name) else given
     while isinstance(written, ast.Call) and node_lookup.called_name(written) == "partial" and written.args:
         written = written.args[0]
@@ -185,7 +185,7 @@ def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
 
 
 def _within(source: Source, hook: str, given: ast.expr, calls: list[ast.Call]) -> Iterator[Often]:
-    """What functions of the file do that a hook calls."""
+    """Find work in functions of the file that a hook calls."""
     for call in calls:
         own = queries.called_function(source, call)
         what = _work(source, own, models=True) if isinstance(own, ast.FunctionDef) else None
@@ -209,7 +209,7 @@ def _savers(source: Source) -> Iterator[Often]:
 
 
 def _each_batch(source: Source, given: ast.expr) -> bool:
-    """``"batch"``, or a number of batches in which next to nothing is saved."""
+    """Whether a save frequency is ``"batch"`` or a small number of batches."""
     known = setting_origins.literal_origin(source, given)
     every = queries.int_at(source, given)
     return (known is not None and known.value == "batch") or (every is not None and 1 <= every <= OFTEN)

@@ -1,4 +1,4 @@
-"""Steps of an epoch that a script counts in samples, and data sets that repeat themselves once more."""
+"""Lint rules about steps per epoch counted in samples, and data sets that repeat twice."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from slowtrain.source.cures.host import kerascalls
 
 EPOCHS = re.compile(r"epoch", re.IGNORECASE)
 SAMPLES = re.compile(r"(?:^|_)(?:rows|samples|examples|images|records)$", re.IGNORECASE)
-ON_DATA = frozenset({"batch", "padded_batch", "map", "prefetch", "shuffle"})  # arrays have a repeat() as well
+ON_DATA = frozenset({"batch", "padded_batch", "map", "prefetch", "shuffle"})  # arrays have a repeat() too
 COUNTING = frozenset({"range", "trange"})
-DEPTH = 4  # properties and methods on the way to what is counted
+DEPTH = 4  # properties and methods that are followed
 
 
 def in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
-    """``steps_per_epoch`` and ``validation_steps`` that are a number of samples."""
+    """Find ``steps_per_epoch`` and ``validation_steps`` that are a number of samples."""
     for call in call_index.index_of(source).called("fit", "fit_generator"):
         data = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator", 0)
         yield from _counted(source, call, "steps_per_epoch", data)
@@ -56,9 +56,9 @@ def _counted(
 
 
 def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
-    """``len(x)`` and ``x.shape[0]`` of an array, through names, properties and an object's own length.
+    """Whether it is ``len(x)`` or ``x.shape[0]`` of an array, through names, properties and ``__len__``.
 
-    Also what comes from elsewhere, or is written out, under a name that says so: ``stats["train_rows"]``.
+    Also any value under a name that says so: ``stats["train_rows"]``.
     """
     if not depth:
         return False
@@ -89,27 +89,27 @@ def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
 
 
 def divided(source: Source, given: ast.expr | None) -> bool:
-    """Whether a number is written as a quotient, here or where its name gets it."""
+    """Whether a number is a quotient, here or where its name is assigned."""
     written = setting_origins.written_value(source, given) if given is not None else None
     inside = [n for one in (given, written) if one is not None for n in syntax_tree.walk(one)]
     return any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.FloorDiv, ast.Div)) for n in inside)
 
 
 def other_batch(steps: int, rows: int, batch: int) -> int:
-    """The smaller size of batches of which so many steps make the data; 0 where there is none."""
+    """Return the smaller batch size with which so many steps cover the data; 0 if there is none."""
     other = rows // steps if 0 < steps < rows else 0
     return other if 1 < other <= batch // 2 and rows // other == steps else 0
 
 
 def _taken_apart(data: ast.expr | None) -> bool:
-    """Whether batches become single samples again."""
+    """Whether the data set is unbatched."""
     return isinstance(data, ast.Call) and any(
         node_lookup.called_name(c) == "unbatch" for c in node_lookup.chain_calls(data)
     )
 
 
 def repeated_twice(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """``repeat(n)`` of a data set that goes through as many epochs again: those of ``fit``, or of a loop around it."""
+    """Find ``repeat(n)`` of a data set that ``fit``, or a loop, iterates over for n epochs again."""
     repeats = [c for c in call_index.index_of(source).called("repeat") if isinstance(c.func, ast.Attribute)]
     passes = list(_passes(source)) if repeats else []
     for call in repeats:
@@ -122,7 +122,7 @@ def repeated_twice(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.expr]]:
-    """What is gone through to its end again and again, where, and the expression that says how often."""
+    """Yield the data that is iterated completely several times, the place, and the expression of the count."""
     for fit in call_index.index_of(source).called("fit"):
         epochs, data = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "x", 0)
         if epochs is None or queries.int_at(source, epochs) == 1:
@@ -148,7 +148,7 @@ def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.
 
 
 def _same(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
-    """Whether both are the same number of rounds: of one name that says so, of one place, or as the text has it."""
+    """Whether both expressions are the same number of epochs."""
     if _named(count) & _named(epochs):
         return True
     if isinstance(count, ast.Constant) or isinstance(epochs, ast.Constant):
@@ -166,7 +166,7 @@ def _same(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
 
 
 def _named(node: ast.expr | None) -> set[str]:
-    """Names in an expression that say that they count epochs."""
+    """Return names in an expression that count epochs."""
     parts = list(syntax_tree.walk(node)) if node is not None else []
     words = {n.id if isinstance(n, ast.Name) else n.attr for n in parts if isinstance(n, (ast.Name, ast.Attribute))}
     keys = [n.slice.value for n in parts if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)]
@@ -174,7 +174,7 @@ def _named(node: ast.expr | None) -> set[str]:
 
 
 def _reaches(source: Source, repeat: ast.Call, data: ast.expr | None, place: ast.AST) -> bool:
-    """Whether the data set that is repeated is the one that is gone through at ``place``."""
+    """Whether the repeated data set is the one iterated at ``place``."""
     for _ in range(DEPTH):
         if isinstance(data, ast.Name):
             data = dataset_chains.last_assignment(source, data, place) or dataset_chains.parameter_argument(
@@ -199,7 +199,7 @@ def _reaches(source: Source, repeat: ast.Call, data: ast.expr | None, place: ast
 
 
 def _entered(source: Source, repeat: ast.Call, data: ast.Call) -> tuple[ast.FunctionDef, ast.Call] | None:
-    """The function in which ``repeat`` stands, and its call at the root of the chain ``data``."""
+    """Return the function that contains ``repeat``, and its call at the root of the chain ``data``."""
     root = list(node_lookup.chain_calls(data))[-1]
     for call in (data, root):
         made = node_lookup.function_named(source, node_lookup.called_name(call), call)
@@ -209,7 +209,7 @@ def _entered(source: Source, repeat: ast.Call, data: ast.Call) -> tuple[ast.Func
 
 
 def _left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast.Call) -> bool:
-    """Whether it stands under ``if training:``, and this call does not give True for that."""
+    """Whether it is under ``if training:`` and this call does not pass True."""
     test = node_lookup.enclosing_node(source, repeat, ast.If, ast.IfExp)
     if test is None:
         return False
@@ -220,7 +220,7 @@ def _left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast
 
 
 def _member(source: Source, node: ast.Attribute) -> ast.expr | None:
-    """What a property gives back."""
+    """Return the result of a property."""
     kind = queries.object_class_at(source, node.value)
     made = class_members.own_method(kind, node.attr) if kind is not None else None
     marks = [scope_names.dotted_name(d).rpartition(".")[2] for d in made.decorator_list] if made is not None else []
@@ -231,7 +231,7 @@ def _member(source: Source, node: ast.Attribute) -> ast.expr | None:
 
 
 def _loaded(source: Source, node: ast.Attribute) -> bool:
-    """Whether an attribute is once assigned, an array that NumPy makes or loads."""
+    """Whether an attribute is assigned once, with an array that NumPy creates or loads."""
     stored = class_members.attribute_stores(source, node.attr)
     holder = node_lookup.parents_of(source).get(stored[0]) if len(stored) == 1 else None
     value = holder.value if isinstance(holder, ast.Assign) and holder.targets == stored else None

@@ -1,4 +1,4 @@
-"""What a script does beside each step, however it gets there: saves, pictures, histograms, passes over data."""
+"""Lint rules on the interpreter's events about work in each step: saves, pictures, histograms, validations."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.host import callbacks, counting
 
 SAVING = frozenset({".save", ".save_weights"})
-# Each writes or draws something, or takes an array apart, for longer than a small step takes.
+# Calls that write, draw or decompose arrays for longer than a small step.
 WRITING = ("matplotlib.pyplot.savefig", "matplotlib.pyplot.figure", "matplotlib.pyplot.plot", "numpy.save",
            "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model", "numpy.linalg.svd",
            "numpy.linalg.eig", "tensorflow.linalg.svd", "tensorflow.linalg.eigh", "joblib.dump")  # fmt: skip
 OF_MODEL = frozenset(f".{name}" for name in callbacks.OF_MODEL)
 SCORING = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
-FEW = 10  # steps between two passes: data that is worth holding out has more batches than that
-PASSES = 3  # validations: fewer are the last word on a run
-MOST_TURNS = 50_000  # of Python's loops, or half of it where each goes with all behind it: a millisecond and more
+FEW = 10  # steps between two passes. Validation data has more batches than that.
+PASSES = 3  # validations. Fewer are final evaluations.
+MOST_TURNS = 50_000  # iterations of Python loops, half of it for pairs. They take a millisecond or more.
 _WORDS = ("Callback", "save", "summary", "pyplot", "svd", "eig", "dump")
 
 
 def heavy(source: Source) -> Iterator[callbacks.Often]:
-    """Work of a callback, or of what does its part in a loop of the script's own, at each step or one of a few."""
+    """Find costly work of callbacks or hand-written loops in each step, or each of a few."""
     known = list(callbacks.often(source))
     yield from known
     if known or not any(word in source.text for word in _WORDS):
@@ -50,19 +50,19 @@ def heavy(source: Source) -> Iterator[callbacks.Often]:
                 yield callbacks.at(event.node, f"Python loops take up to {turns:,} turns after each batch")
             continue
         if loop is None or (event.name in OF_MODEL - SAVING and not hook):
-            continue  # a loop's own predictions are steps of something, its validation is asked for elsewhere
+            continue  # predictions of a loop may be steps; validations are another rule
         seen.add(function)
         yield callbacks.at(event.node, f"{event.name.lstrip('.')}() after each batch, or one of a few")
 
 
 def _turned(source: Source, event: Event, loop: Loop) -> int:
-    """Turns of the loops inside ``loop`` that lead to a loop and of itself, as far as they are known."""
+    """Return the known iterations of the loops inside ``loop`` that lead to the event."""
     inside = event.loops[event.loops.index(loop) + 1 :]
     return prod(_turns(source, one) for one in inside if one.number not in event.rare)
 
 
 def _turns(source: Source, loop: Loop) -> int:
-    """Turns of a loop: of one over a queue, or as many as it is long, what that holds once it is full; else one."""
+    """Return the iterations of a loop, or the capacity of a queue that it iterates over; 1 if unknown."""
     over = getattr(loop.node, "iter", None)
     if loop.turns is not None or over is None:
         return loop.turns or 1
@@ -84,7 +84,7 @@ def _costly(event: Event) -> bool:
 
 
 def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Passes over other data after so few steps of a loop of one's own that they take longer than these."""
+    """Find passes over other data that take longer than the steps of a hand-written loop between them."""
     if not any(word in source.text for word in ("GradientTape", "train_on_batch")):
         return
     moved = step_loops.step_events(source)
@@ -96,9 +96,9 @@ def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
             continue
         (loop, every), own = found, event.begun
         if own is not None and (loop is own or any(own in step.loops for step in moved)):
-            continue  # it is what trains
+            continue  # it is the training itself
         if event.name == ".predict" and loop.number in event.given.varying_inside:
-            continue  # of other data in each turn: what a generator gives is trained on
+            continue  # a generator gives other data in each iteration, which is training data
         if (every <= FEW if passed == 0 else passed > every) and step_loops.steps_through_data(source, loop):
             seen.add(loop.number)
             how = f"{passed:,} batches of other data" if passed else "a pass over other data"
@@ -106,7 +106,7 @@ def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _passed(source: Source, event: Event) -> int | None:
-    """Batches of data that an event goes through to score a model; 0 where it is not known how many."""
+    """Return the batches that an event iterates over to score a model; 0 if unknown."""
     if event.graph or event.producer:
         return None
     if event.name in (".evaluate", ".predict") and event.on is not None and event.on.kind in ("keras", "object"):
@@ -128,7 +128,7 @@ def _passed(source: Source, event: Event) -> int | None:
 
 
 def fitted(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """``fit`` whose validation goes through more than each of its short epochs, by sizes that are known."""
+    """Find ``fit`` whose validation has more samples than its short epochs."""
     for event in file_events(source) if "validation_data" in source.text else ():
         given, held = event.given, event.given.get("validation_data")
         if event.name != ".fit" or held.kind in ("unknown", "none"):
@@ -147,7 +147,7 @@ def fitted(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _samples(data: Value) -> int | None:
-    """The samples that one pass over data goes through."""
+    """Return the samples of one pass over data."""
     if data.kind != "dataset":
         return layered.samples(data)
     known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
@@ -156,14 +156,14 @@ def _samples(data: Value) -> int | None:
 
 
 def swept(source: Source) -> Iterator[ast.expr]:
-    """``gc.collect()`` after each step, or each of a few."""
+    """Find ``gc.collect()`` after each step, or each of a few."""
     for event in file_events(source) if "gc" in source.text else ():
         if event.name == "gc.collect" and step_loops.per_step_loop(source, event) is not None:
             yield event.node
 
 
 def _of_rows(source: Source, event: Event, steps: Value, data: Value) -> bool:
-    """Whether the number of steps is the length of what the data set is cut from, whatever that is."""
+    """Whether the number of steps is the length of the source of the data set."""
     if not data.stages or data.stages[0].name != "from_tensor_slices" or data.data.get("rows") is not None:
         return False
     cut = [one for given in data.stages[0].given.every for one in given.inside(2) if one.kind in ("array", "list")]
@@ -175,7 +175,7 @@ def _of_rows(source: Source, event: Event, steps: Value, data: Value) -> bool:
 
 
 def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Steps of an epoch counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
+    """Find steps per epoch counted in samples, and data sets that repeat for the epochs of ``fit``."""
     for event in file_events(source):
         data, given = event.given.get("x", 0), event.given
         if event.name != ".fit" or data.kind != "dataset" or not isinstance(data.data, dict):

@@ -1,4 +1,4 @@
-"""Calls of Keras's ``fit`` and ``predict`` that cost more than they do, as far as sizes in the text tell."""
+"""Lint rules about calls of ``fit`` and ``predict`` for little work, and about tiny batches."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from math import ceil
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
-from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.domain.abstract_values import Shape
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import (
     call_index,
-    class_members,
     name_bindings,
     node_lookup,
     scope_names,
@@ -23,38 +22,35 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.spots.compute import layered
 
-CALLS = 8  # of one line: a script may well evaluate after each of a few stages
-FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
-OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of other libraries does not take
+CALLS = 8  # of one line. A script may evaluate after each of a few stages.
+FEW_ROWS = 32  # the default batch size of Keras. A call with fewer rows has the same fixed cost.
+OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # arguments that ``predict`` of other libraries lacks
 METHODS_OF_KERAS = frozenset(
     {"train_on_batch", "get_weights", "set_weights", "load_weights", "save_weights", "reset_states"}
 )
-FIT_OF_KERAS = frozenset({"epochs", "batch_size", "validation_data"})  # which ``fit`` of other libraries does not take
-FEW_STEPS = 4  # of one call of fit: its own price is that of a dozen
-TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
+FIT_OF_KERAS = frozenset({"epochs", "batch_size", "validation_data"})  # arguments that ``fit`` of other libraries lacks
+FEW_STEPS = 4  # of one call of fit, whose fixed cost is that of a dozen steps
+TINY = 4  # samples in a step. For dense layers, whose weights are read once per step:
 BALANCE = 16
 LEAST_STEPS, GOAL = 8, 64  # see compute/small-batch
-LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+LONG = 500  # time steps of a single sequence that should be cut into windows
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 CONVOLUTIONS = ("Conv2D", "Conv3D", "conv2d", "conv3d", "Conv2DTranspose", "DepthwiseConv2D", "SeparableConv2D")
 LARGE = ("MultiHeadAttention", "Conv1D", "conv1d", "Bidirectional", "Embedding", "add_weight")
-SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample: convolutions over larger ones compute for longer than they start
-LEAST_PASSES = 3
+SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample. Convolutions over larger samples take longer than their launch.
 STEPS = ("GradientTape", "train_on_batch")
-KEPT, KEPT_PASSES = 0.1, 2  # of the training time, and passes, that validation keeps in the cure
 
 
 # -- predict and fit for little work
 
 
 def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
-    """Calls in a loop of ``predict`` with a few rows, of ``fit`` for one step: what is seen, and the edits."""
+    """Find calls in a loop of ``predict`` with few rows or ``fit`` for one step, with a description and edits."""
     for call in call_index.index_of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
-        found = _rows(source, node_lookup.argument_value(call, "x", 0)) or (
+        found = given_rows(source, node_lookup.argument_value(call, "x", 0)) or (
             1 if _first_row_read(source, call) else None
         )
         if found is None or found > FEW_ROWS or not _of_keras(source, call):
@@ -65,7 +61,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
         if not _in_loop(source, call):
             continue
         found, size = (
-            _rows(source, node_lookup.argument_value(call, "x", 0)),
+            given_rows(source, node_lookup.argument_value(call, "x", 0)),
             node_lookup.argument_value(call, "batch_size", 2),
         )
         batch = 32 if size is None else queries.int_at(source, size)
@@ -82,8 +78,8 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
             yield call, f"fit() in a loop is given {rows} at a time, {taken}", changed
 
 
-def _rows(source: Source, data: ast.expr | None) -> int | None:
-    """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
+def given_rows(source: Source, data: ast.expr | None) -> int | None:
+    """Return the samples of an argument; of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
         stores = [
@@ -99,7 +95,7 @@ def _rows(source: Source, data: ast.expr | None) -> int | None:
 
 
 def _first_row_read(source: Source, call: ast.Call) -> bool:
-    """Whether nothing but row 0 of the result is read: ``predict(state)[0]``, so the call is given one row."""
+    """Whether only row 0 of the result is read, ``predict(state)[0]``, so that the call gets one row."""
     read = node_lookup.parents_of(source).get(call)
     if not isinstance(read, ast.Subscript) or read.value is not call:
         return False
@@ -108,7 +104,7 @@ def _first_row_read(source: Source, call: ast.Call) -> bool:
 
 
 def _one_output(source: Source) -> bool:
-    """Whether the models that the file builds have one output each: of several, ``predict(x)[0]`` is the first."""
+    """Whether the models of the file have one output each. With several, ``predict(x)[0]`` is the first output."""
     built = call_index.index_of(source).called("Model")
     outputs = (node_lookup.argument_value(call, "outputs", 1) for call in built)
     if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
@@ -117,7 +113,7 @@ def _one_output(source: Source) -> bool:
 
 
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
-    """``len(x)`` of the same ``x``, or ``x.shape[0]``."""
+    """Whether ``size`` is ``len(x)`` or ``x.shape[0]`` of the same ``x``."""
     if isinstance(size, ast.Call) and node_lookup.called_name(size) == "len" and len(size.args) == 1:
         return data is not None and ast.dump(size.args[0]) == ast.dump(data)
     rows = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
@@ -125,12 +121,12 @@ def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
 
 
 def _in_loop(source: Source, call: ast.Call) -> bool:
-    """Whether a loop stands around the call, or in a function that calls its function: asked before sizes are."""
+    """Whether a loop contains the call, or a call of its function."""
     return queries.repeating_loop(source, call, CALLS) is not None
 
 
 def _of_keras(source: Source, call: ast.Call) -> bool:
-    """Whether ``predict`` is that of a Keras model: by its arguments, other calls of the owner, or the name's value."""
+    """Whether ``predict`` belongs to a Keras model, by its arguments, other calls of the object, or its origin."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if any(k.arg in OF_KERAS for k in call.keywords):
@@ -144,153 +140,29 @@ def _of_keras(source: Source, call: ast.Call) -> bool:
 
 
 def _says_keras(call: ast.Call, owner: ast.expr) -> bool:
-    """Whether ``call`` is of ``owner``, and of a method that only a Keras model has."""
+    """Whether ``call`` calls a method of ``owner`` that only Keras models have."""
     if not isinstance(call.func, ast.Attribute) or ast.dump(call.func.value) != ast.dump(owner):
         return False
     return call.func.attr in METHODS_OF_KERAS or any(k.arg in FIT_OF_KERAS for k in call.keywords)
 
 
 def _owned(source: Source, call: ast.Call) -> bool:
-    """Whether the model is another one in each turn of the loop around its ``fit``."""
+    """Whether the loop around ``fit`` rebinds the model in each iteration."""
     assert isinstance(call.func, ast.Attribute)
     name = scope_names.dotted_name(call.func.value).partition(".")[0]
     return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, call))
 
 
-# -- validation
-
-
-def counted(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """``fit`` whose ``validation_steps`` are more than its ``steps_per_epoch``."""
-    for call in call_index.index_of(source).called("fit", "fit_generator"):
-        given = node_lookup.argument_value(call, "validation_steps")
-        steps = queries.int_at(source, node_lookup.argument_value(call, "steps_per_epoch"))
-        held, epochs = (
-            queries.int_at(source, given),
-            queries.int_at(source, node_lookup.argument_value(call, "epochs")),
-        )
-        if given is None or not steps or not held or node_lookup.argument_value(call, "validation_freq") is not None:
-            continue
-        if held > steps and (epochs or LEAST_PASSES) >= LEAST_PASSES:
-            says = f"each epoch of {steps:,} steps is followed by a validation of {held:,} batches"
-            yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, 2))
-
-
-def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """``fit`` whose epochs are shorter than the validation after each."""
-    for call in call_index.index_of(source).called("fit"):
-        given, data = node_lookup.argument_value(call, "validation_data"), node_lookup.argument_value(call, "x", 0)
-        if (
-            not isinstance(given, ast.Tuple)
-            or not given.elts
-            or node_lookup.argument_value(call, "steps_per_epoch") is not None
-        ):
-            continue
-        freq = node_lookup.argument_value(call, "validation_freq")
-        epochs = queries.int_at(source, node_lookup.argument_value(call, "epochs", 3))
-        size = node_lookup.argument_value(call, "batch_size", 2)
-        batch = 32 if size is None else queries.int_at(source, size)
-        rows, held = _samples(source, data), _samples(source, given.elts[0])
-        if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
-            continue
-        if freq is not None and queries.int_at(source, freq) != 1:
-            continue
-        if held <= rows and rows > batch:
-            continue
-        # A forward pass is about a third of a step.
-        rarer = max(ceil(epochs / max(KEPT * epochs * 3 * rows / held, KEPT_PASSES)), 2)
-        what = f"{rows:,} samples, {ceil(rows / batch):,} step{'s' * (rows > batch)}"
-        says = f"each epoch of {what} is followed by a validation on {held:,} samples"
-        yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, rarer))
-
-
-def _samples(source: Source, node: ast.expr | None) -> int | None:
-    """The rows of an array, or of the first of several inputs."""
-    several = interpreter.value_at(source, node) if node is not None else UNKNOWN
-    return layered.samples(several) if several.kind in ("list", "tuple", "dict") else _rows(source, node)
-
-
-def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
-    """A pass over a test set after so few steps of a loop of one's own that it takes longer than they."""
-    if "from_tensor_slices" not in source.text or not call_index.index_of(source).called(*STEPS):
-        return
-    for test in call_index.nodes_of_kind(source, ast.If):
-        modulus = kerascalls.divided_by(test)
-        every = queries.int_at(source, modulus) if modulus is not None else None
-        if not isinstance(test, ast.If) or every is None:
-            continue
-        loop = next(iter(scope_names.enclosing_loops(source, test)), None)
-        steps = _turns(source, loop) if loop is not None else None
-        if loop is None or not steps or not _one_step(source, loop, test):
-            continue
-        held = _passed(source, test)
-        if held is None or held <= every or steps // every < LEAST_PASSES:
-            continue
-        passes = steps // every
-        rarer = max(ceil(passes / max(KEPT * 3 * steps / held, KEPT_PASSES)), 2)
-        says = f"after every {every} steps come {held:,} batches of another data set"
-        yield test.test, says, tuple(kerascalls.rarer_turns(source, test.lineno, rarer))
-
-
-def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
-    """The turns of a loop, over a data set as well that ends with so many: ``ds.batch(32).take(500)``."""
-    known = queries.loop_turns(source, loop)
-    if known is not None or not isinstance(loop, ast.For):
-        return known
-    over: ast.expr | None = loop.iter
-    while isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm", "iter") and over.args:
-        over = over.args[0]
-    made = setting_origins.written_value(source, over) if over is not None else None
-    if made is None and isinstance(over, ast.Name):  # ds = ds.take(500)
-        stores = [
-            s
-            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, over, over.id), over.id)
-            if isinstance(s, ast.Name)
-        ]
-        last = class_members.deciding_assignment(source, over, stores, lambda _: None)
-        made = name_bindings.assigned_value(source, last) if last is not None else None
-    for call in node_lookup.chain_calls(made) if isinstance(made, ast.Call) else ():
-        if node_lookup.called_name(call) == "take" and isinstance(call.func, ast.Attribute):
-            return queries.int_at(source, node_lookup.argument_value(call, "count", 0))
-        if node_lookup.called_name(call) not in ("prefetch", "cache", "with_options"):
-            return None
-    return None
-
-
-def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:
-    """Whether a turn of the loop takes a training step, beside the test."""
-    beside = [s for s in getattr(loop, "body", []) if s is not test and not isinstance(s, (ast.For, ast.While))]
-    return takes_step(source, beside)
-
-
 def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
-    """Whether statements, or functions of the file that they call, take a training step."""
+    """Whether statements, or functions that they call, take a training step."""
     parts = [p for one in body for p in source.called(one)]
     return any(
         isinstance(n, ast.Call) and node_lookup.called_name(n) in STEPS for p in parts for n in syntax_tree.walk(p)
     )
 
 
-def _passed(source: Source, test: ast.If) -> int | None:
-    """Batches of the data set that a loop within ``test`` goes through."""
-    for node in (n for one in test.body for part in source.called(one) for n in syntax_tree.walk(part)):
-        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, (ast.Name, ast.Attribute)):
-            continue
-        known = queries.dataset_at(source, node.iter)
-        if known is not None and known.data.get("turns") and known.data.get("batch"):
-            return int(known.data["turns"])
-        made = name_bindings.single_assignment(source, node.iter) if isinstance(node.iter, ast.Name) else None
-        flow = dataset_chains.upstream_chain(source, made) if isinstance(made, ast.Call) else None
-        if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
-            continue
-        rows, size = _of_flow(source, flow)
-        if rows and size:
-            return ceil(rows / size)
-    return None
-
-
-def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
-    """Samples of a data set made of arrays, and the size of its batches."""
+def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
+    """Return the samples and the batch size of a data set of arrays."""
     sizes = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
     if (
         not flow.whole
@@ -311,7 +183,7 @@ def _of_flow(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | N
 
 
 def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """Batches of one to four of thousands of samples: the size, what is seen, a better size, the edits."""
+    """Find batches of a few of thousands of samples: the size, a description, a better size and the edits."""
     if not training_calls.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("fit"):
@@ -329,7 +201,7 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
             or {"unbatch", "window", "flat_map", "filter", "interleave"} & set(flow.names)
         ):
             continue
-        rows, _ = _of_flow(source, flow)
+        rows, _ = chain_rows_and_batch(source, flow)
         given = node_lookup.argument_value(calls[0], "batch_size", 0)
         data = flow.calls[0].args[0] if flow.calls[0].args else None
         data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
@@ -340,7 +212,7 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
 
 
 def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """Of data sets that come by objects, methods and settings."""
+    """Find tiny batches of data sets that objects, methods or settings create."""
     taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).called("fit")]
     if any(name in source.text for name in STEPS):
         loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
@@ -364,7 +236,7 @@ def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, 
 
 
 def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    """``for i in range(0, n, 8)`` around a step that is given ``x[i:i + 8]``."""
+    """Find ``for i in range(0, n, 8)`` around a step that gets ``x[i:i + 8]``."""
     for loop in call_index.nodes_of_kind(source, ast.For):
         over = loop.iter if isinstance(loop, ast.For) else None
         if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range":
@@ -404,7 +276,7 @@ def _too_small(
 
 
 def _computing(source: Source, shape: Shape) -> bool:
-    """Whether a sample may be large enough to fill a step by itself."""
+    """Whether a sample may be large enough to keep the device busy in a step."""
     if not call_index.index_of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
         return False
     numbers = 1

@@ -1,4 +1,4 @@
-"""Python loops over many elements that run in each turn of a loop that trains, beside its step."""
+"""Lint rule about long Python loops between the steps of a training loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.host import loops
 
-LEAST_TURNS = 1000  # in each step: a turn takes a tenth of a microsecond to one or more, a short step a millisecond
+LEAST_TURNS = 1000  # in each step. An iteration takes 0.1 to 1 µs or more, a short step takes 1 ms.
 
 
 def beside_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
-    """Outermost such loops, with the turns that they and the loops in them take in each step.
+    """Find the outermost such loops, with their iterations per step, including inner loops.
 
-    Loops that make the step's input are input/python-input's.
+    Loops that make the input of the step belong to the cause input/python-input.
     """
     making = _making(source)
     most: dict[ast.For, int] = {}
@@ -33,7 +33,7 @@ def beside_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
 
 
 def _in_step(source: Source, event: Event) -> list[Loop]:
-    """The loops inside one turn of the loop that trains, the outermost first, of which the last begins here."""
+    """Return the loops inside one iteration of the training loop, the outermost first. The last one begins here."""
     turn = step_loops.step_loop_of(source, event) if event.begun is not None else None
     if turn is None or event.begun is turn:
         return []
@@ -42,7 +42,7 @@ def _in_step(source: Source, event: Event) -> list[Loop]:
 
 
 def _making(source: Source) -> set[int]:
-    """Lines that make the input of a step."""
+    """Return the lines that make the input of a step."""
     found: set[int] = set()
     for step in step_loops.step_events(source):
         files = (step.source, *step.files)

@@ -1,4 +1,4 @@
-"""Python loops over very many elements that NumPy has a form for."""
+"""Lint rules about Python loops over many elements that NumPy can process."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import comprehended, vectorising
 from slowtrain.source.spots.host import scattered
 
-# Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
-# loops inside one another, take from tenths of a second on.
+# The simplest iteration takes 0.1 µs, one with a call of NumPy 1 µs or more. This many iterations, over all nested
+# loops, take some tenths of a second or more.
 LEAST_TURNS = 100_000
-SLOW_TURNS = 1_000_000  # where no form is known that means the same
-ROWS = 1000  # assumed, of an array that is worth training on
-LEAST_CALLS = 1000  # of a layer, each about a millisecond
+SLOW_TURNS = 1_000_000  # if no equivalent over arrays is known
+ROWS = 1000  # assumed number of rows of training data
+LEAST_CALLS = 1000  # of a layer, about 1 ms each
 PREPARING = frozenset(
     "TextVectorization StringLookup IntegerLookup Hashing Normalization Discretization CategoryEncoding Resizing "
     "Rescaling CenterCrop".split()
 )
 OF_NUMBERS = frozenset("min max abs float int round pow bool".split())
-# No NumPy function does what these do, of one number, for a whole array.
+# NumPy has no equivalent over arrays of these.
 OTHER = (ast.For, ast.While, ast.Subscript, ast.Try, ast.Yield, ast.Global, ast.Nonlocal, ast.Starred)
 Loop = ast.For | ast.Call
 _FOR = re.compile(r"\bfor\b")
 
 
 def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended.Vectorised | None]]:
-    """Outermost loops and array-making calls of a file that trains, with their turns and the form over arrays.
+    """Find outermost loops and array-building calls of a training file, with iterations and the rewritten code.
 
-    Turns are None of all elements of an array that comes from elsewhere.
+    The iterations are None for a loop over all elements of an array of unknown size.
     """
     if "numpy" not in source.text or not training_calls.takes_training_steps(source):
         return
@@ -56,7 +56,7 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
 
 
 def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """A layer of Keras that is asked for one sample after another: ``[vectorize([text]) for text in texts]``."""
+    """Find Keras layers that are called for each sample: ``[vectorize([text]) for text in texts]``."""
     if not any(name in source.text for name in PREPARING) or not training_calls.takes_training_steps(source):
         return
     for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
@@ -77,7 +77,7 @@ def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _one_sample(call: ast.Call, name: str) -> bool:
-    """``f([x])``, ``f(x[None])``."""
+    """Whether the call is ``f([x])`` or ``f(x[None])``."""
     given = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if isinstance(given, ast.List) and len(given.elts) == 1:
         return isinstance(given.elts[0], ast.Name) and given.elts[0].id == name
@@ -86,14 +86,14 @@ def _one_sample(call: ast.Call, name: str) -> bool:
 
 
 def _layer(source: Source, node: ast.expr) -> bool:
-    """Whether it holds a layer that prepares data."""
+    """Whether it holds a preprocessing layer."""
     made = setting_origins.written_value(source, node)
     name = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""
     return name.startswith("keras.layers.") and name.rpartition(".")[2] in PREPARING
 
 
 def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Calls of what ``np.vectorize`` made of a function, for very many numbers: it calls it for one after the other."""
+    """Find calls of ``np.vectorize`` functions for very many numbers. They call the function for each number."""
     if "vectorize" not in source.text or not training_calls.takes_training_steps(source):
         return
     seen: set[ast.AST] = set()
@@ -118,7 +118,7 @@ def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _arithmetic(source: Source, function: ast.AST) -> bool:
-    """Whether a function does with numbers what NumPy has for whole arrays: arithmetic, and one case or another."""
+    """Whether a function only contains arithmetic and branches, which NumPy has for whole arrays."""
     body = [
         one
         for one in scope_names.scope_body(function)
@@ -135,7 +135,7 @@ def _arithmetic(source: Source, function: ast.AST) -> bool:
 
 
 def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The loop's first line."""
+    """Return the span of the first line of the loop."""
     return edits.node_start(loop), edits.node_end(loop.iter if isinstance(loop, ast.For) else loop)
 
 
@@ -150,7 +150,7 @@ def _outermost(source: Source) -> Iterator[Loop]:
 
 
 def stores(source: Source, loop: ast.For) -> bool:
-    """Whether it stores or appends, and neither trains nor calls a framework."""
+    """Whether the loop stores or appends results, and neither trains nor calls a framework."""
     inside = [n for one in loop.body for n in syntax_tree.walk(one)]
     calls = [n for n in inside if isinstance(n, ast.Call)]
     stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
@@ -159,7 +159,7 @@ def stores(source: Source, loop: ast.For) -> bool:
 
 
 def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
-    """Turns of a loop and of those inside it and in functions that it calls; None where they are not visible."""
+    """Return the iterations of a loop times those of inner loops, also in called functions; None if not visible."""
     body: list[ast.AST]
     if isinstance(loop, ast.Call):
         made = loop.args[0]
@@ -172,11 +172,11 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
     outer = [n for n in inner if not any(n is not o and n in syntax_tree.walk(o) for o in inner)]
     factors = [_turns(source, n, depth - 1) for n in outer] if depth else []
     inside = max([f for f in factors if f is not None], default=None)
-    return inside if own is None else own * (inside or 1)  # of a loop over who knows how many at least one
+    return inside if own is None else own * (inside or 1)  # at least one iteration of a loop of unknown length
 
 
 def _gone_through(source: Source, loop: Loop) -> int:
-    """Turns of a loop, of those inside it and of those around the calls that lead to it, as far as sizes are known."""
+    """Return the known iterations of a loop times those of inner loops and of loops around its calls."""
     of = loop if isinstance(loop, ast.For) else loop.args[0].generators[0]  # type: ignore[attr-defined]
     most = 0
     for event in interpreter.file_events(source):
@@ -188,7 +188,7 @@ def _gone_through(source: Source, loop: Loop) -> int:
 
 
 def _around(source: Source, loop: Loop, depth: int = 3) -> int:
-    """How often the function that holds a loop is called in loops, as far as that is visible."""
+    """Return how often loops call the function that contains the loop, as far as visible."""
     function = node_lookup.enclosing_function(source, loop)
     if function is None or not depth:
         return 1
@@ -202,9 +202,9 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
 
 
 def _of_all(source: Source, loop: ast.For, own: int | None) -> bool:
-    """Whether it goes through all rows of an array, of which nobody says how many, and a loop in it through each.
+    """Whether the loop covers all rows of an array of unknown size, with a loop over each row.
 
-    ``own``: the turns in all as far as they are known; those of one row where the rows are not.
+    ``own``: the known iterations, or those of one row if the number of rows is unknown.
     """
     if not _asks(source, loop.iter) or queries.loop_turns(source, loop) is not None:
         return False
@@ -215,7 +215,7 @@ def _of_all(source: Source, loop: ast.For, own: int | None) -> bool:
 
 
 def _asks(source: Source, over: ast.expr) -> bool:
-    """``range(len(x) - 1)``, ``range(x.shape[0])``, also by a name."""
+    """Whether it is ``range(len(x) - 1)`` or ``range(x.shape[0])``, also through a name."""
     if not isinstance(over, ast.Call) or node_lookup.called_name(over) != "range" or not over.args:
         return False
     bound: ast.expr | None = over.args[min(len(over.args), 2) - 1]
@@ -225,7 +225,7 @@ def _asks(source: Source, over: ast.expr) -> bool:
 
 
 def _filled(source: Source, loop: ast.For) -> int | None:
-    """The rows of an array that a loop fills one after another, by the number that it counts."""
+    """Return the rows of the array that a loop fills by its index."""
     first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
     counted = isinstance(loop.iter, ast.Call) and node_lookup.called_name(loop.iter) == "enumerate"
     if not counted or not isinstance(first, ast.Name):
@@ -242,10 +242,10 @@ def _places(stored: ast.Subscript) -> list[str]:
 
 
 def _fills(source: Source, loop: Loop) -> bool:
-    """Whether a loop in a loop sets single elements of an array by the numbers that both count.
+    """Whether nested loops set single elements of an array by their indices.
 
-    Or one in a function that a loop calls for each sample, by the number that it counts itself. Or any that adds each
-    element where that says.
+    Also a loop in a function that a loop calls for each sample, and a loop that adds each element to a place that the
+    element names.
     """
     if isinstance(loop, ast.Call) and isinstance(loop.args[0], (ast.ListComp, ast.GeneratorExp)):
         made = (n for part in source.called(loop.args[0].elt)[1:] for n in syntax_tree.walk(part))

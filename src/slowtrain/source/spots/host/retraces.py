@@ -1,4 +1,4 @@
-"""The tf.functions of a file, and what has them traced again."""
+"""The tf.functions of a file, and calls that trace them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWN = frozenset("integers randint randrange random_integers".split())
 
 @dataclass(frozen=True)
 class Graph:
-    """A ``tf.function`` of the file, and the ``names`` that it is called by."""
+    """A ``tf.function`` of the file, and the ``names`` by which it is called."""
 
     function: ast.FunctionDef
     names: tuple[str, ...]
@@ -23,9 +23,9 @@ class Graph:
 
 @dataclass(frozen=True)
 class Changing:
-    """An argument of a call: ``number`` ("float", "int", "number": either) by its kind, or "" for a shape.
+    """An argument that varies. ``number`` is its kind: "float", "int", "number" (either), or "" for a shape.
 
-    "held": a dictionary, tuple or list that holds such a number. "text": a text with a number in it, or what holds one.
+    "held": a dictionary, tuple or list with such a number. "text": a string with a number in it, or a container of one.
     """
 
     graph: Graph
@@ -36,7 +36,7 @@ class Changing:
 
 
 def may_graph(source: Source) -> bool:
-    """Whether there may be any, by the text alone."""
+    """Whether the text may contain a tf.function."""
     named = ".function" in source.text or "import function" in source.text
     return named and name_bindings.may_name(source, "tensorflow.function")
 
@@ -69,7 +69,7 @@ def graphs(source: Source) -> Iterator[Graph]:
 
 
 def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:
-    """What the loop assigns to a name; other expressions themselves."""
+    """Return the value that the loop assigns to a name, or the expression itself."""
     if not isinstance(given, ast.Name):
         return given
     found = [
@@ -80,7 +80,7 @@ def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:
 
 
 def fresh(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """Calls of a class's own ``tf.function`` on an object that the loop makes anew, with the class's name."""
+    """Find calls of a ``tf.function`` method on an object that the loop creates, with the name of the class."""
     above = node_lookup.parents_of(source)
     for graph in graphs(source):
         holder = above.get(graph.function)

@@ -1,4 +1,4 @@
-"""Loops over elements that add each to a place of an array that the element itself names: ``np.add.at`` by hand."""
+"""Loops that add each element to an array place named by the element, like ``np.add.at``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = frozenset("int float min max abs round bool len range enumerate zip".spl
 
 
 def into_places(source: Source, loop: ast.For) -> bool:
-    """Whether every turn does nothing but numbers, and stores into an array where what the loop goes through says."""
+    """Whether each iteration only computes numbers and stores them at places named by the iterated elements."""
     body = [n for one in loop.body for n in syntax_tree.walk(one)]
     statements = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.Continue, ast.For)
     if loop.orelse or not all(isinstance(n, statements) for n in body if isinstance(n, ast.stmt)):
@@ -29,12 +29,12 @@ def into_places(source: Source, loop: ast.For) -> bool:
         return False
     read = (n for n in body if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
     if any(scope_names.dotted_name(n.value) in roots for n in read):
-        return False  # a turn may need what an earlier one has stored
+        return False  # an iteration may read what an earlier one stored
     return all(_numeric(source, n) for n in body if isinstance(n, ast.Call))
 
 
 def _single(at: ast.expr) -> bool:
-    """Whether an index is one place, and not a row: several numbers, no slice."""
+    """Whether an index is one element and not a row: numbers without a slice."""
     parts = at.elts if isinstance(at, ast.Tuple) else [at]
     return not any(isinstance(p, (ast.Slice, ast.Starred)) or _is_open(p) for p in parts)
 
@@ -44,7 +44,7 @@ def _is_open(part: ast.expr) -> bool:
 
 
 def _array(source: Source, node: ast.expr) -> bool:
-    """Whether it is an array of NumPy's own making, and of as many axes as the file says."""
+    """Whether it is a NumPy array of known rank."""
     if isinstance(node, ast.Name):
         return queries.kind_at(source, node) == queries.ARRAY and array_ranks.array_rank(source, node) is not None
     if not isinstance(node, ast.Attribute) or not class_members.is_self_attribute(node):
@@ -54,7 +54,7 @@ def _array(source: Source, node: ast.expr) -> bool:
 
 
 def _of_turn(loop: ast.For) -> set[str]:
-    """The loop's target, inner ones, and names computed of them."""
+    """Return the loop targets, including inner ones, and names computed from them."""
     found = scope_names.bound_names(loop.target)
     for _ in range(3):
         for node in _inside(loop):
@@ -76,7 +76,7 @@ def _stored(name: ast.Name) -> bool:
 
 
 def _carried(loop: ast.For) -> bool:
-    """Whether a name takes something from one turn into the next: it is read before it is given, or added to."""
+    """Whether a name carries a value to the next iteration: it is read before assignment, or incremented."""
     names = scope_names.bound_names(loop.body)
     given: set[str] = set()
     for one in loop.body:

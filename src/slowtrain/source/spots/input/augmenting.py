@@ -1,4 +1,4 @@
-"""Random layers of Keras that a pipeline calls for one picture after the other."""
+"""Lint rules about random Keras layers that a pipeline calls for each image."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LAYERS = (
 )  # fmt: skip
 
 
-# Each of these takes every pixel from between four others.
+# Layers that interpolate every pixel from four others.
 RESAMPLING = frozenset(
     "RandomRotation RandomZoom RandomTranslation RandomShear RandomPerspective RandomHeight RandomWidth".split()
 )
-SEVERAL = 3  # layers, of which fewer are done while a device computes its step
+SEVERAL = 3  # fewer layers finish while the device computes its step
 
 
 @dataclass(frozen=True)
 class Augmenting:
-    """A ``map`` that calls ``layer``; ``ranks``: axes of an element's components where they are visible."""
+    """A ``map`` that calls ``layer``. ``ranks``: ranks of the components of an element if visible."""
 
     call: ast.Call
     layer: str
@@ -35,7 +35,7 @@ class Augmenting:
 
 
 def maps(source: Source) -> Iterator[Augmenting]:
-    """Each ``map`` in front of ``batch`` that calls a random layer."""
+    """Find each ``map`` before ``batch`` that calls a random layer."""
     maps = call_index.index_of(source).called("map")
     named = _named(source) if maps and whole_pipelines.pipelines_of(source) else {}
     for call in maps if named else ():
@@ -50,7 +50,7 @@ def maps(source: Source) -> Iterator[Augmenting]:
 
 
 def of_batches(source: Source) -> Iterator[ast.Call]:
-    """Each ``map`` that moves every pixel of whole batches several times over."""
+    """Find each ``map`` that resamples whole batches several times."""
     for one in interpreted_datasets.datasets_of(source) if any(name in source.words for name in RESAMPLING) else ():
         for at, stage in enumerate(one.stages):
             if stage.name != "map" or not interpreted_datasets.gives_batches(one.stages[:at]):
@@ -68,7 +68,7 @@ def of_batches(source: Source) -> Iterator[ast.Call]:
 
 
 def _named(source: Source) -> dict[str, str]:
-    """Names of the file that hold a random layer, or a model of some."""
+    """Return names that hold a random layer, or a model of such layers."""
     found: dict[str, str] = {}
     for made in call_index.index_of(source).called(*LAYERS):
         if not name_bindings.qualified_name(source, made.func).startswith("keras."):
@@ -82,14 +82,14 @@ def _named(source: Source) -> dict[str, str]:
 
 
 def _is_layer(value: ast.expr) -> bool:
-    """A random layer, or a ``Sequential`` of which one is the first."""
+    """Whether it is a random layer, or a ``Sequential`` of random layers."""
     if not isinstance(value, ast.Call):
         return False
     if node_lookup.called_name(value) in LAYERS:
         return True
     parts = value.args[0].elts if value.args and isinstance(value.args[0], (ast.List, ast.Tuple)) else []
     every = [node_lookup.called_name(p) for p in parts if isinstance(p, ast.Call)]
-    # A whole model with layers of its own is no augmentation.
+    # A model with other layers is no augmentation.
     fixed = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")
     return node_lookup.called_name(value) == "Sequential" and bool(every) and all(n in (*LAYERS, *fixed) for n in every)
 

@@ -1,4 +1,4 @@
-"""Files that Python reads and decodes for a batch, one after the other, in the process that trains."""
+"""Lint rule about files that Python reads and decodes sequentially in the training process."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import slowpython
 
-# Each takes a millisecond or more for a file that is worth training on.
+# Each takes 1 ms or more for a typical training file.
 DECODERS = frozenset(
     "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
     "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
     "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
     "rasterio.open".split()
 )
-# Of these a file may hold many samples: only where each batch of a sequence opens several is it one for each.
+# A file may hold many samples. Only a sequence that opens several files per batch has one file per sample.
 LOADERS = frozenset({"numpy.load", "numpy.loadtxt", "numpy.genfromtxt"})
 _LIBRARIES = frozenset(
     "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio load loadtxt "
     "genfromtxt".split()
 )
-FEW = 4  # files of a batch
+FEW = 4  # files per batch
 WORKERS = "give it workers (workers=4, use_multiprocessing=True), or decode in a parallel map of tf.data"
 
 
 def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
-    """The first such call of each function that makes the input; none where there are workers, or the data is kept."""
+    """Find the first such call of each input function, unless there are workers or a cache."""
     if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
         return
     seen: set[ast.AST | None] = set()

@@ -1,6 +1,6 @@
-"""Generators that cut samples out of arrays in memory, one by one, of which a data set makes batches afterwards.
+"""Lint rule about generators that yield single small samples, which a data set batches afterwards.
 
-Found by what the script does: wherever the data comes from, and whatever calls the generator.
+It uses the interpreter's events.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import slowpython, tiny
 from slowtrain.values import dataclass
 
-# What takes no longer than handing a sample over does (some 50 µs), or is done once a pass.
+# Calls that take no longer than yielding a sample (about 50 µs), or run once per pass.
 CUTTING = frozenset(
     "loop len range zip enumerate min max int float list tuple arange permutation shuffle default_rng integers randint "
     "choice astype copy reshape array asarray float32 int32 int64 uint8 stack concatenate seed".split()
 )
 READING = frozenset({"load", "fromfile", "loadtxt", "memmap"})
-WORKING = 2  # calls of NumPy's for a sample: some microseconds each, beside handing it over
-MAPPED = ("memmap", "mmap_mode", "h5py")  # what reads a file where a row is taken
+WORKING = 2  # NumPy calls per sample, some microseconds each
+MAPPED = ("memmap", "mmap_mode", "h5py")  # arrays that read a file when a row is taken
 
 
 @dataclass(frozen=True)
 class Handed:
-    """``cut``: out of arrays that are in memory, where no more is done to a sample."""
+    """A generator of single samples. ``cut``: it only slices arrays in memory."""
 
     call: ast.Call
     given: ast.expr
@@ -37,7 +37,7 @@ class Handed:
 
 
 def generators(source: Source) -> Iterator[Handed]:
-    """Each ``from_generator`` of single small samples, of which batches are made afterwards."""
+    """Find each ``from_generator`` of single small samples that are batched afterwards."""
     if "from_generator" not in source.text or any(word in source.text for word in MAPPED):
         return
     for one in interpreted_datasets.datasets_of(source):
@@ -49,7 +49,7 @@ def generators(source: Source) -> Iterator[Handed]:
             continue
         given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
         said = next(interpreted_datasets.element_leaves(one.stages[0].after)).name == "said"
-        if all(_cuts(e) for e in inside) and not said:  # of what is said alone nobody knows where it comes from
+        if all(_cuts(e) for e in inside) and not said:  # the source of a declared element is unknown
             says = "this generator hands over one sample at a time out of arrays that are in memory"
             yield Handed(call, given, says, cut=True)
         elif not said or len({e.node for e in inside if _works(e)}) >= WORKING:
@@ -58,25 +58,25 @@ def generators(source: Source) -> Iterator[Handed]:
 
 
 def _single(one: interpreted_datasets.ConsumedDataset) -> bool:
-    """Whether batches are made of what it gives, with nothing before that takes elements apart."""
+    """Whether its elements are batched, without an operation before that splits them."""
     at = next((i for i, name in enumerate(one.names) if name in interpreted_datasets.BATCHING_STAGES), None)
     return at is not None and set(one.names[1:at]) <= interpreted_datasets.SAME_ELEMENT_STAGES | {"take", "skip"}
 
 
 def _cuts(event: Event) -> bool:
-    """Whether a call does not work on a sample; the script's own functions are seen by what they call."""
+    """Whether a call does no work on a sample. Functions of the script are judged by their own calls."""
     if event.on is not None and event.on.kind in ("function", "method", "generator") and event.name[:1] != ".":
         return True
     return event.name.rpartition(".")[2] in CUTTING and not event.name.startswith("tensorflow.")
 
 
 def _works(event: Event) -> bool:
-    """Whether NumPy works on a sample."""
+    """Whether a NumPy call works on a sample."""
     return event.name.startswith("numpy.") and event.name.rpartition(".")[2] not in READING
 
 
 def _few(inside: list[Event], call: ast.Call) -> bool:
-    """Whether the loops surely are over after few samples."""
+    """Whether the loops certainly end after few samples."""
     counts = []
     for event in inside:
         if event.begun is not None:
@@ -87,7 +87,7 @@ def _few(inside: list[Event], call: ast.Call) -> bool:
 
 
 def _small(one: interpreted_datasets.ConsumedDataset) -> bool:
-    """Whether its first part, the others being labels mostly, is known to be a few thousand numbers of an array."""
+    """Whether its first part is known to be a few thousand numbers. The other parts are mostly labels."""
     first = next(interpreted_datasets.element_leaves(one.stages[0].after))
     count = interpreted_datasets.element_numbers(first, batched=False)
     return count is not None and bool(first.shape) and tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS

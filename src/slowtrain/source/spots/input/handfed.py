@@ -1,4 +1,4 @@
-"""Batches that a loop of training steps reads, draws or converts between its steps."""
+"""Lint rules about batches that a training loop reads, draws or converts between its steps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.source.cures.input import ahead, feeding_by_hand
 from slowtrain.values import dataclass
 
-MANY = 16_384  # numbers: NumPy draws normal ones at 10 to 20 ns apiece, so some 0.2 ms
-# Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.
+MANY = 16_384  # numbers. NumPy draws a normal number in 10 to 20 ns, thus 0.2 ms in total.
+# Numbers (1 MiB). Gathering and copying them takes about 0.5 ms, while the device is idle.
 MANY_TAKEN = 2**18
 THREADS = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread", "Process", "Pool", "submit", "Queue"})
 OPENING = FILE_READERS - {"load", "get", "File", "read"}
@@ -32,7 +32,7 @@ class Fed:
 
 
 def converted(source: Source) -> Iterator[Fed]:
-    """Conversions in every step: of data that stays as it is, and of what NumPy has just drawn."""
+    """Find conversions in every step, of constant data and of numbers that NumPy has just drawn."""
     for steps in handwritten_steps.step_loops_of(source):
         for call in _conversions(source, steps):
             made = tuple(feeding_by_hand.converted_once(source, call.lineno))
@@ -46,7 +46,7 @@ def converted(source: Source) -> Iterator[Fed]:
 
 
 def _takes_long(source: Source, call: ast.Call) -> bool:
-    """Whether it goes through a list, or surely copies many rows: of few it is done while the step before computes."""
+    """Whether it converts a list or many rows. Few rows are converted while the previous step computes."""
     given = interpreter.value_at(source, call.args[0]) if call.args else UNKNOWN
     known = given.shape is not None and None not in given.shape
     return given.kind == "list" or (known and prod(n or 0 for n in given.shape or ()) >= MANY_TAKEN)
@@ -65,7 +65,7 @@ def _conversions(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[
 
 
 def _drawn(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) -> bool:
-    """Whether so many numbers are converted that NumPy drew in the same turn."""
+    """Whether it converts many numbers that NumPy drew in the same iteration."""
     value = call.args[0] if call.args else None
     if isinstance(value, ast.Name):
         made = [s for s in handwritten_steps.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
@@ -88,7 +88,7 @@ def _drawn(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) ->
 
 
 def read(source: Source) -> Iterator[Fed]:
-    """Loops of steps that wait for a file or a server in each turn, with nothing that reads ahead."""
+    """Find training loops that wait for a file or server in each iteration, without prefetching."""
     for steps in handwritten_steps.step_loops_of(source):
         loop = steps.loop
         over = loop.iter if isinstance(loop, ast.For) else None
@@ -119,7 +119,7 @@ def _opens(source: Source, call: ast.Call) -> bool:
 
 
 def _in_loop(source: Source, opened: list[ast.Call], made: ast.FunctionDef) -> bool:
-    """Whether a file is opened for each batch, and not once before the first."""
+    """Whether a file is opened for each batch, and not only once."""
     inside = [c for c in opened if scope_names.enclosing_loops(source, c)]
     called = [
         c
@@ -131,7 +131,7 @@ def _in_loop(source: Source, opened: list[ast.Call], made: ast.FunctionDef) -> b
 
 
 def _stored_rows(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.expr]:
-    """Rows of an HDF5 file's data set that are given to the step, or assigned in its loop."""
+    """Yield rows of an HDF5 data set that the loop reads for a step."""
     for one in handwritten_steps.statements_per_turn(steps.loop):
         for node in syntax_tree.walk(one):
             if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
@@ -141,7 +141,7 @@ def _stored_rows(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[
 
 
 def _of_file(source: Source, name: ast.Name) -> bool:
-    """``x`` of ``x = file["x"]`` where ``file`` is an ``h5py.File`` in the same scope."""
+    """Whether ``x`` comes from ``x = file["x"]`` of an ``h5py.File`` in the same scope."""
     value = name_bindings.single_assignment(source, name)
     if not isinstance(value, ast.Subscript) or not isinstance(value.value, ast.Name):
         return False

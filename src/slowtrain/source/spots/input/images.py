@@ -1,4 +1,4 @@
-"""Keras's older reader of pictures: ``ImageDataGenerator``, what it hands over batch by batch, and how it is fed."""
+"""Lint rules about ``ImageDataGenerator``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from slowtrain.script.interpreter.engine import interpreter
 from slowtrain.script.text.source_file import Source
 
 MAKER = "keras.preprocessing.image.ImageDataGenerator"
-FILES = frozenset({".flow_from_directory", ".flow_from_dataframe"})  # opens and decodes each picture in Python
+FILES = frozenset({".flow_from_directory", ".flow_from_dataframe"})  # Python opens and decodes each image
 FLOWS = FILES | {".flow"}
 ONE_BY_ONE = frozenset({".apply_transform", ".random_transform"})
-# Each of them moves all pixels of a picture, by SciPy: a millisecond for one of 64 x 64.
+# Each lets SciPy transform all pixels of an image, which takes 1 ms for 64 x 64 pixels.
 MOVING = frozenset("rotation_range width_shift_range height_shift_range shear_range zoom_range".split())
 SAYS = "a Python loop has SciPy transform one picture after the other"
 READ = Prescription(
@@ -32,7 +32,7 @@ FITS = frozenset({".fit", ".fit_generator"})
 
 
 def unhelped(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """Where such an iterator is made that training takes its batches from in one thread, and what that does."""
+    """Find generators that training reads in one thread, with a description of their work."""
     if "ImageDataGenerator" not in source.words:
         return
     fed = [e for e in interpreter.project_events(source) if e.name in FITS and "workers" not in e.given.keywords]
@@ -51,7 +51,7 @@ def _says(does: str) -> str:
 
 
 def one_by_one(source: Source) -> Iterator[ast.Call]:
-    """Where a loop of the script's own has one picture after the other transformed."""
+    """Find loops of the script that transform single images."""
     for event in interpreter.file_events(source) if not source.words.isdisjoint(n[1:] for n in ONE_BY_ONE) else ():
         looped = event.regular_loops() and not event.producer and isinstance(event.node, ast.Call)
         if event.name in ONE_BY_ONE and _reader(event.on) and looped:

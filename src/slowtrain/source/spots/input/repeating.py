@@ -1,4 +1,4 @@
-"""Work of a pipeline that is the same in every epoch, and whose result is visibly small enough to keep."""
+"""Lint rules about pipeline work that repeats in every epoch and whose result is small enough to cache."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.source.cures.input import datasets
 from slowtrain.values import dataclass
 
-MOST_BYTES = 2**28  # assumed: 256 MiB are free wherever a model is trained
+MOST_BYTES = 2**28  # assumed to be free on every training machine
 NUMBER_BYTES = 8  # at most
 PASSING = frozenset({"shuffle", "take", "skip", "shard", "prefetch", "with_options", "enumerate"})
-NAMING = frozenset({"from_tensor_slices", "list_files", "from_tensors"})  # what may hold the names of files
+NAMING = frozenset({"from_tensor_slices", "list_files", "from_tensors"})  # sources that may hold file names
 BEHIND = frozenset({"map", "shuffle", "batch", "padded_batch", "repeat", "prefetch", "with_options"})
 PICTURES = ("resize", "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop")
-LONG = ("stft", "mfcc", "spectrogram", "fft", "rfft", *PICTURES)  # takes a tenth of a millisecond an element and more
+LONG = ("stft", "mfcc", "spectrogram", "fft", "rfft", *PICTURES)  # 0.1 ms or more per element
 
 
 @dataclass(frozen=True)
 class Again:
-    """``call`` does ``does`` for each element anew; ``edits`` keep the result of ``bytes`` at most, exactly or not."""
+    """``call`` repeats the work ``does`` for each element. ``edits`` cache the result of at most ``bytes``."""
 
     call: ast.Call
     does: str
@@ -36,7 +36,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Early:
-    """``cache`` stands in front of work of ``does``; ``names``: it keeps nothing but names."""
+    """``cache`` stands before the work ``does``. ``names``: it only keeps file names."""
 
     cache: ast.Call
     does: str
@@ -44,7 +44,7 @@ class Early:
 
 
 def work(source: Source) -> Iterator[Again]:
-    """The last such work of each pipeline that training goes through several times."""
+    """Find the last such work of each pipeline that training iterates several times."""
     for flow in whole_pipelines.pipelines_of(source):
         if {"cache", "snapshot", "take"} & set(flow.names) or not {"map", "from_generator"} & set(flow.names):
             continue
@@ -55,7 +55,7 @@ def work(source: Source) -> Iterator[Again]:
 
 
 def too_early(source: Source) -> Iterator[Early]:
-    """Caches with the same long work behind them in every epoch, and nothing between that a cache may not follow."""
+    """Find caches that are followed by the same long work in every epoch."""
     for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("cache") else ():
         caches = [c for c in flow.calls if node_lookup.called_name(c) == "cache"]
         for call in flow.after(caches[-1]) if caches else ():
@@ -74,7 +74,7 @@ def too_early(source: Source) -> Iterator[Early]:
 
 
 def _early(source: Source, flow: dataset_chains.DatasetChain, cache: ast.Call, call: ast.Call) -> Early | None:
-    """``call`` that should stand in front of ``cache``: what it gives surely takes no more than may be kept."""
+    """Return ``call`` that should stand before ``cache``, if its output is certainly small enough."""
     function = whole_pipelines.mapped_function(source, call)
     inner = (
         [
@@ -92,7 +92,9 @@ def _early(source: Source, flow: dataset_chains.DatasetChain, cache: ast.Call, c
     if plain and "read_file" in inner and reads is not None:
         return Early(cache, reads, True)
     does = next((name for name in inner if name.startswith(LONG)), None)
-    pictures = any(name.startswith(PICTURES) for name in inner)  # which may take many times what they are made of
+    pictures = any(
+        name.startswith(PICTURES) for name in inner
+    )  # a decoded image may be many times larger than its file
     if does is None or (size is None and pictures) or (size is not None and size > MOST_BYTES):
         return None
     return Early(cache, does, False)
@@ -101,7 +103,7 @@ def _early(source: Source, flow: dataset_chains.DatasetChain, cache: ast.Call, c
 def _at(source: Source, call: ast.Call, count: int) -> Again | None:
     generated = node_lookup.called_name(call) == "from_generator"
     if scope_names.enclosing_loops(source, call):
-        return None  # one of several maps: no place for a cache
+        return None  # one of several maps; the cache belongs after the last one
     if node_lookup.called_name(call) == "map":
         does, numbers = _mapped(source, call), element_sizes.max_mapped_numbers(source, call)
     elif generated:
@@ -124,7 +126,7 @@ def _mapped(source: Source, call: ast.Call) -> str | None:
 
 
 def _generated(source: Source, call: ast.Call) -> str | None:
-    """How a generator reads files, if it does."""
+    """Return the function with which a generator reads files, if any."""
     given = node_lookup.argument_value(call, "generator", 0)
     made = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
     if made is None:

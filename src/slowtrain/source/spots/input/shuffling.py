@@ -1,4 +1,4 @@
-"""Shuffle buffers that stand behind the work of a pipeline: what fills them, and how many bytes they hold."""
+"""Lint rules about shuffle buffers after the maps of a pipeline: the work to fill them, and their size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import datasets
 from slowtrain.values import dataclass
 
-FEW = 64  # elements, assumed: about a batch of them, which the first step needs anyway
+FEW = 64  # elements. The first step needs about a batch of them anyway.
 FLOAT_BYTES = 4
-# Takes a tenth of a millisecond an element and more: what a full buffer multiplies.
+# Functions that take 0.1 ms or more per element.
 LONG = (
     "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop", "decode_wav",
     "read_file", "resize", "stft", "rfft", "fft", "mfcc", "spectrogram", "py_function", "numpy_function", "rot90",
@@ -24,7 +24,10 @@ WIDENING = frozenset({"cast", "to_float", "convert_image_dtype"})
 
 @dataclass(frozen=True)
 class Buffer:
-    """A ``shuffle`` of what ``map`` calls make. ``does``: their long work, if any; ``bytes``: where visible."""
+    """A ``shuffle`` after ``map`` calls.
+
+    ``does``: their long work, if any. ``bytes``: size of the buffer if visible.
+    """
 
     call: ast.Call
     does: str | None
@@ -32,7 +35,7 @@ class Buffer:
 
 
 def behind_maps(source: Source) -> Iterator[Buffer]:
-    """Each ``shuffle`` of single elements with a map right in front of it that might as well follow."""
+    """Find each ``shuffle`` of single elements directly after a map that could follow it."""
     for call in call_index.index_of(source).called("shuffle") if whole_pipelines.pipelines_of(source) else ():
         several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
         if not several or any({"cache", "snapshot"} & set(f.names) for f in several):
@@ -45,15 +48,15 @@ def behind_maps(source: Source) -> Iterator[Buffer]:
             continue
         if held is not None and held <= FEW:
             continue
-        # Repeated behind the maps, the buffer is filled once and goes on; repeated at the source it often holds more
-        # than a run takes.
+        # A ``repeat`` after the maps fills the buffer only once. A ``repeat`` at the source often makes it hold more
+        # than a run uses.
         behind = flow.before(call)[flow.calls.index(maps[0]) :]
         filled_once = "repeat" in [node_lookup.called_name(c) for c in behind]
         yield Buffer(call, None if filled_once else _work(source, maps), _bytes(source, flow, maps, held))
 
 
 def _maps(flow: dataset_chains.DatasetChain, call: ast.Call) -> list[ast.Call]:
-    """The maps between which and the shuffle nothing stands that cannot change places with it."""
+    """Return the maps before the shuffle that can move behind it."""
     found = []
     for before in reversed(flow.before(call)):
         if node_lookup.called_name(before) not in datasets.PASSING:
@@ -64,7 +67,7 @@ def _maps(flow: dataset_chains.DatasetChain, call: ast.Call) -> list[ast.Call]:
 
 
 def _held(source: Source, flow: dataset_chains.DatasetChain, size: ast.expr | None) -> int | None:
-    """How many elements the buffer holds, at most all that there are."""
+    """Return the number of elements of the buffer, limited by the data set."""
     asked = element_sizes.int_behind_name(source, size) if size is not None else None
     there = element_sizes.element_count(source, flow)
     if asked is None or asked < 0:
@@ -87,7 +90,7 @@ def _work(source: Source, maps: list[ast.Call]) -> str | None:
 
 
 def _bytes(source: Source, flow: dataset_chains.DatasetChain, maps: list[ast.Call], held: int | None) -> int | None:
-    """What the buffer takes where its elements are pictures or rows of 4-byte floats of a size that is visible."""
+    """Return the bytes of a buffer of images or float32 rows of visible size; None if unknown."""
     if held is None:
         return None
     numbers = next(

@@ -1,6 +1,6 @@
-"""Python that makes input and is surely slow: samples handed over one by one, loops over single numbers.
+"""Lint rules about slow Python in input code: single samples, loops over single numbers.
 
-Generators behind ``from_generator`` or ``fit``, sequences of batches, and what ``numpy_function`` runs.
+They check generators behind ``from_generator`` or ``fit``, sequences of batches, and functions of ``numpy_function``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ WORDS = (
     "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
     ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
 )  # fmt: skip
-PASSING = frozenset({"enumerate", "iter", "tqdm", "islice", "cycle"})  # they hand on what they go through
+PASSING = frozenset({"enumerate", "iter", "tqdm", "islice", "cycle"})  # they yield the items of their argument
 SEQUENCES = frozenset({"PyDataset", "Sequence"})
 CALLING = ("numpy_function", "py_function")
-FEW_SAMPLES = 1000  # an epoch of fewer, at some 50 µs each, waits less than a tenth of a second for them
+FEW_SAMPLES = 1000  # per epoch. At about 50 µs each, fewer take less than 0.1 s.
 SCALAR = frozenset(
     "append abs min max int float round len range sqrt exp log sin cos tanh floor ceil rand random".split()
 )
@@ -50,9 +50,9 @@ KEEPING = (
 
 @dataclass(frozen=True)
 class Maker:
-    """A function that Python runs for each element or batch of a training's input.
+    """A Python function that runs for each element or batch of the training input.
 
-    ``single``: for one element of a map; ``each``: for one sample of which batches are made further on, for sure.
+    ``single``: it runs for one element of a map. ``each``: it runs for one sample that is batched later.
     """
 
     function: ast.FunctionDef | ast.Lambda
@@ -63,9 +63,9 @@ class Maker:
 
 @dataclass(frozen=True)
 class Slow:
-    """``says`` what of the Python at ``start`` to ``end`` is slow; ``call``: its ``from_generator``, if it is one's.
+    """Slow Python between ``start`` and ``end``. ``call``: its ``from_generator``, if any.
 
-    ``instead``: the cure, where it is no generator's.
+    ``instead``: the advice if there is no generator.
     """
 
     start: tuple[int, int]
@@ -76,7 +76,7 @@ class Slow:
 
 
 def parts(source: Source) -> Iterator[Slow]:
-    """The first slow part of each such function."""
+    """Find the first slow part of each input function."""
     for call in call_index.index_of(source).called("from_generator"):
         found = _by_samples(source, call)
         if found is not None:
@@ -92,7 +92,7 @@ def parts(source: Source) -> Iterator[Slow]:
 
 
 def makers(source: Source) -> Iterator[Maker]:
-    """Functions of this file that make input, and whether Python has several processes for them."""
+    """Yield the functions of this file that make input without worker processes."""
     for call in call_index.index_of(source).called("from_generator", *CALLING):
         given = node_lookup.argument_value(
             call, "generator" if node_lookup.called_name(call) == "from_generator" else "func", 0
@@ -118,7 +118,7 @@ def makers(source: Source) -> Iterator[Maker]:
 
 
 def _each(source: Source, call: ast.Call) -> bool:
-    """Whether what Python is called for here is one sample: batches are made of them further on."""
+    """Whether the function runs for one sample, because batches are made later."""
     places = [call]
     if node_lookup.called_name(call) in CALLING:
         holder = node_lookup.enclosing_node(source, call, ast.Lambda) or node_lookup.enclosing_function(source, call)
@@ -137,7 +137,7 @@ def _lambda(source: Source, node: ast.AST) -> ast.AST | None:
 
 
 def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Maker]:
-    """The generator of this file behind what training goes through: a function's, a method's, an object's."""
+    """Yield the generator of this file that training iterates over: a function, method or object."""
     while isinstance(given, ast.Call) and node_lookup.called_name(given) in PASSING and given.args:
         given = given.args[0]
     if isinstance(given, ast.Name):
@@ -163,7 +163,7 @@ def _may_have_sequences(source: Source) -> bool:
 
 
 def _sequences(source: Source) -> Iterator[Maker]:
-    """``__getitem__`` of sequences of batches that this file makes without workers."""
+    """Yield ``__getitem__`` of sequences that this file uses without workers."""
     for node in call_index.nodes_of_kind(source, ast.ClassDef) if _may_have_sequences(source) else ():
         assert isinstance(node, ast.ClassDef)
         bases = [name_bindings.qualified_name(source, b) for b in node.bases]
@@ -184,7 +184,7 @@ def _sequences(source: Source) -> Iterator[Maker]:
 
 
 def _method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | None:
-    """The method of that name of the object that ``given`` is, where its class is in this file."""
+    """Return the method of the object ``given``, if its class is in this file."""
     holder = setting_origins.instance_class(source, given)
     made = class_members.own_method(holder, name) if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
@@ -193,9 +193,9 @@ def _method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | Non
 def _defined(
     source: Source, given: ast.expr | None, near: ast.AST, depth: int = turns.DEPTH
 ) -> ast.FunctionDef | ast.Lambda | None:
-    """The function that runs where ``given`` is called: itself, what it only calls, an object's ``__call__``.
+    """Return the function that a call of ``given`` runs: itself, its only callee, or ``__call__`` of an object.
 
-    Of a parameter, where all calls give what runs the same.
+    For a parameter, the function that all calls pass.
     """
     if isinstance(given, ast.Lambda):
         inner = given.body.func if isinstance(given.body, ast.Call) else None
@@ -230,7 +230,7 @@ def _named(source: Source, given: ast.expr | None, near: ast.AST) -> ast.Functio
 
 
 def _by_samples(source: Source, call: ast.Call) -> Slow | None:
-    """A generator that cuts single samples out of what is in memory, and batches made of them afterwards."""
+    """Find a generator that slices single samples from memory, which are batched afterwards."""
     given = node_lookup.argument_value(call, "generator", 0)
     made = _defined(source, given, call) if dataset_chains.makes_dataset(source, call) else None
     several = whole_pipelines.pipelines_with(source, call)
@@ -254,7 +254,7 @@ def _by_samples(source: Source, call: ast.Call) -> Slow | None:
 
 
 def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST]) -> bool:
-    """Whether all that a generator goes through is data of this file, and it only cuts, pads and converts."""
+    """Whether a generator only iterates over data of this file, and only slices, pads and converts it."""
     for call in whole_pipelines.calls_in(statements):
         name, whole = node_lookup.called_name(call), name_bindings.qualified_name(source, call.func)
         known = node_lookup.function_named(source, name, call) is not None or whole.startswith("numpy.random.")
@@ -276,7 +276,7 @@ def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST])
 
 
 def _held(source: Source, name: str, made: ast.FunctionDef) -> bool:
-    """Whether a name that a generator reads is bound in itself, a number, or data written or drawn in this file."""
+    """Whether a name that a generator reads is local, a number, or data created in this file."""
     inner = (g.target for n in syntax_tree.walk(made) for g in getattr(n, "generators", ()))
     own = scope_names.bound_names(made.body) | {
         n.id for t in inner for n in syntax_tree.walk(t) if isinstance(n, ast.Name)
@@ -291,7 +291,7 @@ def _held(source: Source, name: str, made: ast.FunctionDef) -> bool:
 
 
 def _written(source: Source, value: ast.expr) -> bool:
-    """A number, a list, an array that NumPy draws or makes; nothing that reads as it goes."""
+    """Whether a value is a number, a list, or an array that NumPy creates in memory."""
     if isinstance(value, (ast.Constant, ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
         return True
     if isinstance(value, ast.Tuple):
@@ -312,7 +312,7 @@ def _written(source: Source, value: ast.expr) -> bool:
 
 
 def _element_loop(source: Source, maker: Maker) -> Slow | None:
-    """Nested loops over positions, of which the innermost only computes with what stands at them."""
+    """Find nested loops over positions whose innermost body only computes with elements at these positions."""
     for statement in whole_pipelines.reached_statements(source, maker.function):
         for loop in (n for n in syntax_tree.walk(statement) if isinstance(n, ast.For)):
             if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in syntax_tree.walk(s)):
@@ -331,7 +331,7 @@ def _counts(loop: ast.For) -> bool:
 
 
 def _at_positions(loop: ast.For) -> bool:
-    """Whether the body computes with elements at positions that the loop counts, and does nothing else."""
+    """Whether the body only computes with elements at positions given by the loop index."""
     counted = scope_names.bound_names(loop.target)
     found = False
     for node in (n for s in loop.body for n in syntax_tree.walk(s)):
@@ -350,10 +350,12 @@ def _at_positions(loop: ast.For) -> bool:
 
 
 def _turning(source: Source, maker: Maker) -> Slow | None:
-    """Loops over what a sample is made of; a function of many calls that a map makes Python run for each sample."""
+    """Find slow loops over the parts of a sample, or a slow function that a map runs for each sample."""
     found = turns.slow(source, maker.function, maker.each)
     if found is not None:
-        head = found.loop.iter if isinstance(found.loop, ast.For) else found.loop  # a comprehension stands as a whole
+        head = (
+            found.loop.iter if isinstance(found.loop, ast.For) else found.loop
+        )  # a comprehension is reported as a whole
         return Slow(edits.node_start(found.loop), edits.node_end(head), found.says)
     several = turns.calls_for_each(source, maker.function) if maker.single and maker.each else 0
     if several < turns.SEVERAL:
@@ -363,7 +365,7 @@ def _turning(source: Source, maker: Maker) -> Slow | None:
 
 
 def _samples_in(source: Source, maker: Maker) -> Slow | None:
-    """``[transform(v) for v in batch]`` of a function that calls NumPy many times for one sample."""
+    """Find ``[transform(v) for v in batch]`` of a function that calls NumPy many times per sample."""
     if maker.single:
         return None
     for statement in whole_pipelines.reached_statements(source, maker.function):

@@ -1,6 +1,6 @@
-"""Data sets that training takes from, stage by stage: work for each element, one at a time, anew in every pass.
+"""Lint rules on the interpreted stages of data sets: per-element, sequential and repeated work.
 
-They add to the detectors that go by the chain of calls in the text: these know a data set by what the script does.
+They supplement the lint rules that search call chains in the text.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from slowtrain.source.spots.input import repeating, shuffling, tiny
 from slowtrain.values import dataclass
 
 OURS = ("function", "method", "graph", "class", "partial", "object")
-LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some 10 µs a call
-FEW = 64  # elements: about a batch
+LEAST_ROWS = 1000  # rows per epoch. At about 10 µs per call, fewer take some ten ms.
+FEW = 64  # elements, about a batch
 QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", ".append", ".update", "loop", "format"})
 PYTHON = ("py_function", "numpy_function")
-MUCH = 4  # times what an epoch takes, that a buffer is filled with
-MANY_FILES = 4096  # assumed where nobody knows
-# Of so many: 256 KiB each, the order of what a compressed picture or some seconds of sound take in the file itself,
-# and the system keeps files that training reads in every pass in memory as well. A picture of 224 pixels has 147 KiB.
+MUCH = 4  # elements of the buffer, in multiples of an epoch
+MANY_FILES = 4096  # assumed if unknown
+# For ASSUMED_FILES, 256 KiB each. A compressed image or some seconds of sound have that size in their file, and the
+# system caches such files in memory anyway. An image of 224 pixels has 147 KiB.
 MOST_OF_FILES = 2**30
-FILLING = 10_000  # elements more than an epoch takes: at 1.6 microseconds each, some ten milliseconds
-KEYS = 2  # times as many where they are only numbers, at 0.7 microseconds
-# Records of files: such of 200 bytes took 5 microseconds each, of 5,000 bytes 20, with the files in memory; so many
-# take a tenth of a second and more. If an epoch takes no more than that itself, the input's work has doubled.
+FILLING = 10_000  # elements beyond an epoch. At 1.6 µs each, they take some ten ms.
+KEYS = 2  # factor for plain numbers, at 0.7 µs each
+# Records of files: 200 bytes took 5 µs, 5,000 bytes took 20 µs, with the files in memory. So many records take 0.1 s
+# or more. If an epoch needs no more than that itself, the work of the input doubles.
 FILLING_READ = 20_000
 
 
-# They let go of the interpreter's lock while they decode.
+# They release the interpreter lock while they decode.
 UNLOCKED = frozenset({"cv2.imread", "cv2.imdecode"})
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A call of an operation, and what of it is slow."""
+    """A call of an operation, and what is slow about it."""
 
     call: ast.Call
     says: str
-    early: bool = False  # a shuffle that might stand in front of a map
+    early: bool = False  # a shuffle that could stand before a map
 
 
 def beside(known: Iterable[ast.Call], found: Iterable[Staged]) -> Iterator[Staged]:
-    """The first of each call that is not known already."""
+    """Yield the first finding of each call that is not in ``known``."""
     seen = set(known)
     for one in found:
         if one.call not in seen:
@@ -55,7 +55,7 @@ def beside(known: Iterable[ast.Call], found: Iterable[Staged]) -> Iterator[Stage
 
 
 def per_element(source: Source) -> Iterator[Staged]:
-    """Maps of nothing but cheap ops over single small rows, of which batches are made right behind them."""
+    """Find maps with only cheap ops over single small rows that are batched directly afterwards."""
     for one in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
         if "cache" in one.names or "snapshot" in one.names:
             continue
@@ -76,7 +76,7 @@ def per_element(source: Source) -> Iterator[Staged]:
 
 
 def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
-    """The maps of single elements behind where these begin; none where another operation stands between them."""
+    """Return the maps of single elements after their source; empty if another operation stands between them."""
     found: list[Stage] = []
     for one in stages[:0:-1]:
         if one.name == "unbatch" or interpreted_datasets.reads_by_record(one):
@@ -93,7 +93,7 @@ def _does(stage: Stage, op: str) -> bool:
 
 
 def large(source: Source) -> Iterator[tuple[Staged, int]]:
-    """Buffers behind maps, and how many bytes they hold, at least, where that is known."""
+    """Find buffers after maps, with their minimum size in bytes if known."""
     for one in interpreted_datasets.datasets_of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
             maps = _since_rows(one.stages[:at]) if stage.name == "shuffle" else []
@@ -116,7 +116,7 @@ def large(source: Source) -> Iterator[tuple[Staged, int]]:
 
 
 def _cheap(stage: Stage) -> bool:
-    """Whether a function of the script does nothing but ops that take microseconds."""
+    """Whether a function of the script only runs ops that take microseconds."""
     if not stage.given.every or stage.given.every[0].kind not in OURS or not stage.does:
         return bool(stage.given.every) and stage.given.every[0].kind == "function"
     return all(_quick(one) for one in stage.does)
@@ -132,7 +132,7 @@ def _quick(event: Event) -> bool:
 
 
 def _row(held: Value) -> str | None:
-    """What a single element is, where it surely is small: numbers, or rows of them."""
+    """Return a description of a single element if it is certainly small; None otherwise."""
     several = list(interpreted_datasets.element_leaves(held))
     if any(one.shape is None or sum(n != 1 for n in one.shape) > 1 for one in several):
         return None
@@ -144,7 +144,7 @@ def _row(held: Value) -> str | None:
 
 
 def sequential(source: Source) -> Iterator[Staged]:
-    """Maps of work that is worth a thread, one call at a time, whoever calls what makes the data set."""
+    """Find sequential maps with work that is worth a thread."""
     several = interpreted_datasets.datasets_of(source) if ".map" in source.text else ()
     parallel = {stage.given.node for one in several for stage in one.stages if not _alone(stage)}
     for one in several:
@@ -152,7 +152,7 @@ def sequential(source: Source) -> Iterator[Staged]:
             continue
         for at, stage in enumerate(one.stages):
             if at and interpreted_datasets.gives_batches(one.stages[:at]):
-                break  # of whole batches the step hides one
+                break  # the step hides one map of whole batches
             node = stage.given.node
             does = None
             if stage.name == "map" and node not in parallel:
@@ -167,14 +167,14 @@ def _alone(stage: Stage) -> bool:
 
 
 def _opens(stage: Stage) -> str | None:
-    """What Python calls to decode a file in C, where nothing is drawn: several threads do that at once."""
+    """Return the C decoder that Python calls, if nothing is random. Several threads can run it at once."""
     names = [one.name for one in stage.does]
     drawn = any(name.startswith(("numpy.random", "random.")) for name in names)
     return next((name for name in names if name in UNLOCKED), None) if not drawn else None
 
 
 def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
-    """The first op of these names in a function that has no Python in it."""
+    """Return the first op with one of these names in a function without Python."""
     lasts = [(one.name.rpartition(".")[2], one.name) for one in stage.does]
     if any(last in PYTHON for last, _ in lasts):
         return None
@@ -182,7 +182,7 @@ def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
 
 
 def unprefetched(source: Source) -> Iterator[Staged]:
-    """The last operations of data sets with work in them, behind which nothing works ahead."""
+    """Find the last operations of data sets with work and without prefetching."""
     for one in interpreted_datasets.datasets_of(source):
         working = [at for at, name in enumerate(one.names) if name in training_pipelines.WORKING_OPERATIONS]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
@@ -196,7 +196,7 @@ def unprefetched(source: Source) -> Iterator[Staged]:
 
 
 def filled(source: Source) -> Iterator[Staged]:
-    """Buffers of what takes long to make, and such as hold many times of what is taken before they are filled anew."""
+    """Find buffers of slow elements, and buffers that hold many times the elements used before a refill."""
     for one in interpreted_datasets.datasets_of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
             if stage.name != "shuffle" or (call := interpreted_datasets.stage_call(source, stage)) is None:
@@ -225,7 +225,7 @@ def filled(source: Source) -> Iterator[Staged]:
 
 
 def _wasteful(stages: tuple[Stage, ...], used: int) -> int:
-    """From how many elements on a buffer behind these stages costs far too much for as many as are used of it."""
+    """Return the buffer size from which filling it costs too much for the used elements."""
     records = f".{stages[0].name}" in interpreted_datasets.RECORD_DATASETS or any(
         interpreted_datasets.reads_by_record(one) for one in stages
     )
@@ -234,11 +234,11 @@ def _wasteful(stages: tuple[Stage, ...], used: int) -> int:
 
 
 def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]]:
-    """Long work that is the same in every pass, of which all results are small; how many bytes they are, if known.
+    """Find long work that repeats in every pass and has small results, with their size in bytes if known.
 
-    ``cached``: behind a cache as well, which may keep the names of files, or what is still to be decoded.
+    ``cached``: also after a cache, which may only keep file names or encoded data.
 
-    How many files a folder holds no text tells: of what is made of each, it is small where some thousand fit.
+    The number of files in a folder is unknown. The results are small if some thousand of them fit.
     """
     for one in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
         if one.passes < whole_pipelines.MIN_PASSES or {"snapshot", "take"} & set(one.names):
@@ -256,7 +256,7 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             does = _long(stage) if count or not read else _works(stage, repeating.LONG)
             wide = interpreted_datasets.gives_batches(one.stages[:at])
             each = _made(stage, batched=bool(wide))
-            if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
+            if each is None and _of_model(stage):  # a backbone has no more outputs than inputs
                 given = interpreted_datasets.element_numbers(stage.before, batched=bool(wide))
                 each = given * repeating.NUMBER_BYTES if given else None
             total = count or (max(MANY_FILES, _shuffled(one)) if read and wide is False else 0)
@@ -268,13 +268,13 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
 
 
 def _shuffled(one: interpreted_datasets.ConsumedDataset) -> int:
-    """The elements of its largest shuffle buffer: who makes room for so many has as many."""
+    """Return the elements of its largest shuffle buffer, a lower bound of the data set."""
     sizes = [s.given.get("buffer_size", 0).known for s in one.stages if s.name == "shuffle"]
     return max((n for n in sizes if isinstance(n, int)), default=0)
 
 
 def _made(stage: Stage, *, batched: bool) -> int | None:
-    """Bytes of an element; what the map passes on as it is, labels mostly, is in memory already."""
+    """Return the bytes of an element. Parts that the map passes through are in memory already."""
     there = {id(one) for one in interpreted_datasets.element_leaves(stage.before)}
     several = [
         interpreted_datasets.element_bytes(one, batched=batched)
@@ -289,7 +289,7 @@ def _long(stage: Stage) -> str | None:
 
 
 def _of_model(stage: Stage) -> bool:
-    """Whether a model of Keras's runs in it, as it does in use."""
+    """Whether a Keras model runs in it in inference mode."""
     return any(_used(one) for one in stage.does)
 
 
@@ -299,7 +299,7 @@ def _used(event: Event) -> bool:
 
 
 def _random(stage: Stage) -> bool:
-    """Whether two passes may give something else, or nobody knows what runs."""
+    """Whether two passes may give different results, or the code is unknown."""
     for one in stage.does:
         unknown = one.on is not None and one.on.kind == "unknown" and one.name.startswith(".")
         layer = one.name == "__call__" and not _used(one)

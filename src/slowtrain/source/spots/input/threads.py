@@ -1,4 +1,4 @@
-"""Limits that a script sets on the threads of its data sets: their own pools, and the one that they share with ops."""
+"""Lint rules about limits on the threads of data sets: private pools, and the pool shared with ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = frozenset({"private_threadpool_size", "experimental_threading_private_th
 
 
 def limited(source: Source) -> Iterator[ast.Assign]:
-    """Assignments of one thread to the options of a pipeline that asks for several calls at once."""
+    """Find options that give one thread to a pipeline with parallel calls."""
     for node in call_index.nodes_of_kind(source, ast.Assign):
         assert isinstance(node, ast.Assign)
         target = node.targets[0]
@@ -34,7 +34,7 @@ def limited(source: Source) -> Iterator[ast.Assign]:
 
 
 def shared(source: Source) -> Iterator[ast.Call]:
-    """Where ops that may run beside each other get one thread, on which a parallel map of long work runs as well."""
+    """Find settings of one inter-op thread in a file with a parallel map of long work."""
     for call in call_index.index_of(source).called(SHARED):
         given = node_lookup.argument_value(call, "num_threads", 0)
         if name_bindings.qualified_name(source, call.func) != f"tensorflow.config.threading.{SHARED}":
@@ -47,7 +47,7 @@ def shared(source: Source) -> Iterator[ast.Call]:
 
 
 def _works(source: Source, call: ast.Call) -> bool:
-    """Whether several calls of a map shall run at once, of work that is worth a thread each."""
+    """Whether a map requests parallel calls for work that is worth threads."""
     if (
         node_lookup.called_name(call) != "map"
         or not dataset_chains.is_operation(call)
@@ -60,7 +60,7 @@ def _works(source: Source, call: ast.Call) -> bool:
 
 
 def _options(source: Source, given: ast.expr) -> str:
-    """The name of the options, in the function of this file that makes them if one does."""
+    """Return the name of the options, in the function that creates them if there is one."""
     made = (
         node_lookup.function_named(source, node_lookup.called_name(given), given)
         if isinstance(given, ast.Call)

@@ -1,4 +1,4 @@
-"""Maps that do next to nothing for each of many small elements, shown from their text."""
+"""Lint rules about maps that do very little work for each of many small elements."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-# Of an element: casting or scaling so many floats takes a few microseconds, less than the call itself (8 to 19).
+# Per element. Casting or scaling so many floats takes a few µs, less than the call itself (8 to 19 µs).
 MOST_NUMBERS = 4096
-SMALL_PICTURE = 1024  # numbers, as 28 x 28: to cast and scale them takes a microsecond, less than the call
-FEW_WINDOWS = 1000  # at some 0.1 ms each, for the data set and its iterator
-LEAST_NUMBERS = 2  # of a single one nobody knows what it stands for: the name of a file, the number of a sample
+SMALL_PICTURE = 1024  # numbers, such as 28 x 28. Casting and scaling them takes 1 µs, less than the call.
+FEW_WINDOWS = 1000  # about 0.1 ms each, for the data set and its iterator
+LEAST_NUMBERS = 2  # a single number may be a file name or an index
 LINES = frozenset({"TextLineDataset"})
-# Functions of TensorFlow that take microseconds for so few numbers.
+# TensorFlow functions that take microseconds for so few numbers.
 CHEAP = frozenset(
     "cast one_hot expand_dims squeeze reshape stack unstack concat constant convert_to_tensor identity where greater "
     "less equal not_equal minimum maximum clip_by_value abs sign sqrt square log exp pow add subtract multiply divide "
@@ -29,13 +29,13 @@ CHEAP = frozenset(
     "sinh cosh tan asin acos atan atan2 asinh acosh atanh expm1 rsqrt reciprocal negative sigmoid softplus relu "
     "divide_no_nan truediv floordiv is_nan is_finite argmax argmin reduce_any reduce_all cumsum tile pad".split()
 )
-DRAWN = frozenset({"normal", "uniform"})  # where they draw as many numbers as they are given, of a batch each its own
+DRAWN = frozenset({"normal", "uniform"})  # if they draw separate numbers for each element of a batch
 BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
 
 
 @dataclass(frozen=True)
 class Tiny:
-    """``says`` what an element is; ``ranks``: axes of its components where they are visible."""
+    """A map over tiny elements. ``says``: what an element is. ``ranks``: ranks of its components if visible."""
 
     call: ast.Call
     says: str
@@ -43,7 +43,7 @@ class Tiny:
 
 
 def maps(source: Source) -> Iterator[Tiny]:
-    """Each ``map`` over single small elements that only does cheap operations, in front of ``batch``."""
+    """Find each ``map`` before ``batch`` with only cheap operations on single small elements."""
     for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
         if not dataset_chains.is_operation(call) or not call.args:
             continue
@@ -62,7 +62,7 @@ def maps(source: Source) -> Iterator[Tiny]:
 
 
 def _worked_on(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
-    """Whether another map of single elements takes long, or nobody can tell: then this one is nothing beside it."""
+    """Whether another map of single elements may take much longer than this one."""
     for other in flow.calls:
         if other is call or node_lookup.called_name(other) != "map" or not whole_pipelines.is_element_wise(flow, other):
             continue
@@ -73,7 +73,7 @@ def _worked_on(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call
 
 
 def windows(source: Source) -> Iterator[ast.Call]:
-    """``flat_map`` behind ``window`` of a table in memory, that makes one batch of each window's rows."""
+    """Find ``flat_map`` after ``window`` of a table in memory, which makes a batch of each window."""
     for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("flat_map") else ():
         if flow.names[:3] != ("from_tensor_slices", "window", "flat_map") or "cache" in flow.names:
             continue
@@ -93,14 +93,14 @@ def windows(source: Source) -> Iterator[ast.Call]:
 
 
 def _element(source: Source, flow: dataset_chains.DatasetChain) -> str | None:
-    """What a single element is, where it is surely small."""
+    """Return a description of a single element if it is certainly small; None otherwise."""
     maker = flow.calls[0]
     if node_lookup.called_name(maker) in LINES:
         return "line of text"
     if node_lookup.called_name(maker) == "TFRecordDataset":
         return "record"
-    # A picture is work to touch unless it is tiny, a row of a table is not. A part whose rows are not visible (labels,
-    # mostly) is no longer than the others, or nobody can say.
+    # Processing an image takes time unless it is tiny; a row of a table does not. A part without visible rows (labels,
+    # mostly) is as long as the others.
     parts = element_sizes.element_parts(source, maker)
     pictures = [p.shape for p in parts if p.shape is not None and len(p.shape) > 1]
     if any(len(one) > 2 or prod(one) > SMALL_PICTURE for one in pictures):
@@ -119,7 +119,7 @@ def picture(shape: Sequence[int]) -> str:
 
 
 def cheap(source: Source, function: ast.AST, element: str) -> bool:
-    """Whether a function surely takes microseconds: known small operations, and arithmetic."""
+    """Whether a function certainly takes only microseconds: known cheap operations and arithmetic."""
     statements = whole_pipelines.reached_statements(source, function)
     if any(
         isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in syntax_tree.walk(s) if n is not function
@@ -147,7 +147,7 @@ def cheap(source: Source, function: ast.AST, element: str) -> bool:
 
 
 def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
-    """Whether all features that a record is parsed into are few numbers, written out there or under one name."""
+    """Whether all parsed features of a record are few numbers, given inline or under one name."""
     every = whole_pipelines.calls_in(statements)
     for call in (c for c in every if node_lookup.called_name(c) == "parse_single_example"):
         given = node_lookup.argument_value(call, "features", 1)
@@ -159,7 +159,7 @@ def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
 
 
 def _bound_to(source: Source, name: ast.Name) -> list[ast.AST]:
-    """Statements of the module that bind ``name``, or put something under a key of it."""
+    """Return module statements that bind ``name`` or store an item in it."""
     return [
         node
         for node in source.tree.body
@@ -170,7 +170,7 @@ def _bound_to(source: Source, name: ast.Name) -> list[ast.AST]:
 
 
 def _size(source: Source, feature: ast.Call) -> int | None:
-    """Numbers in a feature of fixed length; None for another, for text, and where its shape is not visible."""
+    """Return the numbers of a feature of fixed length; None for other features, strings and unknown shapes."""
     shape, kind = node_lookup.argument_value(feature, "shape", 0), node_lookup.argument_value(feature, "dtype", 1)
     if isinstance(kind, ast.Attribute) and kind.attr == "string":
         return None

@@ -1,6 +1,6 @@
-"""Python that surely goes through an input number by number: loops inside what runs for each sample, or each batch.
+"""Finds Python loops over single numbers in code that runs for each sample or batch.
 
-Followed from what makes a batch into functions and objects of the file; a turn of each loop on the way counts.
+It follows calls into functions and objects of the file, and multiplies the iterations of the loops on the way.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
 from slowtrain.values import dataclass
 
-DEPTH = 4  # functions followed
-NESTED = 2  # loops: over the samples, and over what one is made of
-LEAST_TURNS = 64  # of nested loops whose ends are visible: fewer are channels or corners
-LEAST_BATCH = 8  # samples, assumed where one is made after the other
-SEVERAL = 8  # assumed: as many calls of NumPy's for one sample are work for the interpreter
-CALLS = 2  # of NumPy's in each turn: more than looking something up
-FEW = 8  # letters or numbers in ``text[i:i + 3]``: a loop that takes so few at once goes through single ones
-# Of arrays: a turn that calls them does not go number by number.
+DEPTH = 4  # calls that are followed
+NESTED = 2  # loops, over the samples and over the parts of a sample
+LEAST_TURNS = 64  # iterations of nested loops. Fewer are channels or corners.
+LEAST_BATCH = 8  # samples, assumed if they are made sequentially
+SEVERAL = 8  # NumPy calls per sample that make the interpreter the bottleneck
+CALLS = 2  # NumPy calls per iteration. One may be a lookup.
+FEW = 8  # items of ``text[i:i + 3]``. A loop with such slices counts as a loop over single items.
+# Array functions. An iteration that calls one does not process single numbers.
 WHOLE = frozenset(
     "mean sum std var dot reshape astype transpose numpy cumsum argmax argmin argsort squeeze flatten ravel "
     "repeat clip tolist copy nonzero all any matmul resize".split()
@@ -38,7 +38,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 @dataclass(frozen=True)
 class Turns:
-    """``loop`` is slow; ``says`` why."""
+    """A slow loop, and the reason."""
 
     loop: ast.For | ast.While | Comprehension
     says: str
@@ -46,7 +46,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class _Path:
-    """How often Python comes to a place: ``depth`` loops a batch, of whose known turns ``known`` is the product."""
+    """The loops that lead to a place: ``depth`` of them per batch, with ``known`` iterations in total."""
 
     depth: int
     known: int | None
@@ -58,14 +58,14 @@ class _Path:
 
 
 def slow(source: Source, function: ast.AST, each: bool) -> Turns | None:
-    """The first slow loop of what makes input; ``each``: it runs for one sample, else for a batch."""
+    """Return the first slow loop of an input function. ``each``: the function runs for one sample, not for a batch."""
     seen: set[ast.AST] = {function}
     start = _Path(1, LEAST_BATCH) if each else _Path(0, 1)
     return next(_followed(source, turning(function), start, seen), None)
 
 
 def calls_for_each(source: Source, function: ast.AST) -> int:
-    """How often one call of ``function`` calls NumPy; 0 where it reads files, for which it rather waits."""
+    """Return the NumPy calls of one call of ``function``; 0 if it reads files, because it then mostly waits."""
     found = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function))
     if any(node_lookup.called_name(c) in FILE_READERS for c in found):
         return 0
@@ -73,7 +73,7 @@ def calls_for_each(source: Source, function: ast.AST) -> int:
 
 
 def turning(function: ast.AST) -> list[ast.AST]:
-    """What runs for each call: of a generator what runs from one ``yield`` to the next."""
+    """Return the nodes that run per call; for a generator, those between two ``yield`` expressions."""
     body = scope_names.scope_body(function)
     found: list[ast.AST] = []
     todo = list(body)
@@ -124,7 +124,7 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
 
 
 def _entered(source: Source, node: ast.AST) -> ast.FunctionDef | None:
-    """The function of the file that runs for ``node``: of a call, or ``__getitem__`` of an object of a class here."""
+    """Return the function of the file that ``node`` runs: of a call, or ``__getitem__`` of an object."""
     if isinstance(node, ast.Call):
         called = node_lookup.function_named(source, node_lookup.called_name(node), node)
         method = called is not None and isinstance(node_lookup.parents_of(source).get(called), ast.ClassDef)
@@ -146,7 +146,7 @@ def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
 
 
 def _wanted(loop: ast.While) -> ast.expr | None:
-    """How many are drawn until there are enough: ``while len(others) < count: ... others.append(j)``."""
+    """Return the target count of ``while len(others) < count: ... others.append(j)``."""
     test = loop.test
     if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Call) or not isinstance(test.ops[0], ast.Lt):
         return None
@@ -185,7 +185,7 @@ def _judged(source: Source, loop: ast.For | ast.While, path: _Path) -> str | Non
 
 
 def _counted(source: Source, node: Comprehension, elements: list[ast.expr], path: _Path) -> bool:
-    """Whether a comprehension makes single numbers: counts, compares, takes apart letter by letter."""
+    """Whether a comprehension counts, compares or splits single numbers or letters."""
     if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS):
         return False
     inside = [n for e in (*elements, *(i for g in node.generators for i in g.ifs)) for n in syntax_tree.walk(e)]
@@ -204,7 +204,7 @@ def _counted(source: Source, node: Comprehension, elements: list[ast.expr], path
 
 
 def _adds_up(inside: list[ast.AST]) -> bool:
-    """``count += 1``: of numbers, one after the other."""
+    """Whether the nodes contain a sum over single numbers, such as ``count += 1``."""
     added = [n for n in inside if isinstance(n, ast.AugAssign)]
     return any(isinstance(n.target, ast.Name) and isinstance(n.value, ast.Constant) for n in added)
 
@@ -214,7 +214,7 @@ def _stores(inside: list[ast.AST]) -> bool:
 
 
 def _part(source: Source, node: ast.AST) -> bool:
-    """A part of an array, as in ``x[:, i]`` and ``x[..., i]``; not the few letters of ``text[i:i + 3]``."""
+    """Whether it is a part of an array, such as ``x[:, i]``, and not a short slice such as ``text[i:i + 3]``."""
     if isinstance(node, ast.Slice):
         end, alone = node.upper, isinstance(node_lookup.parents_of(source).get(node), ast.Subscript)
         if alone and isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and node.lower is not None:
@@ -225,7 +225,7 @@ def _part(source: Source, node: ast.AST) -> bool:
 
 
 def _of_one(node: ast.AST) -> bool:
-    """What is done to a single number, and to no array: ``x[i] = 1.0``, ``x[i] += 1``, ``if x: ...``, ``float(x)``."""
+    """Whether it is an operation on a single number: ``x[i] = 1.0``, ``x[i] += 1``, ``if x: ...``, ``float(x)``."""
     if isinstance(node, (ast.If, ast.IfExp)):
         return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
@@ -238,7 +238,7 @@ def _of_one(node: ast.AST) -> bool:
 
 
 def _whole(source: Source, call: ast.Call) -> bool:
-    """Whether a call works on an array at once."""
+    """Whether a call processes a whole array."""
     full = name_bindings.qualified_name(source, call.func)
     if full.startswith("numpy.random.") or not full.startswith(LIBRARIES):
         return isinstance(call.func, ast.Attribute) and call.func.attr in WHOLE

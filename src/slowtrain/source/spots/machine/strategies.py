@@ -1,4 +1,4 @@
-"""Strategies of several workers under which Keras 3 cannot train."""
+"""Lint rule about distribution strategies under which Keras 3 cannot train."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CURE = (
     "the loop with strategy.run"
 )
 _QUALIFIED = frozenset({f"tensorflow.distribute.{NAME}", f"tensorflow.distribute.experimental.{NAME}"})
-# Of a file with one of these nobody can tell that it trains with Keras 3.
+# A file with one of these words may use Keras 2.
 _LEGACY = ("tf_keras", "TF_USE_LEGACY_KERAS")
-# What only a Keras model's ``fit`` takes: other libraries have a method of that name, too.
+# Arguments that only ``fit`` of Keras models accepts.
 _OF_KERAS = frozenset({"epochs", "steps_per_epoch", "validation_data", "batch_size", "callbacks", "verbose"})
 
 
 def failing(source: Source) -> Iterator[ast.Call]:
-    """Where such a strategy is made, in a file that trains by Keras' ``fit``."""
+    """Find such strategies in a file that trains with ``fit`` of Keras."""
     if NAME not in source.text or any(word in source.text for word in _LEGACY):
         return
     if not any(

@@ -1,4 +1,4 @@
-"""Numbers that leave their range, or are twice as wide as they need be, as far as a file's text tells."""
+"""Lint rules about numbers that leave their range or are wider than needed, by the text of a file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
-REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
-PRODUCTS = frozenset({"Multiply", "multiply"})  # 0 where one of the factors is
+REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of the last layer
+PRODUCTS = frozenset({"Multiply", "multiply"})  # 0 if a factor is 0
 SPREADS = frozenset({"std", "reduce_std"})
 VARIANCES = frozenset({"var", "reduce_variance"})
 LOGIT_LOSSES = frozenset(
@@ -33,16 +33,16 @@ GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
-# How a number below that is written: 1e-8, 0.01e-7, 0.00000001.
+# Text forms of smaller numbers: 1e-8, 0.01e-7, 0.00000001.
 _SMALL = re.compile(r"[eE]-0*(?:[89]|[1-9]\d)|(?<!\d)0?\.\d+[eE]-|\.0[0_]{6}")
 _PLUS = re.compile(r"\+(?!=)")
 _NUMBER = r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]-\d+)?"
 _BEHIND, _AHEAD = re.compile(rf"[\s\\(]*({_NUMBER})"), re.compile(rf"({_NUMBER})[\s\\)]*\Z")
-BESIDE = 40  # characters that a number and what stands between it and a plus take at most
+BESIDE = 40  # characters between a plus and the end of a number
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
-    """``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
+    """Find ``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
     if source.words.isdisjoint({*PROBABILITIES, "Sequential", "Model"}) or not name_bindings.may_name(
         source, *finite.LOGS
     ):
@@ -60,7 +60,7 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
 
 
 def _only_sampled(source: Source, node: ast.AST) -> bool:
-    """Whether a value is drawn from: ``tf.random.categorical`` never draws what has the logit -inf."""
+    """Whether a value is only sampled. ``tf.random.categorical`` never draws an item with the logit -inf."""
     parent = node_lookup.parents_of(source).get(node)
     return isinstance(parent, ast.Call) and name_bindings.qualified_name(source, parent.func).endswith(
         "random.categorical"
@@ -72,7 +72,7 @@ def _one(node: ast.expr) -> bool:
 
 
 def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
-    """Whether an expression is what a sigmoid or a softmax gives, or as much of it as a mask or a sum leaves."""
+    """Whether an expression is the output of a sigmoid or softmax, possibly masked or summed."""
     if isinstance(node, ast.Name) and depth:
         value = name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node)
         return value is not None and _probability(source, value, depth - 1)
@@ -90,7 +90,7 @@ def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 
 def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
-    """Whether it is what the file's one model gives, whose last layer's activation comes to 0."""
+    """Whether it is the output of the only model, whose last activation can reach 0."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -123,14 +123,14 @@ def _from_zero(layer: ast.Call) -> bool:
 
 
 def _activation(layer: ast.Call) -> object:
-    """What a layer ends in, by name: its activation, or itself where it is nothing else; None where none is told."""
+    """Return the name of the activation of a layer, or of the layer if it is an activation; None if there is none."""
     kind = node_lookup.called_name(layer)
     given = node_lookup.argument_value(layer, "activation", 0 if kind == "Activation" else 1)
     return "softmax" if kind == "Softmax" else given.value if isinstance(given, ast.Constant) else None
 
 
 def flat_spreads(source: Source) -> Iterator[ast.expr]:
-    """Tensors divided by their standard deviation along an axis, which is 0 where all numbers are alike."""
+    """Find tensors divided by their standard deviation along an axis, which is 0 if all numbers are equal."""
     if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not training_calls.takes_training_steps(source):
         return
     for node in call_index.nodes_matching(source, _DIVIDED, ast.BinOp):
@@ -139,10 +139,10 @@ def flat_spreads(source: Source) -> Iterator[ast.expr]:
 
 
 def _spread(source: Source, node: ast.expr, depth: int = 4) -> bool:
-    """Whether it is a standard deviation along an axis as it comes, by an op of the framework."""
+    """Whether it is a standard deviation along an axis without a floor, by an op of the framework."""
     if isinstance(node, ast.Name):
         value = name_bindings.single_assignment(source, node) if depth else None
-        # What is computed once, around the step, of all data, gives NaN in the first step or never.
+        # A value of all data, computed once outside the step, is NaN in the first step or never.
         once = value is not None and node_lookup.enclosing_function(
             source, value
         ) is not node_lookup.enclosing_function(source, node)
@@ -174,7 +174,7 @@ def _of_framework(source: Source, node: ast.Call) -> bool:
 
 
 def loss_of_logits(source: Source) -> Iterator[ast.expr]:
-    """Cross-entropies that take probabilities, of a model whose last layer gives any number."""
+    """Find cross-entropies of probabilities for a model whose last layer outputs logits."""
     last = _last(source) if any(name in source.text for name in (*finite.BY_NAME, *finite.CROSS_ENTROPY)) else None
     if (
         last is None
@@ -197,7 +197,7 @@ def loss_of_logits(source: Source) -> Iterator[ast.expr]:
 
 
 def squashed_twice(source: Source) -> Iterator[ast.expr]:
-    """A softmax or a sigmoid given to a loss that takes logits and applies its own."""
+    """Find a softmax or sigmoid that is passed to a loss of logits."""
     for call in call_index.index_of(source).called(*sorted(LOGIT_LOSSES)):
         if not name_bindings.qualified_name(source, call.func).startswith("tensorflow."):
             continue
@@ -216,18 +216,18 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
 
 
 def _last(source: Source) -> ast.Call | None:
-    """The last layer of the only model of a file that compiles one."""
+    """Return the last layer of the only compiled model of a file."""
     return _output(source) if call_index.index_of(source).called("compile") else None
 
 
 def _output(source: Source) -> ast.Call | None:
-    """The last layer of a file's only model."""
+    """Return the last layer of the only model of a file."""
     made = [c for c in call_index.index_of(source).called("Sequential", "Model") if models.is_model(source, c)]
     return models.output(source, made[0]) if len(made) == 1 else None
 
 
 def vanishing(source: Source) -> Iterator[ast.expr]:
-    """Small numbers that keep something from zero, and are zero themselves in float16."""
+    """Find small constants against division by zero that are 0 in float16."""
     if source.words.isdisjoint({"cast", *GLOBAL}) or not _HALF.search(source.text):
         return
     half = any(_format(c) == "float16" for c in call_index.index_of(source).called(*GLOBAL))
@@ -247,7 +247,7 @@ def vanishing(source: Source) -> Iterator[ast.expr]:
 
 
 def _small_added(source: Source) -> Iterator[int]:
-    """Where in the text a number that may vanish stands beside a plus."""
+    """Yield text positions of small numbers next to a plus."""
     text = source.plain
     for plus in _PLUS.finditer(text):
         at = plus.start()
@@ -282,7 +282,7 @@ def _format(call: ast.Call) -> str | None:
 
 
 def global_doubles(source: Source) -> Iterator[ast.Call]:
-    """``set_floatx("float64")``, the only such call of a file that trains."""
+    """Find ``set_floatx("float64")`` if it is the only such call of a training file."""
     calls = [
         c
         for c in call_index.index_of(source).called(*GLOBAL)

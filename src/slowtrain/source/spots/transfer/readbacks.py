@@ -1,4 +1,4 @@
-"""Values that a loop of training steps reads back to Python in every turn, many at a time."""
+"""Lint rules about tensor values that a training loop reads back to Python in each iteration."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Read:
 
 
 def back(source: Source) -> Iterator[Read]:
-    """Loops and comprehensions over tensors, and reports of values, in every turn of a loop of compiled steps."""
+    """Find loops and comprehensions over tensors, and reports of values, in each iteration of a training loop."""
     for steps in handwritten_steps.step_loops_of(source):
         if not steps.graph:
-            continue  # Keras gives Python's numbers back
+            continue  # Keras returns Python numbers
         for one in handwritten_steps.statements_per_turn(steps.loop):
             found = _over(one, steps.results) if isinstance(one, ast.For) else _comprehended(one, steps.results)
             if found is None and handwritten_steps.has_outer_loop(source, steps):
                 found = _reported(one, steps.results)
             if found is not None:
                 yield found
-                break  # one cure for all that the loop reads
+                break  # one finding per loop
         else:
             yield from _entered(source, steps)
 
 
 def _entered(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Read]:
-    """What functions of the file do in every turn: go through what the step gave back, copy weights through NumPy."""
+    """Find readbacks in called functions: loops over results of the step, copies of weights through NumPy."""
     for call, function in handwritten_steps.functions_per_turn(source, steps):
         names = {
             name for name in scope_names.parameter_names(function)
@@ -67,7 +67,7 @@ def _entered(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Read
 
 
 def _copied(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) -> Read | None:
-    """``set_weights`` of what ``get_weights`` gave in the same turn."""
+    """Find ``set_weights`` with the result of ``get_weights`` in the same iteration."""
     if isinstance(one, (ast.For, ast.While)):
         return None
     taken = [
@@ -85,7 +85,7 @@ def _copied(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) -> Read
 
 
 def _over(one: ast.For, results: frozenset[str]) -> Read | None:
-    """``for value in per_sample: seen.append(float(value))``."""
+    """Find ``for value in per_sample: seen.append(float(value))``."""
     names = scope_names.bound_names(one.target)
     if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in syntax_tree.walk(s)):
         return None
@@ -93,7 +93,7 @@ def _over(one: ast.For, results: frozenset[str]) -> Read | None:
 
 
 def _comprehended(one: ast.stmt, results: frozenset[str]) -> Read | None:
-    """``[g.numpy() for g in norms]``."""
+    """Find ``[g.numpy() for g in norms]``."""
     for node in syntax_tree.walk(one):
         if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             continue
@@ -106,7 +106,7 @@ def _comprehended(one: ast.stmt, results: frozenset[str]) -> Read | None:
 
 
 def _reported(one: ast.stmt, results: frozenset[str]) -> Read | None:
-    """``print(step, loss.numpy())`` in every step."""
+    """Find ``print(step, loss.numpy())`` in every step."""
     if not isinstance(one, ast.Expr) or not isinstance(one.value, ast.Call):
         return None
     if node_lookup.called_name(one.value) not in readbacks.REPORTS - {"scalar", "add_scalar", "flush"}:
@@ -118,7 +118,7 @@ def _reported(one: ast.stmt, results: frozenset[str]) -> Read | None:
 
 
 def _tensors(over: ast.expr, results: frozenset[str]) -> bool:
-    """Whether a loop goes through what a step gave back, or through variables."""
+    """Whether a loop iterates over results of a step, or over variables."""
     if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("zip", "enumerate", "reversed"):
         return any(_tensors(a, results) for a in over.args)
     if isinstance(over, ast.Attribute):
@@ -127,7 +127,7 @@ def _tensors(over: ast.expr, results: frozenset[str]) -> bool:
 
 
 def _reads(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
-    """Whether a value of ``names`` becomes one of Python's: ``v.numpy()``, ``float(v)``, ``{v:.3f}``."""
+    """Whether a value of ``names`` becomes a Python number or text: ``v.numpy()``, ``float(v)``, ``{v:.3f}``."""
     if isinstance(node, ast.FormattedValue):
         return isinstance(node.value, ast.Name) and node.value.id in names
     if not isinstance(node, ast.Call):

@@ -1,6 +1,6 @@
-"""What a loop of training steps copies between NumPy, Python and TensorFlow in each turn, through whatever calls.
+"""Lint rules on the interpreter's events about copies between Python, NumPy and TensorFlow in each step.
 
-They add to the detectors that go by the text of the loop.
+They supplement the lint rules that search the text of the loop.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.spots.input.handfed import MANY_TAKEN
 from slowtrain.values import dataclass
 
-MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
-SEVERAL = 4  # values: some 20 µs each to read, after the first has waited for all that was dispatched
-# TensorFlow goes through a list number by number, at some 0.4 µs each; NumPy takes a fifth to an eighth of that.
-LISTED_NUMBERS = 2048  # nearly a millisecond
+MANY = 16_384  # numbers (64 KB). Fewer are copied in about 20 µs.
+SEVERAL = 4  # values. Each read takes about 20 µs, after the first one has waited for the device.
+# TensorFlow converts a list at about 0.4 µs per number, NumPy 5 to 8 times faster.
+LISTED_NUMBERS = 2048  # nearly 1 ms
 NUMPY_QUICKER = 8  # times
-ASSUMED_BATCH = 8  # samples, if their number is not visible
+ASSUMED_BATCH = 8  # samples, if their number is unknown
 NUMPY_CONVERTING = frozenset({"numpy.array", "numpy.asarray", "numpy.stack"})
-COPIES = 16  # conversions, some 10 µs each
+COPIES = 16  # conversions, about 10 µs each
 READS = frozenset({"float", "int", "bool", ".numpy", ".item", ".tolist", "numpy.asarray", "numpy.array"})
 HELD = ("tensor", "variable")
 CONVERTING = frozenset(feeding_by_hand.CONVERSIONS)
-# What changes an array in its place.
+# Methods that change an array in place.
 FILLING = ("shuffle", "fill", "sort", "copyto", "put", "partition", "readinto", "setfield", "resize", "put_along_axis")
 
 
@@ -44,7 +44,7 @@ class Copied:
 
 
 def read_back(source: Source) -> Iterator[Copied]:
-    """Values of a tensor that each step reads one by one, and weights that it copies as a whole."""
+    """Find tensor values that each step reads one by one, and weights that it copies completely."""
     if not step_loops.step_events(source):
         return
     busy = {one.number for e in file_events(source) if _computes(e) for one in e.loops}
@@ -73,7 +73,7 @@ def read_back(source: Source) -> Iterator[Copied]:
 
 
 def one_after_another(source: Source) -> Iterator[Copied]:
-    """Several values that each step of a loop reads back by calls of their own."""
+    """Find several values that each step reads back by separate calls."""
     found: dict[int, list[Event]] = {}
     for event in file_events(source) if step_loops.step_events(source) else ():
         loop = step_loops.step_loop_of(source, event) if event.name in READS else None
@@ -88,18 +88,18 @@ def one_after_another(source: Source) -> Iterator[Copied]:
 
 
 def _computes(event: Event) -> bool:
-    """Whether a model or a graph runs there: what it gives is another thing in each turn, and no part of one tensor."""
+    """Whether a model or graph runs in the event, so that each iteration has a new result."""
     return event.name == "taken" or (event.on is not None and event.on.kind in ("graph", "keras", "dataset"))
 
 
 def _read(event: Event) -> Value | None:
-    """The tensor that becomes numbers of Python's."""
+    """Return the tensor that is converted to Python numbers."""
     given = event.on if event.name.startswith(".") else event.given.get("", 0)
     return given if given is not None and given.kind in HELD else None
 
 
 def _weights(event: Event) -> str:
-    """What of a model's state is read as a whole, if it surely is large."""
+    """Return a description of the weights that are read completely, if they are certainly large."""
     if event.name == ".get_weights":
         return "all weights" if event.on is not None and event.on.kind in ("keras", "object") else ""
     read = _read(event)
@@ -110,7 +110,7 @@ def _weights(event: Event) -> str:
 
 
 def fed(source: Source) -> Iterator[Copied]:
-    """Large arrays that stay as they are and are copied for each step, and lists that TensorFlow goes through."""
+    """Find large constant arrays that are copied in each step, and lists that TensorFlow converts."""
     if not step_loops.step_events(source):
         return
     changed = _changed(source)
@@ -126,7 +126,7 @@ def fed(source: Source) -> Iterator[Copied]:
             again = [one.number for one in event.loops[event.loops.index(loop) :]]
             if event.name in NUMPY_CONVERTING or given.kind != "array" or _names(place) & changed:
                 continue
-            least = MANY_TAKEN if keras else MANY  # beside what Keras does by itself in each call
+            least = MANY_TAKEN if keras else MANY  # Keras has a fixed cost per call
             if not given.varies & set(again) and prod(n or 1 for n in given.shape or (0,)) >= least:
                 says = "the same array is converted to a tensor again in every step"
                 yield Copied(place, says, "make it a tensor once, before the loop: tf.constant()")
@@ -143,7 +143,7 @@ def fed(source: Source) -> Iterator[Copied]:
 
 
 def to_session(source: Source) -> Iterator[Copied]:
-    """Large arrays that every turn of a loop hands to a session."""
+    """Find large arrays that each iteration feeds to a session."""
     for event in file_events(source) if "Session" in source.words else ():
         given_to = event.given.keywords.get("feed_dict")
         if event.name != ".run" or given_to is None or not event.regular_loops(step_loops.MIN_LOOP_TURNS) or event.rare:
@@ -158,7 +158,7 @@ def to_session(source: Source) -> Iterator[Copied]:
 
 
 def _rows(source: Source, place: ast.expr, given: Value, again: list[int], changed: set[str]) -> bool:
-    """Whether it is a large part of an array, another in each turn, of which the whole is the same in all of them."""
+    """Whether it is a large part of a constant array, which differs in each iteration."""
     if not given.shape or None in given.shape or not given.varies & set(again):
         return False
     if prod(n for n in given.shape if n is not None) < MANY_TAKEN:
@@ -171,7 +171,7 @@ def _rows(source: Source, place: ast.expr, given: Value, again: list[int], chang
 
 
 def _listed(given: Value, *, arrays: bool) -> int:
-    """How many numbers a list of lists has at least, or one of arrays where these are gone through as well."""
+    """Return the minimum count of numbers in a list of lists, or of arrays if ``arrays`` is set."""
     if given.kind != "list" or not given.items:
         return 0
     inside = next(iter(given.items.values()))
@@ -184,7 +184,7 @@ def _listed(given: Value, *, arrays: bool) -> int:
 
 
 def small(source: Source) -> Iterator[Copied]:
-    """Conversions to tensors, one for each of many columns, in every step."""
+    """Find separate conversions of many columns to tensors in every step."""
     seen: set[int] = set()
     for event in file_events(source) if step_loops.step_events(source) else ():
         loop = (
@@ -208,13 +208,13 @@ def _yields(loop: ast.AST) -> bool:
 
 
 def _plain(event: Event) -> bool:
-    """Whether what becomes a tensor surely is none yet."""
+    """Whether the converted value is certainly not a tensor yet."""
     kind = event.given.get("value", 0).kind
     return kind in ("array", "number", "list") or (kind == "unknown" and event.name == "tensorflow.constant")
 
 
 def beside(known: Iterable[ast.AST], found: Iterable[Copied]) -> Iterator[Copied]:
-    """Those that stand in nothing that is known already, and in no other of them."""
+    """Yield findings outside the spans of ``known`` and of each other."""
     lines = [(edits.node_start(one), edits.node_end(one)) for one in known]  # type: ignore[arg-type]
     for one in found:
         if not any(low <= edits.node_start(one.node) <= high for low, high in lines):
@@ -223,13 +223,13 @@ def beside(known: Iterable[ast.AST], found: Iterable[Copied]) -> Iterator[Copied
 
 
 def _names(node: ast.expr) -> set[str]:
-    """The last names of all that an expression reads."""
+    """Return the last names of all names that an expression reads."""
     inside = [n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
     return {n.id if isinstance(n, ast.Name) else n.attr for n in inside}
 
 
 def _changed(source: Source) -> set[str]:
-    """Names of what the script changes in its place: by ``x[i] = ...``, ``np.copyto(x, ...)``."""
+    """Return names that the script changes in place: by ``x[i] = ...`` or ``np.copyto(x, ...)``."""
     found = {name for n in call_index.nodes_of_kind(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)  # type: ignore[attr-defined]
              for name in _names(n.value)}  # type: ignore[attr-defined]  # fmt: skip
     found |= {name for n in call_index.nodes_of_kind(source, ast.AugAssign) for name in _names(n.target)}  # type: ignore[attr-defined]
