@@ -20,8 +20,8 @@ from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-# Ops over the rows of a batch are far cheaper than ops over the table. The most expensive ops that pass over the rows of
-# the table once cost a twentieth of the scattering sum.
+# Ops over the rows of a batch are far cheaper than ops over the table. The most expensive ops that pass over the table
+# once cost a twentieth of the scattering sum.
 MIN_TABLE_OP_SHARE = 0.05  # of the longest op over the table
 # No op reads or writes the table faster than memory allows: 100 GB/s for a few cores, 5 TB/s for a GPU.
 MAX_HOST_BYTES_PER_MS, MAX_DEVICE_BYTES_PER_MS = 1e8, 5e9
