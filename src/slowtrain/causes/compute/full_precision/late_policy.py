@@ -17,7 +17,7 @@ TRAINING_METHODS = (".fit", ".train_on_batch")
 
 
 def find_late_policies(source: Source) -> Iterator[ast.Call]:
-    """The call that sets a script's first policy, if it is mixed and all layers of the trained model are made before it."""
+    """The call that sets a script's first policy, if it is mixed and all layers of the model are made before it."""
     if "mixed_" not in source.text:
         return
     events = file_events(source)
