@@ -8,7 +8,7 @@ from slowtrain.model import Evidence
 
 
 class FaultyGpu(Judged, Cause[Evidence]):
-    """The card reports memory errors, or the driver faults of it."""
+    """The card reports memory errors, or the driver reports faults of the card."""
 
     title = "The GPU reports faults"
     machine_topic = "card health"

@@ -1,4 +1,4 @@
-"""Driver, libraries, build and card do not go together."""
+"""Versions of driver, libraries, build and card do not match."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from slowtrain.source.spots.machine import strategies
 
 
 class LibraryMismatch(Judged, Cause[Evidence]):
-    """Driver, CUDA, cuDNN, the framework's build, Keras and the card do not go together."""
+    """The versions of driver, CUDA, cuDNN, the framework's build, Keras and the card do not match."""
 
-    title = "Driver, libraries, build and card do not go together"
+    title = "Versions of driver, libraries, build and card do not match"
     machine_topic = "versions"
     doctor_rank = 20
     words = (strategies.NAME,)

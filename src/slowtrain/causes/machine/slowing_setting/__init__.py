@@ -1,4 +1,4 @@
-"""A setting that slows training was left on."""
+"""A setting that slows training is still on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from slowtrain.model import Evidence
 
 
 class SlowingSetting(Judged, Cause[Evidence]):
-    """A setting for finding errors, or for repeatable runs, was left on and slows everything down."""
+    """A setting for debugging or for repeatable runs is still on and slows everything down."""
 
-    title = "A setting that slows training was left on"
+    title = "A setting that slows training is still on"
     machine_topic = "settings"
     doctor_rank = 80
