@@ -89,7 +89,7 @@ def test_a_step_that_is_half_overhead_and_a_quarter_waiting() -> None:
     assert "MatMul computes longest, 1.5 ms in 6 calls" in start.evidence.says
     assert start.saving.high == pytest.approx(8 / 4)
     wait = several["input/starved-host"]
-    assert "costliest stage is Map (added by Keras or TensorFlow): 1.9 ms" in wait.evidence.says
+    assert "slowest stage is Map (added by Keras or TensorFlow): 1.9 ms" in wait.evidence.says
     assert lines(wait) == [20]
 
 

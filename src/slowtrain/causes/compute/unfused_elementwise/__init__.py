@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, launched
+from slowtrain.causes import Cause, launch_overhead
 from slowtrain.causes.compute.unfused_elementwise.device_chains import ElementwiseKernels, find_elementwise_kernels
 from slowtrain.causes.compute.unfused_elementwise.host_ops import LongHostOps, find_long_host_ops
 from slowtrain.model import Effect, Evidence, Prescription, Signal
@@ -42,6 +42,10 @@ class UnfusedElementwise(Cause[UnfusedElementwiseFinding]):
             yield Prescription("edit", Effect.EQUIVALENT, says)
             return
         edits = edit_project(trace, xla.fused_steps)
-        where = "compile(..., jit_compile=True)" if launched.in_fit(trace) else "@tf.function(jit_compile=True)"
+        where = (
+            "compile(..., jit_compile=True)"
+            if launch_overhead.is_keras_step(trace)
+            else "@tf.function(jit_compile=True)"
+        )
         says = f"{where}, so that XLA fuses the chains"
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="xla")

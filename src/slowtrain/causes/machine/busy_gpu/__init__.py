@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.causes.judged import Judged, facts_of, given, passing
+from slowtrain.causes.fact_causes import FactCause, has_given_facts, machine_facts, recheck_signals
 from slowtrain.machine.tables.fact_access import nested_fact
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -17,7 +17,7 @@ FREE_GPU_CURE = "end other processes on the card (nvidia-smi lists them), or cho
 MIN_CERTAIN_PROCESSES = 2  # one process may be the run itself
 
 
-class BusyGpu(Judged, Cause[Evidence]):
+class BusyGpu(FactCause, Cause[Evidence]):
     """Other processes compute on the card and use its memory."""
 
     title = "Other processes use the GPU"
@@ -43,12 +43,12 @@ class BusyGpu(Judged, Cause[Evidence]):
             return frozenset({Signal.STEPS, Signal.DEVICE})
         # The driver uses the host's process numbers. In another namespace the only listed process may be this run.
         listed = super().find(trace)
-        unsure = nested_fact(facts_of(trace), "devices", "own_pid_namespace") is not False
+        unsure = nested_fact(machine_facts(trace), "devices", "own_pid_namespace") is not False
         is_single = listed is not None and listed.numbers.get("processes", 0) < MIN_CERTAIN_PROCESSES
         # Facts next to a profile were perhaps gathered while it was recorded.
-        if is_single and (unsure or given(trace)) and not trace.fact("doctor"):
+        if is_single and (unsure or has_given_facts(trace)) and not trace.fact("doctor"):
             return self.needs | {Signal.CARD}
-        return super().wants(trace) | passing(trace, self.id, Signal.CARD)
+        return super().wants(trace) | recheck_signals(trace, self.id, Signal.CARD)
 
 
 def _waits_for_other_process(trace: Trace) -> Evidence | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
 
 
-class GpuUnseen(Judged, Cause[Evidence]):
+class GpuUnseen(FactCause, Cause[Evidence]):
     """The framework trains on the CPU because it does not see the GPU of the machine."""
 
     title = "The framework does not see the GPU"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
 from slowtrain.source.spots.machine import strategies
 
 
-class LibraryMismatch(Judged, Cause[Evidence]):
+class LibraryMismatch(FactCause, Cause[Evidence]):
     """The versions of driver, CUDA, cuDNN, the framework's build, Keras and the card do not match."""
 
     title = "Versions of driver, libraries, build and card do not match"

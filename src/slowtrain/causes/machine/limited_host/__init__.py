@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, judged
+from slowtrain.causes import Cause, fact_causes
 from slowtrain.causes.machine.limited_host import fix
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.model.answers.doctor_sheet import CheckState
@@ -67,17 +67,21 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not _has_facts_only(trace):
             return super().wants(trace)
-        checks = judged.checks(trace, self.id)
+        checks = fact_causes.cause_checks(trace, self.id)
         limits = [c for c in checks if c.name in LIMIT_CHECKS and c.state is CheckState.NOTED]
         # Whether the limit binds the steps of a profile was not measured.
-        unknown = judged.given(trace) and limits and judged.evidence(trace, self.id) is None
-        return frozenset({Signal.FACTS, *({Signal.MACHINE} if unknown else ())}) | judged.missing(trace, self.id)
+        unknown = (
+            fact_causes.has_given_facts(trace) and limits and fact_causes.wrong_checks_evidence(trace, self.id) is None
+        )
+        return frozenset({Signal.FACTS, *({Signal.MACHINE} if unknown else ())}) | fact_causes.missing_fact_signals(
+            trace, self.id
+        )
 
     def matters_in(self, trace: Trace) -> bool:
-        return judged.given(trace)  # settings alone have no price
+        return fact_causes.has_given_facts(trace)  # settings alone have no price
 
     def find(self, trace: Trace) -> CoreLimit | Evidence | None:
-        return judged.evidence(trace, self.id) if _has_facts_only(trace) else _find_core_limit(trace)
+        return fact_causes.wrong_checks_evidence(trace, self.id) if _has_facts_only(trace) else _find_core_limit(trace)
 
     def evidence(self, trace: Trace, finding: CoreLimit | Evidence) -> Evidence:
         if isinstance(finding, Evidence):
@@ -101,7 +105,7 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
 
     def cures(self, trace: Trace, finding: CoreLimit | Evidence) -> Iterable[Prescription]:
         if isinstance(finding, Evidence):
-            yield from judged.prescriptions(trace, self.id)
+            yield from fact_causes.check_cures(trace, self.id)
             return
         find_edits = {"threads": fix.thread_limit_edits, "affinity": fix.affinity_edits}.get(finding.kind)
         edits = edit_project(trace, find_edits) if find_edits else ()
@@ -114,7 +118,7 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
 
 def _has_facts_only(trace: Trace) -> bool:
     """Whether there is no run of this machine: in the doctor, and for facts next to a profile."""
-    return bool(trace.fact("doctor")) or judged.given(trace)
+    return bool(trace.fact("doctor")) or fact_causes.has_given_facts(trace)
 
 
 def _find_core_limit(trace: Trace) -> CoreLimit | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
 
 
-class SlowingSetting(Judged, Cause[Evidence]):
+class SlowingSetting(FactCause, Cause[Evidence]):
     """A setting for debugging or for repeatable runs is still on and slows everything down."""
 
     title = "A setting that slows training is still on"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.causes import Cause, judged
+from slowtrain.causes import Cause, fact_causes
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.machine.host.nvml import describe_throttle_bits
 from slowtrain.machine.tables.fact_access import driver_gpus, gpu_label, number_or_none
@@ -49,19 +49,21 @@ class ThrottledClock(Cause[ThrottledGpu | Evidence]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # A run has readings of its own. The doctor has no run, but a load of its own, or none.
         if trace.fact("doctor"):
-            return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
-        if judged.given(trace):
-            wanted = judged.missing(trace, self.id) | judged.passing(trace, self.id, Signal.LOAD)
+            return frozenset({Signal.FACTS}) | fact_causes.missing_fact_signals(trace, self.id)
+        if fact_causes.has_given_facts(trace):
+            wanted = fact_causes.missing_fact_signals(trace, self.id) | fact_causes.recheck_signals(
+                trace, self.id, Signal.LOAD
+            )
             return frozenset({Signal.FACTS}) | wanted
         return self.needs
 
     def matters_in(self, trace: Trace) -> bool:
-        return judged.given(trace)  # the clock at another time does not show what it cost these steps
+        return fact_causes.has_given_facts(trace)  # the clock at another time does not show what it cost these steps
 
     def find(self, trace: Trace) -> ThrottledGpu | Evidence | None:
         """By the facts in the doctor and next to a profile; by the readings during the steps in a run."""
-        if trace.fact("doctor") or judged.given(trace):
-            return judged.evidence(trace, self.id)
+        if trace.fact("doctor") or fact_causes.has_given_facts(trace):
+            return fact_causes.wrong_checks_evidence(trace, self.id)
         return _find_throttled_gpu(trace)
 
     def evidence(self, trace: Trace, finding: ThrottledGpu | Evidence) -> Evidence:
@@ -83,7 +85,7 @@ class ThrottledClock(Cause[ThrottledGpu | Evidence]):
 
     def cures(self, trace: Trace, finding: ThrottledGpu | Evidence) -> Iterable[Prescription]:
         if isinstance(finding, Evidence):
-            return judged.prescriptions(trace, self.id)
+            return fact_causes.check_cures(trace, self.id)
         says = "cool the card (fans, filters, room), or raise its power limit; `slowtrain doctor` says which it is"
         return (Prescription("advice", Effect.EXACT, says),)
 
@@ -95,7 +97,7 @@ def _find_throttled_gpu(trace: Trace) -> ThrottledGpu | None:
         return None
     inside = (at >= trace.steps.start_ms[steady][0]) & (at <= trace.steps.end_ms[steady][-1])
     found: list[tuple[float, ThrottledGpu]] = []
-    for i, gpu in enumerate(driver_gpus(judged.facts_of(trace))[:MAX_GPUS]):
+    for i, gpu in enumerate(driver_gpus(fact_causes.machine_facts(trace))[:MAX_GPUS]):
         max_mhz = number_or_none(gpu.get("sm_mhz_max"))
         mhz, bits, use = (trace.samples.get(f"gpu_{what}_{i}") for what in ("sm_mhz", "throttle_bits", "util_share"))
         if max_mhz is None or mhz is None or bits is None:
