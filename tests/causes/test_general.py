@@ -167,5 +167,5 @@ def test_training_steps_written_out_in_one_graph() -> None:
         "    w.assign_sub(tape.gradient(loss, w))\\nfit(x)\\n"
     )
     found = only(f'{START.replace("step    11111", "")}\n@fact sources={{"train.py":"{text}"}}')
-    assert "the loop in line 4 writes 240 training steps out in one graph" in found.evidence.says
+    assert "the loop in line 4 unrolls 240 training steps into one graph" in found.evidence.says
     assert lines(found) == [4]

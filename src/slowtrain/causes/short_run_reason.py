@@ -118,7 +118,7 @@ def _start_up_reason(trace: Trace, starting_ms: float) -> ShortRunReason:
 
 
 def unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
-    """Python loops in a graph that compute a gradient in each iteration, and the number of iterations; 0 without any."""
+    """Python loops in a graph that compute a gradient in each iteration, and how many iterations; 0 without any."""
     found = [
         (Place(text.file, loop.lineno), turns)
         for text in recorded_sources(trace)
