@@ -13,7 +13,7 @@ from hypothesis import given, strategies
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
-from slowtrain.causes.judged import facts_of, judge
+from slowtrain.causes.fact_causes import check_facts, machine_facts
 from slowtrain.checkup.sections.external_facts import join_facts
 from slowtrain.cli._support.facts_file import DAMAGE_ERRORS
 from slowtrain.doctor import facts_document
@@ -67,7 +67,7 @@ def changed(name: str, *path: str, to: Any) -> dict[str, Any]:
 
 
 def named(found: dict[str, Any], cause: str, name: str) -> Check:
-    return next(c for c in judge(found) if c.cause == cause and c.name == name)
+    return next(c for c in check_facts(found) if c.cause == cause and c.name == name)
 
 
 def test_every_fixture_says_where_it_comes_from_and_is_expected() -> None:
@@ -144,7 +144,7 @@ def test_without_the_probe_of_frameworks_nothing_of_them_is_fine(name: str) -> N
     found = facts(name)
     del found["frameworks"]
     asked = {"machine/gpu-unseen", "machine/library-mismatch", "startup/jit-from-ptx"}
-    fine = {c.name for c in judge(found) if c.cause in asked and c.state is CheckState.FINE}
+    fine = {c.name for c in check_facts(found) if c.cause in asked and c.state is CheckState.FINE}
     assert fine <= {"driver", "match"}
     if found["gpu"]["devices"]:
         assert "match" not in fine
@@ -212,7 +212,7 @@ def test_a_driver_updated_under_a_running_system_wants_a_reboot() -> None:
 def test_a_real_card_in_order() -> None:
     """As `nvidia-smi -q` gave it at the same time: PCIe 5 x16, 1980 MHz, 700 W, 480 MiB reserved, no errors."""
     found = facts("h100_vm")
-    said = {(c.cause, c.name): c for c in judge(found)}
+    said = {(c.cause, c.name): c for c in check_facts(found)}
     link, kept = said["transfer/slow-link", "link"], said["machine/busy-gpu", "processes"]
     assert link.state is CheckState.FINE
     assert link.numbers["link_gbps"] == pytest.approx(16 * 3.938)
@@ -233,7 +233,7 @@ def test_a_real_card_in_order() -> None:
 def test_libraries_that_lie_there_and_are_not_loaded_are_none_of_its_matter() -> None:
     """The loader finds cuDNN 9.14 there; PyTorch and JAX load 9.19 from its wheel."""
     found = facts("h100_vm")
-    assert not any("9.14" in c.says or c.name.endswith("duplicates") for c in judge(found))
+    assert not any("9.14" in c.says or c.name.endswith("duplicates") for c in check_facts(found))
     files: list[dict[str, str | None]] = [{"file": "/usr/lib/libcudnn.so.9.14.0", "version": "9.14.0"}]
     found["frameworks"]["torch"]["loaded"] = files
     found["frameworks"]["torch"] |= {"cudnn_version": "9.19.0", "cudnn_loaded": None}
@@ -316,7 +316,7 @@ def test_in_a_run_the_framework_of_the_run_speaks() -> None:
     found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id == "machine/gpu-unseen"])
     assert [d.cause for d in found.diagnoses] == ["machine/gpu-unseen"]
     assert "build is for the CPU" in found.diagnoses[0].evidence.says
-    assert facts_of(trace)["frameworks"]["tensorflow"]["gpus"] == 0
+    assert machine_facts(trace)["frameworks"]["tensorflow"]["gpus"] == 0
 
 
 def test_in_a_run_on_jax_jax_is_judged() -> None:
@@ -329,7 +329,7 @@ def test_in_a_run_on_jax_jax_is_judged() -> None:
     found = diagnose.diagnose_trace(trace, [c for c in machine_causes() if c.id in asked])
     # Which cards its compiler knows JAX does not tell.
     assert (found.diagnoses, [u.cause for u in found.unchecked]) == ((), ["startup/jit-from-ptx"])
-    said = [c.says for c in judge(facts_of(trace)) if c.cause in asked]
+    said = [c.says for c in check_facts(machine_facts(trace)) if c.cause in asked]
     assert "JAX 0.11.2 loads cuDNN 9.19.0, built with 9.12.0" in said
     assert not any("TensorFlow" in one for one in said)
     run["devices"] = [{"kind": "CPU"}]
@@ -344,7 +344,7 @@ def test_settings_of_jax() -> None:
     found = facts("h100_vm")
     said = {"JAX_PLATFORMS": "cpu", "JAX_DEBUG_NANS": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
     found["environment"] = said | {"JAX_DEFAULT_MATMUL_PRECISION": "highest", "JAX_DISABLE_JIT": "0"}
-    states = {c.name: c.state for c in judge(found) if c.cause == "machine/slowing-setting"}
+    states = {c.name: c.state for c in check_facts(found) if c.cause == "machine/slowing-setting"}
     assert states == {
         "JAX_DEBUG_NANS": CheckState.WRONG, "XLA_PYTHON_CLIENT_ALLOCATOR": CheckState.WRONG,
         "JAX_DEFAULT_MATMUL_PRECISION": CheckState.NOTED,
@@ -514,13 +514,13 @@ def test_settings_that_are_read_are_judged() -> None:
         "TF_DISABLE_MKL": "1", "MALLOC_ARENA_MAX": "1", "CUDA_CACHE_MAXSIZE": "1000000", "NCCL_SHM_DISABLE": "1",
         "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "256",
     }  # fmt: skip
-    said = {c.name: c for c in judge(found) if c.cause == "machine/slowing-setting"}
+    said = {c.name: c for c in check_facts(found) if c.cause == "machine/slowing-setting"}
     assert {name for name, c in said.items() if c.state is CheckState.NOTED and c.sources} == set(found["environment"])
     found["environment"] = {"MALLOC_ARENA_MAX": "4", "CUDA_CACHE_MAXSIZE": "4294967296",
                             "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "8192"}  # fmt: skip
-    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
-    found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is not a number
-    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+    assert {c.name for c in check_facts(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+    found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is no number
+    assert {c.name for c in check_facts(found) if c.cause == "machine/slowing-setting"} == {"settings"}
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_cores_that_others_take_are_noted_and_no_fault(busy: float, state: Check
     assert (check.state, says in check.says, check.remedy) == (state, True, None)
     assert build_sheet(found).headline == build_sheet(facts("cpu_only_vm")).headline
     for broken in (None, {}, {"busy_cores": "x", "cores": 2}, {"busy_cores": 1.0, "cores": 0}):
-        assert not [c for c in judge(found | {"others": broken}) if c.name == "busy"]
+        assert not [c for c in check_facts(found | {"others": broken}) if c.name == "busy"]
 
 
 def test_errors_are_counted() -> None:

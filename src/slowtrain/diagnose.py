@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from slowtrain.causes import Cause, all_causes, class_of, general, general_start
+from slowtrain.causes import Cause, all_causes, class_of, general_reason, short_run_reason
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.pricing import price_remedies
@@ -142,17 +142,23 @@ def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnos
         return []
     told: list[Diagnosed] = []
     priced = [(one.diagnosis, one.remedies) for one in found]
-    for part in general.unexplained_parts(trace, priced) if trace.enough and not trace.is_mostly_unattributed else ():
-        reason = general.general_reason(trace, part)
+    for part in (
+        general_reason.unexplained_parts(trace, priced) if trace.enough and not trace.is_mostly_unattributed else ()
+    ):
+        reason = general_reason.general_reason(trace, part)
         if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *told)}:
-            remedies = general.remedies(trace, reason)
-            evidence = general.evidence(trace, part, reason)
+            remedies = general_reason.reason_remedies(trace, reason)
+            evidence = general_reason.reason_evidence(trace, part, reason)
             one = _diagnosis_of_rest(
                 trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"
             )
-            if part is general.largest_part(trace) or one.is_worth_it:
+            if part is general_reason.largest_part(trace) or one.is_worth_it:
                 told.append(one)
-    start = general_start.reason(trace) if not found and (not trace.enough or trace.is_mostly_unattributed) else None
+    start = (
+        short_run_reason.find_short_run_reason(trace)
+        if not found and (not trace.enough or trace.is_mostly_unattributed)
+        else None
+    )
     if start is not None:
         told.append(
             _diagnosis_of_rest(

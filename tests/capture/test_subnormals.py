@@ -41,4 +41,5 @@ def test_the_variable_with_most_of_them_is_named(tmp_path: Path) -> None:
     trace = parse_drawing(f"step 1111\n@fact subnormals={str(told).replace(chr(39), chr(34))} {costs}")
     found = Denormals().find(trace)
     assert found is not None
-    assert found.says.endswith("most of them, 30, are in adam/first_kernel_velocity of 40 numbers")
+    says = found.evidence(trace).says
+    assert says.endswith("most of them, 30, are in adam/first_kernel_velocity of 40 numbers")

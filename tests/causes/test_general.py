@@ -89,7 +89,7 @@ def test_a_step_that_is_half_overhead_and_a_quarter_waiting() -> None:
     assert "MatMul computes longest, 1.5 ms in 6 calls" in start.evidence.says
     assert start.saving.high == pytest.approx(8 / 4)
     wait = several["input/starved-host"]
-    assert "costliest stage is Map (added by Keras or TensorFlow): 1.9 ms" in wait.evidence.says
+    assert "slowest stage is Map (added by Keras or TensorFlow): 1.9 ms" in wait.evidence.says
     assert lines(wait) == [20]
 
 
@@ -167,5 +167,5 @@ def test_training_steps_written_out_in_one_graph() -> None:
         "    w.assign_sub(tape.gradient(loss, w))\\nfit(x)\\n"
     )
     found = only(f'{START.replace("step    11111", "")}\n@fact sources={{"train.py":"{text}"}}')
-    assert "the loop in line 4 writes 240 training steps out in one graph" in found.evidence.says
+    assert "the loop in line 4 unrolls 240 training steps into one graph" in found.evidence.says
     assert lines(found) == [4]

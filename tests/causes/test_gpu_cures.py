@@ -134,7 +134,7 @@ def test_products_in_tf32_are_offered_16_bits_below_seventy_percent_too() -> Non
         'model.compile("sgd", "mse")\nmodel.fit(x, y)\n'
     )
     found = _diagnosis("compute/full-precision", TF32, text)
-    assert found.evidence.says.endswith("in TF32; 16 bits do them up to 2 times as fast")
+    assert found.evidence.says.endswith("in TF32; 16 bits compute them up to 2 times as fast")
     (only,) = found.prescriptions  # TF32 is on already
     assert only.effect is Effect.CHANGES_TRAINING
     assert _diff(found) == [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.causes.idle_input_wait import find_idle_input_wait, read_mb_per_s
 from slowtrain.causes.input.python_input import PythonInput
-from slowtrain.causes.waiting import read_mb_per_s, waiting
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 STORAGE, PYTHON = "input/slow-storage", "input/python-input"
@@ -54,7 +54,9 @@ def test_a_node_that_reads_files_needs_no_counted_bytes() -> None:
 
 
 def test_of_several_threads_that_wait_a_batch_is_not_told_to_wait_longer_than_its_step() -> None:
-    found = waiting(parse_drawing(WAITS.replace("Map ms=9", "Map ms=42").replace("> Prefetch line=20", "")))
+    found = find_idle_input_wait(
+        parse_drawing(WAITS.replace("Map ms=9", "Map ms=42").replace("> Prefetch line=20", ""))
+    )
     assert found is not None
     assert found.ms <= found.made_ms <= 10
 

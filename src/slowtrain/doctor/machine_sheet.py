@@ -7,7 +7,7 @@ from typing import Any
 
 from slowtrain import __version__, diagnose
 from slowtrain.causes import Cause, all_causes
-from slowtrain.causes.judged import facts_of, judge
+from slowtrain.causes.fact_causes import check_facts, machine_facts
 from slowtrain.machine.tables.fact_access import (
     FRAMEWORK_TITLES,
     build_label,
@@ -31,7 +31,7 @@ from slowtrain.trace import Trace
 def build_sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
     """Judges facts. ``given`` is the name of the facts file, if any. Damaged facts may raise any exception."""
     trace = trace_of_facts(facts)
-    checks = judge(facts_of(trace))
+    checks = check_facts(machine_facts(trace))
     found = diagnose.diagnose_trace(trace, machine_causes())
     states = {d.cause: CheckState.WRONG for d in found.diagnoses}
     states |= dict.fromkeys(found.healthy, CheckState.FINE)

@@ -1,4 +1,4 @@
-"""Words for a diagnosis in a headline, and for its gain, which may be nothing (:mod:`slowtrain.causes.general`)."""
+"""Words for a diagnosis in a headline, and for its gain (it may be none: :mod:`slowtrain.causes.general_reason`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.causes.judged import facts_of, judge
+from slowtrain.causes.fact_causes import check_facts, machine_facts
 from slowtrain.diagnose import Findings
 from slowtrain.doctor.machine_sheet import worst_first
 from slowtrain.machine.tables.fact_access import (
@@ -50,7 +50,7 @@ def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
         return replace(trace, facts={**trace.facts, "refused": f"the facts describe another computer: {why} ({file})"})
     given = {"file": file, "facts": mine}
     joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
-    judge(facts_of(joined))  # damaged facts should fail here, not inside a cause
+    check_facts(machine_facts(joined))  # damaged facts should fail here, not inside a cause
     return joined
 
 

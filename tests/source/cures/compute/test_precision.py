@@ -13,7 +13,7 @@ def single(text: str, head: str = HEAD) -> str | None:
     """What becomes of a script behind its imports; None where it is left to a person."""
     parsed = source_file.parse_source("train.py", head + text)
     assert parsed is not None
-    done = fix.single(parsed)
+    done = fix.single_precision_edits(parsed)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     assert new.startswith(head)

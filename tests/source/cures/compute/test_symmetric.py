@@ -16,7 +16,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
-    found = fix.real_eigenvalues(source, line)
+    found = fix.symmetric_eigenvalue_edits(source, line)
     return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 

@@ -42,7 +42,7 @@ def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = H
     ],
 )  # fmt: skip
 def test_threads_that_the_script_sets_are_left_to_tensorflow(old: str, new: str) -> None:
-    assert changed(old, fix.more_threads) == new
+    assert changed(old, fix.thread_limit_edits) == new
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_threads_that_the_script_sets_are_left_to_tensorflow(old: str, new: str)
     ],
 )
 def test_numbers_from_elsewhere_stay(text: str) -> None:
-    assert changed(text, fix.more_threads) is None
+    assert changed(text, fix.thread_limit_edits) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_numbers_from_elsewhere_stay(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_script_s_own_binding_goes(old: str, new: str) -> None:
-    assert changed(old, fix.more_cores) == new
+    assert changed(old, fix.affinity_edits) == new
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_the_script_s_own_binding_goes(old: str, new: str) -> None:
     ],
 )
 def test_other_processes_and_plans_stay(text: str) -> None:
-    assert changed(text, fix.more_cores) is None
+    assert changed(text, fix.affinity_edits) is None
 
 
 def test_line_ends_stay() -> None:
     head = HEAD.replace("\n", "\r\n")
-    assert changed(f"{SET}(1)\r\nx = 1\r\n", fix.more_threads, head) == "x = 1\r\n"
+    assert changed(f"{SET}(1)\r\nx = 1\r\n", fix.thread_limit_edits, head) == "x = 1\r\n"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.script.locations import source_locations
@@ -16,179 +17,210 @@ from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-# An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
-# the table's rows once cost a twentieth of the scattering sum.
-TABLE_OP = 0.05
-# Nor does an op read or write the table any faster than memory: a few cores reach 100 GB/s at best, a GPU 5 TB/s.
-BYTES_PER_MS, ACCELERATOR_BYTES_PER_MS = 1e8, 5e9
-TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no waste
-# To gather, change and scatter one row in turn, for the optimizer's variables and its own: 0.2 and 0.6 µs for the rows
-# of 64 and 128 bytes of clinic/'s pairs surname_origins and recommend_podcast_ncf.
-ROW_MS = 0.4e-3
-# A regularizer's ops and their gradients stand in no layer's scope. Beside the op that makes a gradient whole, and goes
-# over the table once, those that take nearly as long go over it, too.
-PENALTY = frozenset({"Square", "L2Loss", "Abs", "Sign", "Mul", "Sum", "Tile", "BroadcastTo"})
-AS_LONG = 0.3
-UPDATING = 0.5  # of the time over the table is the optimizer's
-LEAST_ROWS = 1000
-LEAST_SHARE = 0.3  # of all weights: smaller tables are not what the optimizer's time goes to
+# Ops over the rows of a batch are far cheaper than ops over the table. The most expensive ops that pass over the table
+# once cost a twentieth of the scattering sum.
+MIN_TABLE_OP_SHARE = 0.05  # of the longest op over the table
+# No op reads or writes the table faster than memory allows: 100 GB/s for a few cores, 5 TB/s for a GPU.
+MAX_HOST_BYTES_PER_MS, MAX_DEVICE_BYTES_PER_MS = 1e8, 5e9
+MAX_TOUCHED_SHARE = 0.5  # of the rows: if a batch uses more of them, a dense update is no waste
+# To gather, change and scatter one row of the variable and of the optimizer's variables: 0.2 and 0.6 µs for the rows of
+# 64 and 128 bytes of clinic/'s pairs surname_origins and recommend_podcast_ncf.
+ROW_UPDATE_MS = 0.4e-3
+# The ops of a regularizer and their gradients are in no layer's scope. An op that makes a gradient dense passes over
+# the table once. Those of the regularizer that take nearly as long pass over it as well.
+REGULARIZER_OPS = frozenset({"Square", "L2Loss", "Abs", "Sign", "Mul", "Sum", "Tile", "BroadcastTo"})
+MIN_REGULARIZER_OP_SHARE = 0.3  # of the op that makes the gradient dense
+MIN_OPTIMIZER_SHARE = 0.5  # of the time over the table: with less, the work on the whole table costs more
+MIN_TABLE_ROWS = 1000
+MIN_TABLE_SHARE = 0.3  # of all weights: the optimizer's time goes to other weights if tables are smaller
+LOOKUP_CURE = "look up rows first; normalise or regularise only those"
+LAZY_OPTIMIZER_CURE = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
 
 
-class DenseEmbeddingUpdate(Cause[Evidence]):
-    """Each step updates every row of a large embedding, though the batch used few of them."""
+@dataclass(frozen=True)
+class WholeTableOps:
+    """Ops over all rows of an embedding take ``ms`` per step, beyond what the rows of a batch need.
+
+    ``shape``: of the table, if it is known. ``touched_rows``: an upper bound of the rows that a batch uses; 0 if it is
+    not known. ``op_share``: of all op time. ``optimizer_share``: of the ops over the table. ``lookup_edits``: rows are
+    looked up before the whole table is worked on.
+    """
+
+    ms: float
+    op_share: float
+    optimizer_share: float
+    shape: tuple[int, int] | None
+    touched_rows: int
+    where: tuple[Place, ...]
+    lookup_edits: tuple[Edit, ...] = ()
+
+
+class DenseEmbeddingUpdate(Cause[WholeTableOps]):
+    """Each step updates every row of a large embedding, though a batch uses few of them."""
 
     title = "Every row of an embedding is updated in each step"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
     words = ("Embedding", "gather", "embedding_lookup")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        # A profile can show it by the ops that make a gradient dense; an optimizer's own ops need the model to be told.
-        unknown = trace.fact("profile") and self.find(trace) is None
+        # A profile can show it by the ops that make a gradient dense. To judge the optimizer's own ops needs the model.
+        unknown = trace.fact("profile") and _whole_table_ops(trace) is None
         return self.needs | ({Signal.MODEL} if unknown else set())
 
-    def find(self, trace: Trace) -> Evidence | None:
-        kernels = trace.kernels
-        if kernels is None or not kernels.by_name or not _large(trace):
+    def find(self, trace: Trace) -> WholeTableOps | None:
+        found = _whole_table_ops(trace)
+        if found is None:
             return None
-        ops = op_work.window_ops(kernels)
-        total = sum(o.ms for o in ops)
-        table = _table(trace)
-        pace = ACCELERATOR_BYTES_PER_MS if trace.on_accelerator else BYTES_PER_MS
-        least = 4 * table[0] * table[1] / pace if table else 0.0
-        share = _embedding_share(trace)
-        if share is None and not any(o.kind == framework_names.DENSIFY_OP for o in ops):
-            share = _table_share(trace)  # gradients stay rows, but not all that the optimizer makes of them (Adagrad)
-        named = op_work.ops_over_tables(trace)
-        over = _over_table(ops, share, least, named)
-        ms = sum(spent for _, spent in over)
-        if ms <= 0 or total <= 0:
-            return None
-        by_hand = any(op.update and not op.scope for op, _ in over)  # then its arithmetic has no optimizer's name
-        own = [op.name for op, _ in over if by_hand and framework_names.REWRITTEN_SCOPE.sub("", op.name) in named]
-        updating = sum(spent for op, spent in over if op.update or op.name in own) / ms
-        ms = min(ms, total)
-        rows, touched = (table[0], _looked_up(trace)) if table else (0, None)
-        part = min(touched / rows, 1.0) if rows and touched else 0.0
-        if part > TOUCHED or (table is not None and rows < LEAST_ROWS):
-            return None
-        spent = trace.mean(Category.DEVICE) * min(ms / total, 1.0) * (1 - part)
-        which = f"the {rows:,} x {table[1]} table" if table else "the embedding table"
-        used = f", of which a batch uses at most {touched:,} rows" if rows and touched else ""
+        lookup_edits = edit_project(trace, ops.looked_up_first)
+        places = (_whole_table_places(trace, lookup_edits), found.where, _training_places(trace))
+        return replace(found, lookup_edits=lookup_edits, where=source_locations.merge_places(*places))
+
+    def evidence(self, trace: Trace, finding: WholeTableOps) -> Evidence:
+        rows = finding.shape[0] if finding.shape else 0
+        table = f"the {rows:,} x {finding.shape[1]} table" if finding.shape else "the embedding table"
+        used = f", of which a batch uses at most {finding.touched_rows:,} rows" if rows and finding.touched_rows else ""
         return Evidence(
-            f"ops over all rows of {which} take {format_number(spent)} ms of each step ({ms / total:.0%} of op "
-            f"time){used}",
+            f"ops over all rows of {table} take {format_number(finding.ms)} ms of each step ({finding.op_share:.0%} of "
+            f"op time){used}",
             {
-                "table_ms": spent,
-                "table_share": ms / total,
-                "updating_share": updating,
+                "table_ms": finding.ms,
+                "table_share": finding.op_share,
+                "updating_share": finding.optimizer_share,
                 "rows": float(rows),
-                "touched_rows": float(touched or 0),
+                "touched_rows": float(finding.touched_rows),
             },
-            source_locations.merge_places(
-                _whole(trace), distinct_places(p for p in named.values() if p is not None)[:2], _where(trace)
-            ),
+            finding.where,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        whole = evidence.numbers["table_ms"]
-        rows = 0.0 if trace.on_accelerator else evidence.numbers["touched_rows"] * ROW_MS
-        table = op_work.ms_of_streaming_ops(trace, evidence.numbers["table_share"], min(whole - rows, 0.98 * whole))
-        return [Drop(table, spread=(0.75, 1.05))]
+    def remedies(self, trace: Trace, finding: WholeTableOps) -> Sequence[Remedy]:
+        rows_ms = 0.0 if trace.on_accelerator else finding.touched_rows * ROW_UPDATE_MS
+        saved_ms = min(finding.ms - rows_ms, 0.98 * finding.ms)
+        return [Drop(op_work.ms_of_streaming_ops(trace, finding.op_share, saved_ms), spread=(0.75, 1.05))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        first = edit_project(trace, ops.looked_up_first)
-        rows = Prescription(
-            "edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those", edits=first
-        )
-        # Where the optimizer's own ops take little, what is done to the whole table before it is looked up does.
-        looked_up = bool(first) or evidence.numbers["updating_share"] < UPDATING
-        if looked_up:
-            yield rows
-        lazy = edit_project(trace, models.lazy_adam)
-        says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
-        if not looked_up:
-            yield rows
+    def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
+        lookup = Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=finding.lookup_edits)
+        edits = edit_project(trace, models.lazy_adam)
+        lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
+        # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.
+        if finding.lookup_edits or finding.optimizer_share < MIN_OPTIMIZER_SHARE:
+            return (lookup, lazy)
+        return (lazy, lookup)
 
 
-def _table(trace: Trace) -> tuple[int, int] | None:
-    """Rows and columns of the largest embedding, where the model or the graph told."""
+def _whole_table_ops(trace: Trace) -> WholeTableOps | None:
+    """The measured part of the finding, with the lines of ops that the graph names."""
+    kernels = trace.kernels
+    if kernels is None or not kernels.by_name or not _has_large_tables(trace):
+        return None
+    window_ops = op_work.window_ops(kernels)
+    total = sum(o.ms for o in window_ops)
+    shape = _table_shape(trace)
+    pace = MAX_DEVICE_BYTES_PER_MS if trace.on_accelerator else MAX_HOST_BYTES_PER_MS
+    min_ms = 4 * shape[0] * shape[1] / pace if shape else 0.0
+    share = _embedding_share(trace)
+    if share is None and not any(o.kind == framework_names.DENSIFY_OP for o in window_ops):
+        share = _graph_table_share(trace)  # gradients stay sparse, but parts of the optimizer are dense (Adagrad)
+    named = op_work.ops_over_tables(trace)
+    over = _ops_over_table(window_ops, share, min_ms, named)
+    ms = sum(spent for _, spent in over)
+    if ms <= 0 or total <= 0:
+        return None
+    handwritten = any(op.update and not op.scope for op, _ in over)  # its arithmetic is in no optimizer's scope
+    own = [op.name for op, _ in over if handwritten and framework_names.REWRITTEN_SCOPE.sub("", op.name) in named]
+    optimizer_share = sum(spent for op, spent in over if op.update or op.name in own) / ms
+    op_share = min(ms, total) / total
+    touched = (_max_touched_rows(trace) or 0) if shape else 0
+    touched_share = min(touched / shape[0], 1.0) if shape and shape[0] else 0.0
+    if touched_share > MAX_TOUCHED_SHARE or (shape is not None and shape[0] < MIN_TABLE_ROWS):
+        return None
+    spent_ms = trace.mean(Category.DEVICE) * op_share * (1 - touched_share)
+    places = distinct_places(p for p in named.values() if p is not None)[:2]
+    return WholeTableOps(spent_ms, op_share, optimizer_share, shape, touched, places)
+
+
+def _table_shape(trace: Trace) -> tuple[int, int] | None:
+    """Rows and columns of the largest embedding, if the model or the graph names one."""
     found = [
         w["shape"]
         for w in op_work.largest_model_weights(trace)
         if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2
     ]
-    if not found and (told := op_work.embedding_tables(trace)) is not None:
-        found = told[0]
+    if not found and (tables := op_work.embedding_tables(trace)) is not None:
+        found = tables[0]
     return (int(found[0][0]), int(found[0][1])) if found else None
 
 
 def _embedding_share(trace: Trace) -> float | None:
-    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell.
+    """The embeddings' share of the model's weights, and so of the optimizer's time. None: the model is not known.
 
-    Of a layer of layers the model tells the outer one alone: then the graph says which are tables.
+    Of nested layers the model names only the outer one. Then the graph knows which weights are tables.
     """
     weights = op_work.largest_model_weights(trace)
     total = sum(int(w["size"]) for w in weights)
-    mine = sum(int(w["size"]) for w in weights if w.get("class") == "Embedding")
-    if total and not mine and (told := _table_share(trace)):
-        return told
-    return mine / total if total else None
+    embedded = sum(int(w["size"]) for w in weights if w.get("class") == "Embedding")
+    if total and not embedded and (share := _graph_table_share(trace)):
+        return share
+    return embedded / total if total else None
 
 
-def _large(trace: Trace) -> bool:
-    """Whether tables are, as far as the model or the graph tells, a large part of what is trained."""
-    shares = (_embedding_share(trace), _table_share(trace))
-    return next((share for share in shares if share is not None), 1.0) >= LEAST_SHARE
+def _has_large_tables(trace: Trace) -> bool:
+    """Whether tables are a large part of the weights, as far as the model or the graph shows."""
+    shares = (_embedding_share(trace), _graph_table_share(trace))
+    return next((share for share in shares if share is not None), 1.0) >= MIN_TABLE_SHARE
 
 
-def _table_share(trace: Trace) -> float | None:
-    """The same of the tables that graphs tell of. None: they do not."""
-    told = op_work.embedding_tables(trace)
-    return sum(rows * columns for rows, columns, _ in told[0]) / told[1] if told is not None and told[1] else None
+def _graph_table_share(trace: Trace) -> float | None:
+    """The share of the weights that graphs name as tables. None: they name none."""
+    tables = op_work.embedding_tables(trace)
+    if tables is None or not tables[1]:
+        return None
+    return sum(rows * columns for rows, columns, _ in tables[0]) / tables[1]
 
 
-def _over_table(
-    ops: list[op_work.WindowOp], embeddings: float | None, least_ms: float, named: Container[str]
+def _ops_over_table(
+    ops: list[op_work.WindowOp], embeddings: float | None, min_op_ms: float, named: Container[str]
 ) -> list[tuple[op_work.WindowOp, float]]:
-    """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only.
+    """Ops over whole tables, each with the ms that it spends on tables. A scattered update writes its rows only.
 
-    ``named``: ops that the graph says are.
+    ``named``: ops that the graph names as such.
     """
     written = {o.name for o in ops if framework_names.REWRITTEN_SCOPE.sub("", o.name) in named}
-    ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
+    ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= min_op_ms * o.count]
     dense = [o for o in ops if o.kind == framework_names.DENSIFY_OP]
     if embeddings is not None:
         if not any(o.update for o in ops):
             return []
-        least = TABLE_OP * max((o.ms for o in ops if o.update), default=0.0)
+        least = MIN_TABLE_OP_SHARE * max((o.ms for o in ops if o.update), default=0.0)
         scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}
         longest = max((o.ms for o in dense), default=float("inf"))
-        penalty = [o for o in ops if not o.scope and o.kind in PENALTY and o.ms >= AS_LONG * longest]
-        more = [o for o in ops if o in dense or o in penalty or o.name in written]
+        regularizer = [
+            o for o in ops if not o.scope and o.kind in REGULARIZER_OPS and o.ms >= MIN_REGULARIZER_OP_SHARE * longest
+        ]
+        more = [o for o in ops if o in dense or o in regularizer or o.name in written]
         mine = [o for o in ops if (o.update or o.scope in scopes or o in more) and o.ms >= least]
         return [(o, o.ms * (embeddings if o.update else 1.0)) for o in mine]
     if not dense:
         return []
-    least = TABLE_OP * max(o.ms for o in dense)
+    least = MIN_TABLE_OP_SHARE * max(o.ms for o in dense)
     scopes = {o.scope.split("/")[0] for o in dense}
     mine = [o for o in ops if o.ms >= least and not o.matmul and not o.conv]
     kinds = (framework_names.DENSIFY_OP, "AddN")
     return [(o, o.ms) for o in mine if o.update or o.kind in kinds or o.root in scopes or o.name in written]
 
 
-def _looked_up(trace: Trace) -> int | None:
-    """Rows that one batch can look up at most: its integers."""
-    told = op_work.embedding_tables(trace)
-    if told is not None and told[0] and told[0][0][2]:
-        return told[0][0][2]
+def _max_touched_rows(trace: Trace) -> int | None:
+    """The most rows that one batch can look up: the number of its integers."""
+    tables = op_work.embedding_tables(trace)
+    if tables is not None and tables[0] and tables[0][0][2]:
+        return tables[0][0][2]
     size = int(trace.steps.size.max()) if len(trace.steps) else 0
     for event in trace.events_of("loop"):
         shape = (event.data.get("data") or {}).get("shape")
         if event.name == "fit" and shape and size:
-            # Several inputs of one shape are told by the first only.
+            # Of several inputs with one shape only the first is recorded.
             return size * prod(int(d) for d in shape[1:] if d)
     for event in trace.events_of("trace"):
         if event.data.get("training"):
@@ -202,11 +234,9 @@ def _looked_up(trace: Trace) -> int | None:
     return None
 
 
-def _whole(trace: Trace) -> tuple[Place, ...]:
-    """Where the text works on all rows of a table, or makes their gradient a whole one."""
-    first = source_locations.edit_places(edit_project(trace, ops.looked_up_first))[
-        :1
-    ]  # the op; then what looks up its result
+def _whole_table_places(trace: Trace, lookup_edits: Sequence[Edit]) -> tuple[Place, ...]:
+    """Lines that work on all rows of a table, or make its gradient dense."""
+    first = source_locations.edit_places(lookup_edits)[:1]  # the op; a lookup of its result follows
     kinds = (spotted.whole_tables, spotted.penalised_tables, spotted.made_dense)
     seen = source_locations.project_places(
         trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
@@ -214,7 +244,7 @@ def _whole(trace: Trace) -> tuple[Place, ...]:
     return source_locations.merge_places(first, seen)[:2]
 
 
-def _where(trace: Trace) -> tuple[Place, ...]:
+def _training_places(trace: Trace) -> tuple[Place, ...]:
     traced = [Place(str(e.data["file"]), int(e.data["line"])) for e in trace.events_of("trace")
               if e.data.get("training") and not e.data.get("keras") and e.data.get("file")]  # fmt: skip
     compiled = [e.place for e in trace.events_of("compile")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slowtrain.causes.compute.dense_embedding_update import LAZY_OPTIMIZER_CURE, LOOKUP_CURE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
@@ -13,7 +14,7 @@ from slowtrain.source.spots.compute import walked
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Large tables under Adam; work on every row of a table before rows are looked up."""
+    """Large tables with Adam; work on every row of a table before the lookup."""
     whole, updated = tuple(spotted.whole_tables(source)), tuple(spotted.updated_tables(source))
     for one in whole:
         cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
@@ -27,18 +28,21 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
         yield Spot(one.start, one.end, one.says, cure)
     for call, rows in () if whole else walked.worked_on(source):
-        says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
-        first = "look up rows first; normalise or regularise only those"
-        yield Spot(edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, first))
+        says = f"{node_lookup.called_name(call)} of all {rows:,} rows, though a step looks up only those of a batch"
+        yield Spot(
+            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE)
+        )
     for norm, (rows, width) in () if penalised else walked.penalised(source):
-        says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
+        says = f"this op and its gradient read all {rows:,} x {width} numbers of a table in each step"
         fewer = "take the norm of the rows that were looked up"
         yield Spot(
             edits.node_start(norm), edits.node_end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer)
         )
     for call, (rows, width) in () if updated else walked.updated(source):
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
-        lazy = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Spot(
-            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, lazy)
+            edits.node_start(call),
+            edits.node_end(call),
+            says,
+            Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE),
         )

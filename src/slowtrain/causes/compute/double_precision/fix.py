@@ -1,4 +1,4 @@
-"""A script in another number format: float32 where it computes in float64."""
+"""Edits that make a script compute in float32 instead of float64."""
 
 from __future__ import annotations
 
@@ -12,74 +12,78 @@ from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
-WIDE = ("float64", "double")
-GLOBAL = frozenset({"set_floatx", "set_global_policy", "set_dtype_policy", "set_policy", "Policy", "DTypePolicy"})
-# Keras makes its own format of arrays that these are given.
-KERAS = frozenset({"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch", "adapt"})
-HARMLESS = frozenset(
+DOUBLE_NAMES = ("float64", "double")
+FORMAT_SETTERS = frozenset(
+    {"set_floatx", "set_global_policy", "set_dtype_policy", "set_policy", "Policy", "DTypePolicy"}
+)
+# Keras converts the arrays that it gets here to its own format.
+CONVERTING_METHODS = frozenset(
+    {"fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch", "adapt"}
+)
+FORMAT_NEUTRAL_CALLS = frozenset(
     "print len str repr float int isinstance format type id round min max info debug append savez save savetxt plot "
     "hist scatter imshow axvline legend".split()
 )
-TYPED = frozenset(f"tensorflow.{name}" for name in ("constant", "convert_to_tensor", "Variable"))
-CARRIERS = frozenset({"numpy_function", "py_function"})  # whose formats are told apart from their data
+TENSOR_MAKERS = frozenset(f"tensorflow.{name}" for name in ("constant", "convert_to_tensor", "Variable"))
+PYTHON_OPS = frozenset({"numpy_function", "py_function"})  # their formats are given separately from their data
 
 
-def single(source: Source) -> tuple[Edit, ...]:
-    """The script in float32; nothing where it is not certain that all its formats fit together then."""
-    named = _named(source)
+def single_precision_edits(source: Source) -> tuple[Edit, ...]:
+    """The script in float32; nothing if its formats might not match then."""
+    named = _format_name_edits(source)
     if named is None:
         return ()
     formats, casts = NumberFormats(source), []
-    if any(find.called_name(n) in CARRIERS for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)):
+    if any(find.called_name(n) in PYTHON_OPS for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)):
         return ()
-    for _ in range(8):  # each array that is cast makes those computed from it float32 as well
-        found = [(node, holder) for node, holder in _leaving(source) if formats.of(node) == DOUBLE]
-        value = _first_value(formats, [node for node, _ in found])
+    for _ in range(8):  # a cast array makes the arrays computed from it float32 as well
+        found = [(node, holder) for node, holder in _handed_over_values(source) if formats.of(node) == DOUBLE]
+        value = _first_double_value(formats, [node for node, _ in found])
         if value is None:
             break
         formats.cast.add(value)
         casts += edits.append_to_chain(source, value, '.astype("float32")')
-    rest = [pair for pair in _leaving(source) if pair[0] not in formats.cast]
+    rest = [pair for pair in _handed_over_values(source) if pair[0] not in formats.cast]
     for node, holder in rest:
         kind = formats.of(node)
         if kind == DOUBLE:
-            casts += _at(source, node, holder)
-        elif kind is None and _boundary(source, holder):
+            casts += _cast_edits(source, node, holder)
+        elif kind is None and _is_boundary(source, holder):
             return ()
     return (*named, *casts)
 
 
-def _named(source: Source) -> list[Edit] | None:
-    """float64 by name, as TensorFlow and Keras are told it. None: somewhere it may mean something else."""
-    done = []
+def _format_name_edits(source: Source) -> list[Edit] | None:
+    """Edits of the name float64 in calls of TensorFlow and Keras. None: a name may mean something else."""
+    changed = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
             "tensorflow.float64",
             "tensorflow.double",
         ):
-            done.append(edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32"))
-        elif isinstance(node, ast.Constant) and node.value in WIDE:
-            use = _use(source, node)
+            changed.append(edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32"))
+        elif isinstance(node, ast.Constant) and node.value in DOUBLE_NAMES:
+            use = _is_tensor_format(source, node)
             if use is None:
                 return None
             if use:
-                done.append(edits.replace_node(source, node, _quoted(source, node, "float32")))
+                changed.append(edits.replace_node(source, node, _quoted_name(source, node, "float32")))
         elif isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
             "numpy.float64",
             "numpy.double",
         ):
-            done += [edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32")] * bool(
-                _use(source, node)
+            changed += [edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32")] * bool(
+                _is_tensor_format(source, node)
             )
-    return done
+    return changed
 
 
-def _quoted(source: Source, node: ast.Constant, text: str) -> str:
+def _quoted_name(source: Source, node: ast.Constant, text: str) -> str:
     return edits.node_text(source, node).replace(str(node.value), text)
 
 
-def _use(source: Source, node: ast.expr) -> bool | None:
-    """True: what TensorFlow or Keras are to compute in. False: what NumPy is. None: neither is certain."""
+def _is_tensor_format(source: Source, node: ast.expr) -> bool | None:
+    """True: a format of TensorFlow or Keras. False: a format of NumPy. None: not certain."""
     above = find.parents_of(source)
     holder = above.get(node)
     keyword = holder if isinstance(holder, ast.keyword) else None
@@ -88,12 +92,12 @@ def _use(source: Source, node: ast.expr) -> bool | None:
     if isinstance(holder, ast.Call) and (keyword is not None or node in holder.args):
         name = name_bindings.qualified_name(source, holder.func)
         last = find.called_name(holder)
-        if last in GLOBAL or name.startswith(("tensorflow.", "keras.")):
+        if last in FORMAT_SETTERS or name.startswith(("tensorflow.", "keras.")):
             return True
-        if name.startswith(("numpy.", "pandas.")) or last == "astype" or _drawn(holder):
+        if name.startswith(("numpy.", "pandas.")) or last == "astype" or _draws_numbers(holder):
             return False
         if keyword is not None and keyword.arg in ("dtype", "autocast"):
-            return True  # of a layer of one's own, or its weights
+            return True  # of a custom layer, or its weights
         return None
     if isinstance(holder, (ast.Assign, ast.AnnAssign)) and isinstance(node, ast.Constant):
         targets = holder.targets if isinstance(holder, ast.Assign) else [holder.target]
@@ -104,12 +108,12 @@ def _use(source: Source, node: ast.expr) -> bool | None:
     return False if isinstance(holder, (ast.Compare, ast.Expr)) else None
 
 
-def _drawn(call: ast.Call) -> bool:
+def _draws_numbers(call: ast.Call) -> bool:
     return find.called_name(call) in ("random", "standard_normal", "uniform", "normal", "rand", "randn")
 
 
-def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """Expressions that are handed to something else than NumPy, with what takes them."""
+def _handed_over_values(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """Expressions that are handed over to code other than NumPy, with what takes them."""
     above = find.parents_of(source)
     for node in syntax_tree.walk(source.tree):
         if not isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript, ast.UnaryOp)):
@@ -120,7 +124,7 @@ def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
         while isinstance(holder, (ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword, ast.IfExp)):
             holder = above.get(holder)
         if (
-            (isinstance(holder, ast.Call) and node is not holder.func and _takes(source, holder))
+            (isinstance(holder, ast.Call) and node is not holder.func and _takes_arrays(source, holder))
             or isinstance(holder, (ast.Return, ast.Yield))
             or (isinstance(holder, (ast.For, ast.comprehension)) and node is holder.iter and isinstance(node, ast.Name))
         ):
@@ -131,11 +135,15 @@ def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
                 yield node, holder
 
 
-def _takes(source: Source, call: ast.Call) -> bool:
-    """Whether a call takes an array as it is: no function of NumPy's, nothing that only looks at it."""
+def _takes_arrays(source: Source, call: ast.Call) -> bool:
+    """Whether a call takes an array in its own format. Functions of NumPy and functions that only read it do not."""
     name = name_bindings.qualified_name(source, call.func)
     last = find.called_name(call)
-    if name.startswith(("numpy.", "math.", "matplotlib.", "pandas.")) or last in HARMLESS or last in KERAS:
+    if (
+        name.startswith(("numpy.", "math.", "matplotlib.", "pandas."))
+        or last in FORMAT_NEUTRAL_CALLS
+        or last in CONVERTING_METHODS
+    ):
         return False
     if (
         isinstance(call.func, ast.Attribute)
@@ -146,10 +154,10 @@ def _takes(source: Source, call: ast.Call) -> bool:
     return last not in ("default_rng", "RandomState", "seed", "astype")
 
 
-def _first_value(formats: NumberFormats, leaving: list[ast.expr]) -> ast.expr | None:
-    """The first assignment of a float64 array that one of the names among ``leaving`` has its value from."""
+def _first_double_value(formats: NumberFormats, handed_over: list[ast.expr]) -> ast.expr | None:
+    """The first assignment of a float64 array that one of the names among ``handed_over`` gets its value from."""
     found: list[ast.expr] = []
-    for node in leaving:
+    for node in handed_over:
         base: ast.expr = node
         while isinstance(base, (ast.Subscript, ast.Starred)):
             base = base.value
@@ -159,20 +167,20 @@ def _first_value(formats: NumberFormats, leaving: list[ast.expr]) -> ast.expr | 
     return min(found, key=edits.node_start, default=None)
 
 
-def _at(source: Source, node: ast.expr, holder: ast.AST) -> list[Edit]:
-    """The array cast where it is handed over."""
-    typed = isinstance(holder, ast.Call) and name_bindings.qualified_name(source, holder.func) in TYPED
+def _cast_edits(source: Source, node: ast.expr, holder: ast.AST) -> list[Edit]:
+    """A cast of the array where it is handed over."""
+    typed = isinstance(holder, ast.Call) and name_bindings.qualified_name(source, holder.func) in TENSOR_MAKERS
     if typed and isinstance(holder, ast.Call) and find.argument_value(holder, "dtype") is not None:
         return []
     return edits.append_to_chain(source, node, '.astype("float32")')
 
 
-def _boundary(source: Source, holder: ast.AST) -> bool:
+def _is_boundary(source: Source, holder: ast.AST) -> bool:
     """Whether TensorFlow keeps the format of what ``holder`` is given."""
     if not isinstance(holder, ast.Call):
         return False
     name, last = name_bindings.qualified_name(source, holder.func), find.called_name(holder)
-    return (name in TYPED and find.argument_value(holder, "dtype") is None) or last in (
+    return (name in TENSOR_MAKERS and find.argument_value(holder, "dtype") is None) or last in (
         "from_tensor_slices",
         "from_tensors",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.double_precision import fix
+from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
@@ -15,16 +15,15 @@ from slowtrain.source.spots.numerics import numbers
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Keras set to float64 for all of a file; weights made of NumPy's float64."""
+    """Keras set to float64 for a whole file; weights made from float64 arrays of NumPy."""
     says = {
-        "Variable": "NumPy makes float64: this weight, and all that is computed with it, is of twice the width",
+        "Variable": "NumPy makes float64, so this weight and all that is computed with it are float64",
         "": "this makes all layers compute in float64",
     }
     known = (*numbers.global_doubles(source), *reached.doubles(source))
-    every = tuple(dict.fromkeys(known or walked.doubles(source)))
-    made = fix.single(source) if every else ()
-    for call in every:
-        single = "compute in float32: drop set_floatx('float64'), make the data float32"
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, single, edits=made)
+    calls = tuple(dict.fromkeys(known or walked.doubles(source)))
+    changed = fix.single_precision_edits(source) if calls else ()
+    for call in calls:
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
         seen = says.get(node_lookup.called_name(call), says[""])
         yield Spot(edits.node_start(call), edits.node_end(call), seen, cure)

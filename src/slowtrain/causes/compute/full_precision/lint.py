@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.full_precision import late
+from slowtrain.causes.compute.full_precision import late_policy
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A mixed policy that is set when all layers are there."""
-    for call in late.policies(source):
-        says = "the layers were made before this policy is set, and compute in float32"
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, "set the policy before the first layer is made")
+    """A mixed policy that is set after all layers were made."""
+    for call in late_policy.find_late_policies(source):
+        says = "the layers are made before this policy is set, so they compute in float32"
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, "set the policy before making the first layer")
         yield Spot(edits.node_start(call), edits.node_end(call), says, cure)

@@ -12,11 +12,11 @@ from slowtrain.source.spots.compute import walked
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
+    """Products with one-hot rows; convolutions and many small products in Python loops."""
     known = list(reached.handwritten(source))
     for one in known:
         cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
         yield Spot(one.start, one.end, one.says, cure)
     for node, says in () if known else walked.one_by_one(source):
-        whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")
+        whole = Prescription("edit", Effect.EQUIVALENT, "use one op for all of them: another axis, or einsum")
         yield Spot(edits.node_start(node), edits.node_end(node), says, whole)

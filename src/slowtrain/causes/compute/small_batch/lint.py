@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.small_batch import GOAL
+from slowtrain.causes.compute.small_batch.larger_batch_cure import MAX_GOAL_BATCH, WINDOWS_CURE, larger_batch_says
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
@@ -15,19 +15,18 @@ from slowtrain.source.spots.host import fits as spotted
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """One to four of thousands of samples in a step."""
+    """Steps with one to four of thousands of samples."""
     seen: set[ast.expr] = set()
     for given, says, goal, changed in spotted.tiny(source):
         if given in seen:
-            continue  # one number that several calls are given
+            continue  # several calls use the same number
         seen.add(given)
-        larger = f"use a batch of {goal} or more, with a learning rate to match"
-        cut = "cut the sequence into windows and train on a batch of them"
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
+        cured = larger_batch_says(goal, more=True) if goal else WINDOWS_CURE
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, cured, edits=changed)
         yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
     for call, size, rows in () if seen else walked.small(source):
-        larger = f"use a batch of {GOAL} or more, with a learning rate to match"
-        says = f"{size} of {rows:,} samples in each step"
+        larger = larger_batch_says(MAX_GOAL_BATCH, more=True)
+        says = f"each step uses {size} of {rows:,} samples"
         place = (
             call_index.operation_range(call)
             if isinstance(call, ast.Call)

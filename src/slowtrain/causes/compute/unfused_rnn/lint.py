@@ -13,11 +13,11 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
 from slowtrain.source.spots.compute import layered
 
-SHORT = 64  # turns of a recurrence: written out, a graph of some thousand ops
+MAX_UNROLLED_STEPS = 64  # time steps; unrolled, they are a graph of some thousand ops
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A layer of a file that trains, with a setting that cuDNN does not know."""
+    """Layers with a setting that cuDNN does not support, in a file that trains."""
     if not training_calls.takes_training_steps(source):
         return
     seen: set[ast.Call] = set()
@@ -27,22 +27,22 @@ def find_spots(source: Source) -> Iterable[Spot]:
         setting = models.unfused(call)
         if setting is not None:
             seen.add(call)
-        if setting is not None and not (setting.arg == "unroll" and _short(source)):
+        if setting is not None and not (setting.arg == "unroll" and _has_short_sequences(source)):
             changed, same = models.fused_rnn(source, edits.node_end(call.func)[0])
             text = f"{setting.arg}={ast.unparse(setting.value)}"
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
-            cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not know", edits=changed)
+            cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not support", edits=changed)
             says = f"with {text} a GPU runs this layer as a loop of small ops"
             yield Spot(edits.node_start(setting.value), edits.node_end(setting.value), says, cure)
     for call, says in dict.fromkeys(layered.unfused(source)):
         if call not in seen:
-            usual = "leave out what cuDNN does not know, and take the layer in place of its cell"
+            usual = "remove what cuDNN does not support, and use the layer instead of its cell"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
             yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
 
 
-def _short(source: Source) -> bool:
-    """Whether all sequences of the file are visibly short: written out, they are what ``unroll`` is for."""
+def _has_short_sequences(source: Source) -> bool:
+    """Whether all sequences of the file are known to be short. ``unroll`` is meant for such sequences."""
     shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).called("Input")]
-    turns = [queries.int_at(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
-    return bool(turns) and all(n is not None and n <= SHORT for n in turns)
+    lengths = [queries.int_at(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
+    return bool(lengths) and all(n is not None and n <= MAX_UNROLLED_STEPS for n in lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, slowed
+from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.causes.drift.growing_step import growing, newest, rebased
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
@@ -32,7 +32,7 @@ CURES = {
     str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
     "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
     "graph": "make ops once, before the loop: what changes is fed; graph.finalize() fails at the line that adds one",
-    **slowed.CURES,
+    **slowdown_cures.CURE_BY_REASON,
 }
 
 

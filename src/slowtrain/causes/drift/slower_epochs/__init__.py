@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, slowed
+from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
@@ -52,8 +52,12 @@ class SlowerEpochs(Cause[Evidence]):
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
         kind = found[1].by or found[1].kind if found is not None else ""
-        says = slowed.CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
-        yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in slowed.CURES else Effect.EXACT, says)
+        says = slowdown_cures.CURE_BY_REASON.get(
+            kind, "look at what the script switches on there: a schedule, layers, augmentation"
+        )
+        yield Prescription(
+            "advice", Effect.CHANGES_TRAINING if kind not in slowdown_cures.CURE_BY_REASON else Effect.EXACT, says
+        )
 
 
 def _since(jump: StepJump) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, launched
+from slowtrain.causes import Cause, launch_overhead
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
@@ -68,7 +68,7 @@ class LaunchBound(Cause[Evidence]):
 
     def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         if "host_ms" in evidence.numbers:
-            return [launched.remedy(evidence)]
+            return [launch_overhead.overhead_remedy(evidence)]
         if "gaps_ms" in evidence.numbers:
             return [Drop({Category.DISPATCH: (1 - GAPS_STAY) * evidence.numbers["gaps_ms"]}, spread=GAPS_SPREAD)]
         if trace.fact("profile") or trace.on_jax:
@@ -83,7 +83,7 @@ class LaunchBound(Cause[Evidence]):
 
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "host_ms" in evidence.numbers:
-            yield from launched.prescribe(trace, evidence)
+            yield from launch_overhead.overhead_cures(trace, evidence)
         elif "gaps_ms" in evidence.numbers:
             if not kernel_launches.are_steps_xla_compiled(trace):
                 fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
@@ -115,7 +115,7 @@ def _on_device(trace: Trace) -> Evidence | None:
     if not trace.fact("profile") and not _one_graph_a_step(trace):
         return None
     host_ms = kernel_launches.host_dispatch_ms(trace)
-    return launched.evidence(trace, _between_calls(trace, host_ms) if trace.fact("profile") else host_ms)
+    return launch_overhead.find_overhead(trace, _between_calls(trace, host_ms) if trace.fact("profile") else host_ms)
 
 
 def _between_kernels(trace: Trace) -> Evidence | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
+from slowtrain.causes.idle_input_wait import find_idle_input_wait, missing_read_signals, waits_for_bytes
 from slowtrain.causes.input.python_input import fix
-from slowtrain.causes.waiting import bytes_to_tell, for_bytes, waiting
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -75,7 +75,7 @@ class PythonInput(Cause[Evidence]):
     words = slowpython.WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        return super().wants(trace) | (bytes_to_tell(trace) if _work(trace) is None else frozenset())
+        return super().wants(trace) | (missing_read_signals(trace) if _work(trace) is None else frozenset())
 
     def find(self, trace: Trace) -> Evidence | None:
         work = _work(trace)
@@ -135,8 +135,8 @@ def _work(trace: Trace) -> Work | None:
 
 def _waits(trace: Trace) -> Work | None:
     """Python that computes nothing, and reads too little for a disk to be the reason."""
-    found = waiting(trace)
-    if found is None or for_bytes(trace, found) is not False:
+    found = find_idle_input_wait(trace)
+    if found is None or waits_for_bytes(trace, found) is not False:
         return None
     calls = sum(p.calls_per_step for p in input_feed.user_producers(trace))
     hand = handmade_input(trace) if found.by_hand else None

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.causes.waiting import bytes_to_tell, for_bytes, mean, read_mb_per_s, reads, waiting
+from slowtrain.causes.idle_input_wait import (
+    find_idle_input_wait,
+    mean_sample,
+    missing_read_signals,
+    read_mb_per_s,
+    reads_files,
+    waits_for_bytes,
+)
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import handmade_input
@@ -24,13 +31,13 @@ class SlowStorage(Cause[Evidence]):
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        return super().wants(trace) | bytes_to_tell(trace)
+        return super().wants(trace) | missing_read_signals(trace)
 
     def find(self, trace: Trace) -> Evidence | None:
-        found = waiting(trace)
-        if found is None or not for_bytes(trace, found):
+        found = find_idle_input_wait(trace)
+        if found is None or not waits_for_bytes(trace, found):
             return None
-        iowait, rate = mean(trace, "iowait_share"), read_mb_per_s(trace)
+        iowait, rate = mean_sample(trace, "iowait_share"), read_mb_per_s(trace)
         beside = (
             f"; {format_number(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
         )
@@ -42,7 +49,7 @@ class SlowStorage(Cause[Evidence]):
         )
 
     def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = waiting(trace)
+        found = find_idle_input_wait(trace)
         if found is None:
             return []
         if found.by_hand:
@@ -51,7 +58,7 @@ class SlowStorage(Cause[Evidence]):
 
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         pipe = trace.pipeline
-        readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
+        readers = [n for n in slowest_stage_nodes(pipe) if reads_files(trace, n)] if pipe is not None else []
         node = input_edits.python_node(trace) or (readers[0] if readers else None)
         if handmade_input(trace) is not None:
             beside = measured.first(trace, evidence.where, ahead.made_ahead)

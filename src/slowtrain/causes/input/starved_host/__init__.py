@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.causes.waiting import waiting
+from slowtrain.causes.idle_input_wait import find_idle_input_wait
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -105,7 +105,7 @@ def _starved(trace: Trace) -> Starved | None:
         return None
     few = _threads(trace)
     # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
-    waits = few is not None and waiting(trace) is not None
+    waits = few is not None and find_idle_input_wait(trace) is not None
     for node in slowest_stage_nodes(pipe)[:2]:
         width = node.parallelism or 1.0
         if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:

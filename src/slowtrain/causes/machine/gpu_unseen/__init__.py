@@ -1,15 +1,15 @@
-"""There is a GPU, and the framework does not see it."""
+"""The machine has a GPU that the framework does not see."""
 
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
 
 
-class GpuUnseen(Judged, Cause[Evidence]):
-    """A GPU is there, and the framework trains on the CPU because it does not see it."""
+class GpuUnseen(FactCause, Cause[Evidence]):
+    """The framework trains on the CPU because it does not see the GPU of the machine."""
 
-    title = "There is a GPU, and the framework does not see it"
+    title = "The framework does not see the GPU"
     machine_topic = "gpu visibility"
     doctor_rank = 10

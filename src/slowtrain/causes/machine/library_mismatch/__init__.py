@@ -1,17 +1,17 @@
-"""Driver, libraries, build and card do not go together."""
+"""Versions of driver, libraries, build and card do not match."""
 
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
 from slowtrain.source.spots.machine import strategies
 
 
-class LibraryMismatch(Judged, Cause[Evidence]):
-    """Driver, CUDA, cuDNN, the framework's build, Keras and the card do not go together."""
+class LibraryMismatch(FactCause, Cause[Evidence]):
+    """The versions of driver, CUDA, cuDNN, the framework's build, Keras and the card do not match."""
 
-    title = "Driver, libraries, build and card do not go together"
+    title = "Versions of driver, libraries, build and card do not match"
     machine_topic = "versions"
     doctor_rank = 20
     words = (strategies.NAME,)

@@ -11,7 +11,7 @@ from slowtrain.source.spots.machine import strategies
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A strategy of several workers in a script that trains by ``fit``."""
+    """A strategy for several workers in a script that trains with ``fit``."""
     for call in strategies.failing(source):
         cure = Prescription("advice", Effect.EQUIVALENT, strategies.CURE)
         yield Spot(edits.node_start(call), edits.node_end(call), strategies.SAYS, cure)

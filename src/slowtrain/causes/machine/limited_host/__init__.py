@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, judged
+from slowtrain.causes import Cause, fact_causes
 from slowtrain.causes.machine.limited_host import fix
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.model.answers.doctor_sheet import CheckState
@@ -19,14 +19,14 @@ from slowtrain.trace.signals.device import op_work
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-SATURATED = 0.75  # of the cores that are left, at work: less, and the limit does not bind
-FILLED = 0.5  # of the step in ops: what computes is the limit, whatever the processor time says
-COMPUTING = 0.3  # of the step in ops: less, and more cores have little to speed up
-# Of ideal: what ops gained from a second core in clinic/'s pairs was a tenth to six tenths of it, on virtual processors
-# (often two to a core). The range of the saving reaches from nothing to nearly all.
-SPLIT = 0.5
-BESIDE = 0.5  # of the framework's other work, assumed: half of it has to wait for the ops in any case
-LIMITS = ("cores", "quota")  # of the doctor's checks: those that are wrong only where steps come up against them
+MIN_BUSY_CORE_SHARE = 0.75  # of the allowed cores at work: with less, the limit does not bind
+MIN_COMPUTING_SHARE = 0.3  # of the step in ops: with less, more cores have little to speed up
+MIN_BOUND_COMPUTING_SHARE = 0.5  # of the step in ops: with more, ops are the limit whatever the processor time is
+# Share of the ideal gain. Ops in clinic/'s pairs gained a tenth to six tenths of it from a second core, on virtual
+# processors (often two per core). The range of the saving reaches from nothing to nearly all.
+SPLIT_GAIN_SHARE = 0.5
+HOST_GAIN_SHARE = 0.5  # of the framework's other work, assumed: half of it has to wait for the ops in any case
+LIMIT_CHECKS = ("cores", "quota")  # of the doctor: they are wrong only if the limit binds the steps
 SETTERS = {
     "affinity": ("sched_setaffinity", "cpu_affinity"),
     "threads": (
@@ -37,130 +37,130 @@ SETTERS = {
     ),
     "quota": (),
 }
-
-
-@dataclass(frozen=True)
-class Limit:
-    """``kind`` of limit: ``given`` cores of ``board``."""
-
-    kind: str
-    given: float
-    board: float
-
-
-SAYS = {
-    "affinity": "the process is bound to {given:g} of the machine's {board:g} cores",
-    "quota": "a container's quota leaves {given:g} of the machine's {board:g} cores",
-    "threads": "TensorFlow was told to compute with {given:g} thread at a time on {board:g} cores",
+ALL_CORES_CURE = "give the process all cores: lift the affinity, quota or thread setting"
+LIMIT_WORDS = {
+    "affinity": "the process is bound to {allowed:g} of the machine's {total:g} cores",
+    "quota": "a container's quota leaves {allowed:g} of the machine's {total:g} cores",
+    "threads": "TensorFlow is set to compute with {allowed:g} thread at a time on {total:g} cores",
 }
 
 
-class LimitedHost(Cause[Evidence]):
-    """The process is allowed fewer cores than the machine has, and the step computes on all it is allowed."""
+@dataclass(frozen=True)
+class CoreLimit:
+    """A limit of ``kind`` allows ``allowed`` of ``total`` cores. The steps keep ``busy`` cores busy."""
+
+    kind: str
+    allowed: float
+    total: float
+    busy: float = 0.0
+
+
+class LimitedHost(Cause[CoreLimit | Evidence]):
+    """The process is allowed fewer cores than the machine has, and the step computes on all of them."""
 
     title = "The process may use only a part of the machine"
     machine_topic = "host"
     doctor_rank = 90
     needs = frozenset({Signal.STEPS, Signal.MACHINE})
-    words = (*SETTERS["affinity"], *SETTERS["threads"], *fix.OPTIONS)
+    words = (*SETTERS["affinity"], *SETTERS["threads"], *fix.CONFIG_OPTIONS)
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        if not _by_facts(trace):
+        if not _has_facts_only(trace):
             return super().wants(trace)
-        limits = [c for c in judged.checks(trace, self.id) if c.name in LIMITS and c.state is CheckState.NOTED]
-        # Whether the steps come up against it, beside a profile nobody measured.
-        binds = judged.given(trace) and limits and judged.evidence(trace, self.id) is None
-        return frozenset({Signal.FACTS, *({Signal.MACHINE} if binds else ())}) | judged.missing(trace, self.id)
-
-    def matters_in(self, trace: Trace) -> bool:
-        return judged.given(trace)  # settings alone, which nothing prices
-
-    def find(self, trace: Trace) -> Evidence | None:
-        if _by_facts(trace):
-            return judged.evidence(trace, self.id)
-        limit = _limit(trace)
-        if limit is None:
-            return None
-        cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
-        busy = cpu / trace.step_ms if trace.step_ms else 0.0
-        return Evidence(
-            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; "
-            f"the steps keep {format_number(busy, 2)} cores busy",
-            {"cores_allowed": limit.given, "cores": limit.board, "busy_cores": busy},
-            _where(trace, limit),
+        checks = fact_causes.cause_checks(trace, self.id)
+        limits = [c for c in checks if c.name in LIMIT_CHECKS and c.state is CheckState.NOTED]
+        # Whether the limit binds the steps of a profile was not measured.
+        unknown = (
+            fact_causes.has_given_facts(trace) and limits and fact_causes.wrong_checks_evidence(trace, self.id) is None
+        )
+        return frozenset({Signal.FACTS, *({Signal.MACHINE} if unknown else ())}) | fact_causes.missing_fact_signals(
+            trace, self.id
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        limit = _limit(trace)
-        if limit is None:
+    def matters_in(self, trace: Trace) -> bool:
+        return fact_causes.has_given_facts(trace)  # settings alone have no price
+
+    def find(self, trace: Trace) -> CoreLimit | Evidence | None:
+        return fact_causes.wrong_checks_evidence(trace, self.id) if _has_facts_only(trace) else _find_core_limit(trace)
+
+    def evidence(self, trace: Trace, finding: CoreLimit | Evidence) -> Evidence:
+        if isinstance(finding, Evidence):
+            return finding
+        limit = LIMIT_WORDS[finding.kind].format(allowed=finding.allowed, total=finding.total)
+        return Evidence(
+            f"{limit}; the steps keep {format_number(finding.busy, 2)} cores busy",
+            {"cores_allowed": finding.allowed, "cores": finding.total, "busy_cores": finding.busy},
+            _setter_places(trace, finding.kind),
+        )
+
+    def remedies(self, trace: Trace, finding: CoreLimit | Evidence) -> Sequence[Remedy]:
+        if isinstance(finding, Evidence):
             return []
-        missing = 1 - limit.given / limit.board
-        # Ops are divided over the cores; what starts them, and what makes input, partly runs beside them then.
-        saved = {Category.DEVICE: op_work.splittable_op_ms(trace) * missing * SPLIT}
+        missing = 1 - finding.allowed / finding.total
+        # Ops are divided over the cores. What starts them and what makes input then partly runs at the same time.
+        saved = {Category.DEVICE: op_work.splittable_op_ms(trace) * missing * SPLIT_GAIN_SHARE}
         for category in (Category.DISPATCH, Category.INPUT):
-            saved[category] = trace.mean(category) * missing * BESIDE
+            saved[category] = trace.mean(category) * missing * HOST_GAIN_SHARE
         return [Drop(saved, 0.0, (0.0, 1.8))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if _by_facts(trace):
-            yield from judged.prescriptions(trace, self.id)
+    def cures(self, trace: Trace, finding: CoreLimit | Evidence) -> Iterable[Prescription]:
+        if isinstance(finding, Evidence):
+            yield from fact_causes.check_cures(trace, self.id)
             return
-        limit = _limit(trace)
-        cure = {"threads": fix.more_threads, "affinity": fix.more_cores}.get(limit.kind if limit else "")
-        changed = edit_project(trace, cure) if cure else ()
-        says = "give the process all cores: lift the affinity, quota or thread setting"
-        # What TensorFlow says of its threads, the script has set: from outside they cannot be.
-        treatment = "all-threads" if limit is not None and limit.kind == "threads" else None
-        kind = "edit" if changed else "setting"
-        yield Prescription(kind, Effect.EQUIVALENT, says, edits=changed, treatment=treatment)
+        find_edits = {"threads": fix.thread_limit_edits, "affinity": fix.affinity_edits}.get(finding.kind)
+        edits = edit_project(trace, find_edits) if find_edits else ()
+        # If TensorFlow reports a number of threads, the script has set it: it cannot be set from outside.
+        treatment = "all-threads" if finding.kind == "threads" else None
+        yield Prescription(
+            "edit" if edits else "setting", Effect.EQUIVALENT, ALL_CORES_CURE, edits=edits, treatment=treatment
+        )
 
 
-def _by_facts(trace: Trace) -> bool:
-    """Whether settings are all there is: of no run at all, or given beside a profile."""
-    return bool(trace.fact("doctor")) or judged.given(trace)
+def _has_facts_only(trace: Trace) -> bool:
+    """Whether there is no run of this machine: in the doctor, and for facts next to a profile."""
+    return bool(trace.fact("doctor")) or fact_causes.has_given_facts(trace)
 
 
-def _limit(trace: Trace) -> Limit | None:
+def _find_core_limit(trace: Trace) -> CoreLimit | None:
     """The tightest limit that binds."""
-    board = float(trace.fact("machine", "cpu", "logical_cores") or 0)
-    cpu = trace.facts.get("cpu_ms_per_step")
-    if board < 2 or not trace.step_ms or trace.on_accelerator:
+    total = float(trace.fact("machine", "cpu", "logical_cores") or 0)
+    cpu_ms = trace.facts.get("cpu_ms_per_step")
+    if total < 2 or not trace.step_ms or trace.on_accelerator:
         return None
-    # A script may pin its own thread after the recorder's has begun: the narrower reading is the steps'.
+    # A script may bind its own thread after the recorder's has started. The smaller number is that of the steps.
     bound = [trace.fact("affinity_cores"), len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ())]
-    affinity = min((float(n) for n in bound if n), default=board)
-    quota = float(trace.fact("machine", "cgroup", "cpu_quota_cores") or board)
-    threads = float(trace.fact("threads", "intra_op") or board)
-    found = min((Limit("affinity", affinity, board), Limit("quota", quota, board), Limit("threads", threads, board)),
-                key=lambda limit: limit.given)  # fmt: skip
-    if found.given >= board:
+    limits = {
+        "affinity": min((float(n) for n in bound if n), default=total),
+        "quota": float(trace.fact("machine", "cgroup", "cpu_quota_cores") or total),
+        "threads": float(trace.fact("threads", "intra_op") or total),
+    }
+    kind = min(limits, key=lambda kind: limits[kind])
+    if limits[kind] >= total:
         return None
     computing = trace.mean(Category.DEVICE) / trace.step_ms
-    busy = float(cpu) / trace.step_ms if cpu else None
-    # Other processes on the core make its processor time look short: ops that fill the step say the same.
-    binds = computing >= FILLED or (computing >= COMPUTING and busy is not None and busy >= SATURATED * found.given)
-    return found if binds and op_work.splittable_op_ms(trace) > 0 else None
+    busy = float(cpu_ms or 0.0) / trace.step_ms
+    # Other processes on the cores reduce the processor time of this one. Ops that fill the step are a sign as well.
+    is_busy = bool(cpu_ms) and busy >= MIN_BUSY_CORE_SHARE * limits[kind]
+    binds = computing >= MIN_BOUND_COMPUTING_SHARE or (computing >= MIN_COMPUTING_SHARE and is_busy)
+    return CoreLimit(kind, limits[kind], total, busy) if binds and op_work.splittable_op_ms(trace) > 0 else None
 
 
-def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
-    """Lines of the script that set the limit, where the script does."""
+def _setter_places(trace: Trace, kind: str) -> tuple[Place, ...]:
+    """Lines of the script that set the limit."""
     argv = trace.fact("launch", "argv", default=()) or ()
-    scripts = [str(a) for a in argv if str(a).endswith(".py")][:1]
-    found = []
-    for script in scripts:
-        text = recorded_source(trace, script) or recorded_source(trace, os.path.join(trace.root, script))
-        for number, line in enumerate(text.text.splitlines() if text else (), 1):
-            if (
-                any(setter in line for setter in SETTERS[limit.kind])
-                and not line.lstrip().startswith("#")
-                and "hasattr" not in line
-            ):
-                decided = [] if text is None else _decided(text, number, limit.kind)
-                found += [Place(script, line) for line in (*decided, number)]
-    return source_locations.merge_places(found)
+    script = next((str(arg) for arg in argv if str(arg).endswith(".py")), None)
+    if script is None:
+        return ()
+    source = recorded_source(trace, script) or recorded_source(trace, os.path.join(trace.root, script))
+    lines = []
+    for number, line in enumerate(source.text.splitlines() if source else (), 1):
+        is_setter = any(setter in line for setter in SETTERS[kind])
+        if source and is_setter and not line.lstrip().startswith("#") and "hasattr" not in line:
+            lines += [*_origin_lines(source, number, kind), number]
+    return source_locations.merge_places(Place(script, line) for line in lines)
 
 
-def _decided(source: Source, line: int, kind: str) -> list[int]:
-    """Where what a setter at ``line`` is given is decided on: in a call of its function, among settings."""
+def _origin_lines(source: Source, line: int, kind: str) -> list[int]:
+    """Lines that decide the argument of a setter at ``line``: a call of its function, a setting."""
     calls = node_lookup.calls_at_line(source, line, *SETTERS[kind])
-    return [found for call in calls for found in source_locations.argument_origins(source, call)]
+    return [origin for call in calls for origin in source_locations.argument_origins(source, call)]

@@ -1,4 +1,4 @@
-"""Limits that a script sets itself: threads of TensorFlow, cores of the process."""
+"""Limits that a script sets itself (threads of TensorFlow, cores of the process), and the edits that remove them."""
 
 from __future__ import annotations
 
@@ -14,70 +14,72 @@ from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
-THREADS = frozenset(
+THREAD_SETTERS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
 )  # 0 lets TensorFlow choose
-OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
-WORKERS = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")  # how many a launcher started
-VARIABLES = frozenset(
+CONFIG_OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
+WORKER_COUNT_VARIABLES = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")  # set by launchers
+THREAD_VARIABLES = frozenset(
     {"OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"}
 )
 
 
-def more_threads(source: Source) -> tuple[Edit, ...]:
-    """Without the script's own numbers of threads; nothing where one of them is computed, or given from outside."""
+def thread_limit_edits(source: Source) -> tuple[Edit, ...]:
+    """Removes the script's own numbers of threads; nothing if one of them is computed, or comes from outside."""
     done: list[Edit] = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Call):
-            if name_bindings.qualified_name(source, node.func) in THREADS:
+            if name_bindings.qualified_name(source, node.func) in THREAD_SETTERS:
                 given = find.argument_value(node, "num_threads", 0)
                 count = queries.int_at(source, given)
                 if given is None or count is None:
                     return ()
                 if count != 0:
-                    done.append(_dropped(source, node) or edits.replace_node(source, given, "0"))
+                    done.append(_removed_call(source, node) or edits.replace_node(source, given, "0"))
             elif find.called_name(node) == "ConfigProto":
                 for option in node.keywords:
-                    if option.arg in OPTIONS:
+                    if option.arg in CONFIG_OPTIONS:
                         if queries.int_at(source, option.value) is None:
                             return ()
                         done.append(edits.replace_node(source, option.value, "0"))
-        set_ = _variable(source, node)
-        if set_ is not None:
-            value, whole = set_
+        assigned = _thread_variable(source, node)
+        if assigned is not None:
+            value, whole = assigned
             if setting_origins.literal_origin(source, value) is None or not isinstance(whole, ast.stmt):
                 return ()
-            done.append(_removed(source, whole))
+            done.append(_removed_statement(source, whole))
     return tuple(done)
 
 
-def more_cores(source: Source) -> tuple[Edit, ...]:
-    """Without the calls that bind the script's own process to some of the cores."""
+def affinity_edits(source: Source) -> tuple[Edit, ...]:
+    """Removes the calls that bind the script's own process to some of the cores."""
     done = []
     for node in syntax_tree.walk(source.tree):
-        if not (isinstance(node, ast.Call) and _binds(source, node)):
+        if not (isinstance(node, ast.Call) and _binds_cores(source, node)):
             continue
         statement = find.enclosing_statement(source, node)
         around = find.enclosing_function(source, node)
         parameters = {a.arg for a in around.args.args} if around is not None else set()
-        planned = bool(parameters & {n.id for a in node.args for n in syntax_tree.walk(a) if isinstance(n, ast.Name)})
-        alone = _if_several(source, statement) if planned and statement is not None else None
-        if planned and (alone is None or not isinstance(statement, ast.Expr) or statement.value is not node):
-            return ()  # each worker its own core: a plan
+        is_planned = bool(
+            parameters & {n.id for a in node.args for n in syntax_tree.walk(a) if isinstance(n, ast.Name)}
+        )
+        alone = _condition_on_workers(source, statement) if is_planned and statement is not None else None
+        if is_planned and (alone is None or not isinstance(statement, ast.Expr) or statement.value is not node):
+            return ()  # each worker has its own core on purpose
         if alone is not None:
             done.append(alone)
             continue
         if not (isinstance(statement, ast.Expr) and statement.value is node):
             return ()
-        done.append(_removed(source, _guarded(source, statement)))
+        done.append(_removed_statement(source, _with_guard(source, statement)))
     return tuple(done)
 
 
-def _if_several(source: Source, statement: ast.stmt) -> Edit | None:
-    """The statement only where a launcher says that there are several workers, if the file asks how many there are."""
+def _condition_on_workers(source: Source, statement: ast.stmt) -> Edit | None:
+    """The statement under a condition on several workers, if the file reads how many a launcher started."""
     counts = [
         n.value for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value in WORKERS
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value in WORKER_COUNT_VARIABLES
     ]  # fmt: skip
     name, missing = edits.ensure_import(source, "os", "os")
     row = source.text.split("\n")[statement.lineno - 1]
@@ -91,35 +93,35 @@ def _if_several(source: Source, statement: ast.stmt) -> Edit | None:
     )
 
 
-Cure = Callable[[Source], tuple[Edit, ...]]
+EditFinder = Callable[[Source], tuple[Edit, ...]]
 
 
-def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
-    """Where the file leaves TensorFlow one thread, or its process one core; what is seen, and what lifts it."""
-    one = "TensorFlow computes with one thread, whatever the machine has"
+def find_core_limits(source: Source) -> Iterator[tuple[ast.expr, str, EditFinder]]:
+    """Nodes that limit TensorFlow to one thread or the process to one core, each with words and its edits."""
+    one = "TensorFlow computes with one thread, however many cores there are"
     for call in call_index.index_of(source).called("set_intra_op_parallelism_threads"):
         given = find.argument_value(call, "num_threads", 0)
-        if name_bindings.qualified_name(source, call.func) in THREADS and queries.int_at(source, given) == 1:
-            yield call, one, more_threads
+        if name_bindings.qualified_name(source, call.func) in THREAD_SETTERS and queries.int_at(source, given) == 1:
+            yield call, one, thread_limit_edits
     for call in call_index.index_of(source).called("ConfigProto"):
-        given = find.argument_value(call, OPTIONS[0])
+        given = find.argument_value(call, CONFIG_OPTIONS[0])
         if given is not None and queries.int_at(source, given) == 1:
-            yield given, one, more_threads
-    for value in _variables(source):
-        if _text(source, value) == "1":
-            yield value, one, more_threads
+            yield given, one, thread_limit_edits
+    for value in _variable_values(source):
+        if _variable_text(source, value) == "1":
+            yield value, one, thread_limit_edits
     for call in call_index.index_of(source).called("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
         counted = cores is not None and not single and operators.known_length(interpreter.value_at(source, cores)) == 1
-        if not (single or counted) or not _binds(source, call) or _among_several(source, call):
+        if not (single or counted) or not _binds_cores(source, call) or _is_for_several_workers(source, call):
             continue
-        if more_cores(source) or _of_this_process(source, call):
-            yield call, "this binds the process to one core", more_cores
+        if affinity_edits(source) or _runs_in_this_process(source, call):
+            yield call, "this binds the process to one core", affinity_edits
 
 
-def _text(source: Source, value: ast.expr) -> str:
-    """What a variable is set to: ``"1"``, ``str(THREADS)``, ``f"{run['threads']}"``."""
+def _variable_text(source: Source, value: ast.expr) -> str:
+    """The value of a variable, from ``"1"``, ``str(THREADS)``, or ``f"{run['threads']}"``."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "str" and value.args:
         value = value.args[0]
     elif (
@@ -129,15 +131,15 @@ def _text(source: Source, value: ast.expr) -> str:
     return str(queries.constant_at(source, value))
 
 
-def _among_several(source: Source, call: ast.Call) -> bool:
-    """Whether it stands under a condition that asks how many workers a launcher started."""
+def _is_for_several_workers(source: Source, call: ast.Call) -> bool:
+    """Whether the call is under a condition on the number of workers that a launcher started."""
     test = find.enclosing_node(source, call, ast.If)
     asked = syntax_tree.walk(test.test) if isinstance(test, ast.If) else ()
-    return any(isinstance(n, ast.Constant) and n.value in WORKERS for n in asked)
+    return any(isinstance(n, ast.Constant) and n.value in WORKER_COUNT_VARIABLES for n in asked)
 
 
-def _of_this_process(source: Source, call: ast.Call) -> bool:
-    """Whether the file calls the function that binds the cores itself, and gives it to nothing else."""
+def _runs_in_this_process(source: Source, call: ast.Call) -> bool:
+    """Whether the file itself calls the function that binds the cores, and passes it to nothing else."""
     function = find.enclosing_function(source, call)
     if function is None:
         return False
@@ -146,7 +148,7 @@ def _of_this_process(source: Source, call: ast.Call) -> bool:
     return bool(called) and not named and not any(find.enclosing_function(source, c) is function for c in called)
 
 
-def _binds(source: Source, call: ast.Call) -> bool:
+def _binds_cores(source: Source, call: ast.Call) -> bool:
     if name_bindings.qualified_name(source, call.func) == "os.sched_setaffinity":
         return True
     if name_bindings.qualified_name(source, call.func) in (
@@ -160,11 +162,13 @@ def _binds(source: Source, call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "cpu_affinity" and bool(call.args)
 
 
-def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] | None:
-    """The value that ``node`` gives an environment variable of threads, and the whole statement."""
+def _thread_variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] | None:
+    """The value that ``node`` assigns to an environment variable of threads, and the statement."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
-        if name_bindings.qualified_name(source, target.value) == "os.environ" and _named(source, target.slice):
+        if name_bindings.qualified_name(source, target.value) == "os.environ" and _is_thread_variable(
+            source, target.slice
+        ):
             return node.value, node if len(node.targets) == 1 else None
     setters = ("os.environ.setdefault", "os.putenv")
     if (
@@ -172,57 +176,57 @@ def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] 
         and len(node.args) == 2
         and name_bindings.qualified_name(source, node.func) in setters
     ):
-        statement = find.enclosing_statement(source, node) if _named(source, node.args[0]) else None
+        statement = find.enclosing_statement(source, node) if _is_thread_variable(source, node.args[0]) else None
         if statement is not None:
             return node.args[1], statement if isinstance(statement, ast.Expr) and statement.value is node else None
     return None
 
 
-def _variables(source: Source) -> Iterator[ast.expr]:
-    """All values that the file gives variables of threads."""
+def _variable_values(source: Source) -> Iterator[ast.expr]:
+    """All values that the file assigns to variables of threads."""
     for node in (
         *call_index.nodes_of_kind(source, ast.Assign),
         *call_index.index_of(source).called("setdefault", "putenv"),
     ):
-        found = _variable(source, node)
+        found = _thread_variable(source, node)
         if found is not None:
             yield found[0]
     for call in call_index.index_of(source).called("update"):
-        yield from _updated(source, call)
+        yield from _updated_values(source, call)
 
 
-def _updated(source: Source, call: ast.Call) -> Iterator[ast.expr]:
-    """The values that ``os.environ.update`` gives variables of threads."""
+def _updated_values(source: Source, call: ast.Call) -> Iterator[ast.expr]:
+    """The values that ``os.environ.update`` assigns to variables of threads."""
     if name_bindings.qualified_name(source, call.func) != "os.environ.update":
         return
-    yield from (k.value for k in call.keywords if k.arg in VARIABLES)
+    yield from (k.value for k in call.keywords if k.arg in THREAD_VARIABLES)
     for given in call.args:
         written = setting_origins.written_value(source, given)
         pairs = zip(written.keys, written.values, strict=True) if isinstance(written, ast.Dict) else ()
-        yield from (value for key, value in pairs if key is not None and _named(source, key))
+        yield from (value for key, value in pairs if key is not None and _is_thread_variable(source, key))
 
 
-def _named(source: Source, node: ast.expr) -> bool:
-    """A variable of threads by its name, or one after the other of a loop over such names."""
+def _is_thread_variable(source: Source, node: ast.expr) -> bool:
+    """Whether a key is the name of a variable of threads, or a loop variable over such names."""
     if isinstance(node, ast.Constant):
-        return node.value in VARIABLES
+        return node.value in THREAD_VARIABLES
     loop = find.enclosing_node(source, node, ast.For) if isinstance(node, ast.Name) else None
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.target.id != node.id:  # type: ignore[attr-defined]
         return False
     over = setting_origins.written_value(source, loop.iter)
     names = [getattr(e, "value", None) for e in over.elts] if isinstance(over, (ast.Tuple, ast.List, ast.Set)) else []
-    return bool(VARIABLES & set(names)) and all(str(n).endswith("_THREADS") for n in names)
+    return bool(THREAD_VARIABLES & set(names)) and all(str(n).endswith("_THREADS") for n in names)
 
 
-def _dropped(source: Source, call: ast.Call) -> Edit | None:
-    """The file without the call, where it is a line of its own at the file's top level."""
+def _removed_call(source: Source, call: ast.Call) -> Edit | None:
+    """Removes the call, if it is a separate line at the top level of the file."""
     statement = find.enclosing_statement(source, call)
     alone = isinstance(statement, ast.Expr) and statement.value is call and statement in source.tree.body
-    return _removed(source, statement) if alone and isinstance(statement, ast.stmt) else None
+    return _removed_statement(source, statement) if alone and isinstance(statement, ast.stmt) else None
 
 
-def _guarded(source: Source, statement: ast.stmt) -> ast.stmt:
-    """The ``if hasattr(...)`` around a statement that is all it holds."""
+def _with_guard(source: Source, statement: ast.stmt) -> ast.stmt:
+    """The ``if hasattr(...)`` around a statement, if it holds nothing else."""
     holder = find.parents_of(source).get(statement)
     if isinstance(holder, ast.If) and holder.body == [statement] and not holder.orelse:
         tested = [find.called_name(n) for n in syntax_tree.walk(holder.test) if isinstance(n, ast.Call)]
@@ -231,18 +235,21 @@ def _guarded(source: Source, statement: ast.stmt) -> ast.stmt:
     return statement
 
 
-def _removed(source: Source, statement: ast.stmt) -> Edit:
-    """A statement gone, or ``pass`` where its lines or its block hold nothing else."""
+def _removed_statement(source: Source, statement: ast.stmt) -> Edit:
+    """Removes a statement; ``pass`` replaces it if it shares its line or its block holds nothing else."""
     rows = source.text.split("\n")
     first, last = rows[statement.lineno - 1], rows[(statement.end_lineno or statement.lineno) - 1].rstrip("\r")
     rest = last.encode()[statement.end_col_offset or 0 :].decode().strip()
     alone = not first.encode()[: statement.col_offset].strip() and (not rest or rest.startswith("#"))
     holder = find.parents_of(source).get(statement)
-    if alone and (isinstance(holder, ast.Module) or (isinstance(holder, FUNCTION_NODES) and _more(holder, statement))):
+    if alone and (
+        isinstance(holder, ast.Module)
+        or (isinstance(holder, FUNCTION_NODES) and _has_other_statements(holder, statement))
+    ):
         return edits.remove_statement(source, statement)
     return edits.replace_node(source, statement, "pass")
 
 
-def _more(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:
-    """Whether a statement that has nothing to do with limits stays in the function."""
+def _has_other_statements(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:
+    """Whether a statement stays in the function that has nothing to do with limits."""
     return any(not isinstance(s, (ast.Expr, ast.Assign)) for s in function.body if s is not statement)

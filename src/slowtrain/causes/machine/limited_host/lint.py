@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.machine.limited_host import fix
+from slowtrain.causes.machine.limited_host import ALL_CORES_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import training_calls
 from slowtrain.script.text import edits
@@ -13,12 +13,11 @@ from slowtrain.source.spots.input import threads
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A file that trains, and keeps TensorFlow or its data sets to one thread, or itself to one core."""
+    """Files that train with TensorFlow or data sets limited to one thread, or with the process on one core."""
     if not training_calls.takes_training_steps(source):
         return
-    single = "the parallel maps of this file's data sets share one thread, whatever the machine has"
-    both = [(call, single, fix.more_threads) for call in threads.shared(source)]
-    for node, says, cure in (*fix.limits(source), *both):
-        lift = "give the process all cores: lift the affinity, quota or thread setting"
-        cured = Prescription("edit", Effect.EQUIVALENT, lift, edits=cure(source))
-        yield Spot(edits.node_start(node), edits.node_end(node), says, cured)
+    shared_says = "the parallel maps of this file's data sets share one thread, however many cores there are"
+    shared = [(call, shared_says, fix.thread_limit_edits) for call in threads.shared(source)]
+    for node, says, find_edits in (*fix.find_core_limits(source), *shared):
+        prescription = Prescription("edit", Effect.EQUIVALENT, ALL_CORES_CURE, edits=find_edits(source))
+        yield Spot(edits.node_start(node), edits.node_end(node), says, prescription)

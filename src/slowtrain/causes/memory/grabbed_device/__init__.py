@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import facts_of
+from slowtrain.causes.fact_causes import machine_facts
 from slowtrain.machine.tables.fact_access import driver_gpus, has_nvidia_gpu
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
@@ -33,7 +33,7 @@ class GrabbedDevice(Cause[Evidence]):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # The driver's part stands among the facts, or it was not to be had. Where there is no card, none is shared.
-        facts = facts_of(trace)
+        facts = machine_facts(trace)
         told = (
             any(isinstance(card.get("compute_processes"), list) for card in driver_gpus(facts))
             or has_nvidia_gpu(facts) is False

@@ -16,22 +16,68 @@ from slowtrain.trace.signals.host.host_work import ms_of_samples, spread_over_ca
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-LEAST_SAMPLES = 8  # of the main thread at a line: fewer do not tell how much of a step it is
+MIN_LINE_SAMPLES = 8  # of the main thread at a line: fewer do not show its share of a step
 
 
 @dataclass(frozen=True)
-class Array:
-    """An array of NumPy's with subnormal numbers; its line takes ``ms`` of a step, ``gained_ms`` less without them."""
+class SubnormalArray:
+    """An array of NumPy with subnormal numbers. Its line takes ``ms`` per step, ``saved_ms`` less without them."""
 
-    says: str
-    ms: float
-    gained_ms: float
+    name: str
+    size: int
     share: float
-    slower: float
+    slowdown: float
+    ms: float
+    saved_ms: float
     place: Place
 
+    def evidence(self, trace: Trace) -> Evidence:
+        return Evidence(
+            f"{self.share:.0%} of the {self.size:,} numbers of {self.name} are subnormal, and products of such numbers "
+            f"take NumPy {self.slowdown:.1f} times as long here: the line takes {format_number(self.ms)} ms of each "
+            f"step of {format_number(trace.step_ms)} ms",
+            {"subnormal_share": self.share, "slowdown": self.slowdown, "gained_ms": self.saved_ms},
+            (self.place,),
+        )
 
-class Denormals(Cause[Evidence]):
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        return [Drop(spread_over_categories(trace, self.saved_ms, (Category.PYTHON, Category.INPUT)))]
+
+    def cure(self) -> Prescription:
+        says = "set tiny numbers to zero where the array shrinks: a[abs(a) < 1e-30] = 0"
+        return Prescription("edit", Effect.EQUIVALENT, says)
+
+
+@dataclass(frozen=True)
+class SubnormalVariables:
+    """``share`` of the variables' numbers are subnormal. ``where``: the variable with most of them, ``most``."""
+
+    share: float
+    slowdown: float
+    where: str
+    most: float
+
+    def evidence(self, trace: Trace) -> Evidence:
+        says = (
+            f"{self.share:.0%} of the variables' numbers are subnormal; products of such numbers take "
+            f"{self.slowdown:.1f} times as long"
+        )
+        if self.where and self.most:
+            says += f"; most of them, {self.most:,.0f}, are in {self.where}"
+        return Evidence(says, {"subnormal_share": self.share, "slowdown": self.slowdown}, step_places(trace))
+
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        return []
+
+    def cure(self) -> Prescription:
+        says = "stop numbers from shrinking without end: a larger epsilon in the optimizer, less decay, another scale"
+        return Prescription("advice", Effect.CHANGES_TRAINING, says)
+
+
+SubnormalFinding = SubnormalArray | SubnormalVariables
+
+
+class Denormals(Cause[SubnormalFinding]):
     """Arrays, weights or the optimizer's state hold subnormal numbers, and arithmetic with them is slower here."""
 
     title = "Subnormal numbers slow the arithmetic"
@@ -40,68 +86,51 @@ class Denormals(Cause[Evidence]):
     matters = True
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        """Nobody has to look at the variables to see that an array is slow."""
-        return frozenset({Signal.STEPS}) if _slowest(trace) is not None else super().wants(trace)
+        """The variables need not be checked to see that an array is slow."""
+        return frozenset({Signal.STEPS}) if _find_slow_array(trace) is not None else super().wants(trace)
 
-    def find(self, trace: Trace) -> Evidence | None:
-        array = _slowest(trace)
-        if array is None:
-            return _of_variables(trace)
-        numbers = {"subnormal_share": array.share, "slowdown": array.slower, "gained_ms": array.gained_ms}
-        return Evidence(array.says, numbers, (array.place,))
+    def find(self, trace: Trace) -> SubnormalFinding | None:
+        return _find_slow_array(trace) or _find_slow_variables(trace)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        gained = evidence.numbers.get("gained_ms", 0.0)
-        return [Drop(spread_over_categories(trace, gained, (Category.PYTHON, Category.INPUT)))] if gained else []
+    def evidence(self, trace: Trace, finding: SubnormalFinding) -> Evidence:
+        return finding.evidence(trace)
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if "gained_ms" in evidence.numbers:
-            tiny = "set what is tiny to zero where the array shrinks: a[abs(a) < 1e-30] = 0"
-            yield Prescription("edit", Effect.EQUIVALENT, tiny)
-            return
-        yield Prescription(
-            "advice",
-            Effect.CHANGES_TRAINING,
-            "keep small numbers from shrinking for ever: a larger epsilon in the optimizer, less decay, another scale",
-        )
+    def remedies(self, trace: Trace, finding: SubnormalFinding) -> Sequence[Remedy]:
+        return finding.remedies(trace)
+
+    def cures(self, trace: Trace, finding: SubnormalFinding) -> Iterable[Prescription]:
+        return (finding.cure(),)
 
 
-def _of_variables(trace: Trace) -> Evidence | None:
+def _find_slow_variables(trace: Trace) -> SubnormalVariables | None:
     share = float(trace.fact("subnormals", "share") or 0.0)
     way = str(trace.fact("subnormals", "way") or "function")
-    slower = float(trace.fact("subnormal_cost", way) or 1.0)
-    # What an op over all variables loses; a step does more than that, so that this is the most there is to gain.
-    if share * (slower - 1) < LITTLE:
+    slowdown = float(trace.fact("subnormal_cost", way) or 1.0)
+    # What an op over all variables loses. A step does more than that, so this is an upper bound of the gain.
+    if share * (slowdown - 1) < LITTLE:
         return None
-    says = f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long"
     where, most = trace.fact("subnormals", "where"), float(trace.fact("subnormals", "most") or 0.0)
-    if where and most:
-        says += f"; most of them, {most:,.0f}, are in {where}"
-    return Evidence(says, {"subnormal_share": share, "slowdown": slower}, step_places(trace))
+    return SubnormalVariables(share, slowdown, str(where or ""), most)
 
 
-def _slowest(trace: Trace) -> Array | None:
-    """The array whose subnormal numbers take most of a step, if that is worth a word."""
-    told = trace.fact("subnormal_arrays", default=None)
-    found = [_array(trace, one) for one in told if one.get("cost")] if told and trace.step_ms else []
-    slowest = max((a for a in found if a is not None), key=lambda a: a.gained_ms, default=None)
-    return slowest if slowest is not None and slowest.gained_ms >= LITTLE * trace.step_ms else None
+def _find_slow_array(trace: Trace) -> SubnormalArray | None:
+    """The array whose subnormal numbers cost most of a step, if that is enough."""
+    facts = trace.fact("subnormal_arrays", default=None)
+    arrays = [_subnormal_array(trace, one) for one in facts if one.get("cost")] if facts and trace.step_ms else []
+    slowest = max((a for a in arrays if a is not None), key=lambda a: a.saved_ms, default=None)
+    return slowest if slowest is not None and slowest.saved_ms >= LITTLE * trace.step_ms else None
 
 
-def _array(trace: Trace, told: Mapping[str, Any]) -> Array | None:
-    place = place_of((told["file"], told["line"]))
+def _subnormal_array(trace: Trace, fact: Mapping[str, Any]) -> SubnormalArray | None:
+    place = place_of((fact["file"], fact["line"]))
     samples = trace.lane("stack")
     samples = samples.where(starts_in_steady(trace, samples))
-    here = samples.where(np.array([trace.names[int(n)].place == place for n in samples.name], dtype=bool))
-    if place is None or len(here) < LEAST_SAMPLES:
+    at_line = samples.where(np.array([trace.names[int(n)].place == place for n in samples.name], dtype=bool))
+    if place is None or len(at_line) < MIN_LINE_SAMPLES:
         return None
-    spent = ms_of_samples(trace, samples)
-    part = float(ms_of_samples(trace, here).sum() / spent.sum()) if spent.sum() else 0.0
-    share, slower = float(told["share"]), float(told["cost"])
-    ms = part * trace.step_ms
-    says = (
-        f"{share:.0%} of the {told['size']:,} numbers of {told['name']} are subnormal, and products of such take NumPy "
-        f"{slower:.1f} times as long here: the line takes {format_number(ms)} ms of each step of "
-        f"{format_number(trace.step_ms)} ms"
-    )
-    return Array(says, ms, ms * (1 - 1 / (1 + share * (slower - 1))), share, slower, place)
+    total_ms = ms_of_samples(trace, samples).sum()
+    line_share = float(ms_of_samples(trace, at_line).sum() / total_ms) if total_ms else 0.0
+    share, slowdown = float(fact["share"]), float(fact["cost"])
+    ms = line_share * trace.step_ms
+    saved_ms = ms * (1 - 1 / (1 + share * (slowdown - 1)))
+    return SubnormalArray(str(fact["name"]), int(fact["size"]), share, slowdown, ms, saved_ms, place)

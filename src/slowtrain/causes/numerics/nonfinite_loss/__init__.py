@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.causes.numerics.nonfinite_loss import fix
+from slowtrain.causes.numerics.nonfinite_loss import op_repairs
+from slowtrain.causes.numerics.nonfinite_loss.origin_words import describe_origin
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.source.cures.numerics import finite
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
-KERAS = (
-    ("tf.maximum", "keras.ops.maximum"),
-    ("tf.math.xlogy", "jax.scipy.special.xlogy"),
-    ("tf.math.divide_no_nan", "keras.ops.divide_no_nan"),
-    ("tf.nn.softmax", "keras.ops.softmax"),
-    ("tf.reduce_logsumexp", "keras.ops.logsumexp"),
-    ("tf.where", "keras.ops.where"),
-    ("reduce_sum(", "sum("),
+CHECK_NUMERICS_ADVICE = (
+    "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
 )
-ELSEWHERE = "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
 
 
-class NonfiniteLoss(Cause[Evidence]):
-    """The loss became NaN or infinite: what is trained from there on is lost."""
+@dataclass(frozen=True)
+class FirstBadLoss:
+    """The earliest known loss that is not finite, at ``at_ms`` of the run."""
+
+    at_ms: float
+    says: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class NonfiniteFinding:
+    """``origin``: the first bad op, if a step was run again. ``suspects``: spots in the text, if its line is not known.
+
+    ``lost_share``: of the run after the first bad loss.
+    """
+
+    loss: FirstBadLoss
+    lost_share: float
+    origin: Mapping[str, Any] | None
+    suspects: tuple[tuple[Place, Spot], ...]
+    where: tuple[Place, ...]
+
+
+class NonfiniteLoss(Cause[NonfiniteFinding]):
+    """The loss became NaN or infinite, so all training from there on is lost."""
 
     title = "The loss is not a finite number"
     loses_training = True
@@ -45,96 +62,64 @@ class NonfiniteLoss(Cause[Evidence]):
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
-    def find(self, trace: Trace) -> Evidence | None:
-        checked = found = _checked(trace)
-        for event in trace.events_of("nonfinite"):
-            if found is None and is_loss(event.name):
-                step = float(event.data.get("step") or 0)
-                said = (
-                    f"{_called(event.name)} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
-                )
-                found = (event.start_ms, said, {"step": step, "at_ms": event.start_ms})
-                break
-        for event in trace.events_of("epoch"):
-            bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if is_loss(k) and not _finite(v)]
-            if bad and checked is None and (found is None or event.start_ms < found[0]):
-                epoch = int(event.data.get("epoch") or 0) + 1
-                found = (
-                    event.start_ms,
-                    f"{bad[0][0]} was {bad[0][1]} at the end of epoch {epoch}",
-                    {"epoch": float(epoch)},
-                )
-        if found is None:
+    def find(self, trace: Trace) -> NonfiniteFinding | None:
+        loss = _first_bad_loss(trace)
+        if loss is None:
             return None
-        left = max(1 - found[0] / trace.run_ms, 0.0) if trace.run_ms else 0.0
-        fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= found[0] and e.place]
-        origin = _origin_place(trace)
-        place = origin or (fits[-1] if fits else trace.steps.place)
-        says = f"{found[1]}; {left:.0%} of the run came after"
-        suspects = [] if origin else [place for place, _ in trace.once(self._suspects)][:2]
-        if suspects:
-            says += "; the op is not known, but a line of the script can make it"
-        return Evidence(
-            says,
-            {**found[2], "run_after_share": left},
-            source_locations.merge_places(suspects, (place,) if place else ()),
-        )
+        origin = (_origin_event(trace) or {}).get("origin")
+        origin_place = _origin_place(origin)
+        suspects = () if origin_place else tuple(self._suspects(trace))
+        fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= loss.at_ms and e.place]
+        place = origin_place or (fits[-1] if fits else trace.steps.place)
+        where = source_locations.merge_places([place for place, _ in suspects[:2]], (place,) if place else ())
+        lost_share = max(1 - loss.at_ms / trace.run_ms, 0.0) if trace.run_ms else 0.0
+        return NonfiniteFinding(loss, lost_share, origin, suspects, where)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def evidence(self, trace: Trace, finding: NonfiniteFinding) -> Evidence:
+        says = f"{finding.loss.says}; {finding.lost_share:.0%} of the run came after"
+        if finding.suspects:
+            says += "; the op is not known, but a line of the script can make such numbers"
+        return Evidence(says, {**finding.loss.numbers, "run_after_share": finding.lost_share}, finding.where)
+
+    def remedies(self, trace: Trace, finding: NonfiniteFinding) -> Sequence[Remedy]:
         return []
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        origin = (_check(trace) or {}).get("origin")
+    def cures(self, trace: Trace, finding: NonfiniteFinding) -> Iterable[Prescription]:
+        origin = finding.origin
         if origin:
-            yield Prescription("advice", Effect.CHANGES_TRAINING, _repair(origin))
-        suspected = None if origin else next((spot.prescription for _, spot in trace.once(self._suspects)), None)
+            yield Prescription("advice", Effect.CHANGES_TRAINING, op_repairs.repair_advice(origin))
+        suspected = None if origin or not finding.suspects else finding.suspects[0][1].prescription
         if suspected is not None:
             yield suspected
         if suspected is None or not suspected.edits:
-            cures = [finite.kept(text) for text in recorded_sources(trace)]
-            says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
-            if changed or not origin:  # where the op is known, what is usual for others is no advice
-                yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
+            cures = [finite.kept(source) for source in recorded_sources(trace)]
+            says, edits = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
+            if edits or not origin:  # if the op is known, the usual repairs of other ops are no advice
+                yield Prescription("edit" if edits else "advice", Effect.CHANGES_TRAINING, says, edits=edits)
         if not origin:
-            yield Prescription("advice", Effect.EXACT, _not_named(trace))
+            yield Prescription("advice", Effect.EXACT, _unnamed_op_advice(trace))
 
-    def _suspects(self, trace: Trace) -> list[tuple[Place, Spot]]:
-        """Where no step was run again, the text may show what makes it."""
-        return [(Place(text.file, spot.start[0]), spot) for text in recorded_sources(trace) for spot in self.spot(text)]
+    def _suspects(self, trace: Trace) -> Iterator[tuple[Place, Spot]]:
+        """If no step was run again, the text may show the origin."""
+        for source in recorded_sources(trace):
+            for spot in self.spot(source):
+                yield Place(source.file, spot.start[0]), spot
 
 
-def _check(trace: Trace) -> Mapping[str, Any] | None:
-    """What running the step again found, where it was."""
+def _first_bad_loss(trace: Trace) -> FirstBadLoss | None:
+    checked = _checked_loss(trace)
+    known = checked or _step_loss(trace)
+    epoch = None if checked else _epoch_loss(trace)
+    return epoch if epoch is not None and (known is None or epoch.at_ms < known.at_ms) else known
+
+
+def _origin_event(trace: Trace) -> Mapping[str, Any] | None:
+    """The result of running the step again, if it found the origin."""
     return next((e.data for e in trace.events_of("checked") if e.data.get("origin")), None)
 
 
-def _repair(origin: Mapping[str, Any]) -> str:
-    """As for TensorFlow's op of the same kind; in Keras' words where the step was JAX's."""
-    if "like" not in origin:
-        return fix.repair(origin)
-    says = fix.repair({**origin, "type": origin["like"], "of": origin["like"]})
-    for theirs, ours in KERAS:
-        says = says.replace(theirs, ours)
-    return says
-
-
-def _not_named(trace: Trace) -> str:
-    """What to do where nothing is known of the first op: ask for it; or, where that was done, why it cannot be told."""
-    if trace.facts.get("on_nonfinite") is None:
-        return "name the first op: slowtrain run --on-nonfinite stop SCRIPT"
-    tried = next((e.data for e in trace.events_of("checked") if e.data.get("unknown")), None)
-    if tried is None:
-        return f"the first op is not named: no step of a kind that can run again was seen; {ELSEWHERE}"
-    return f"the first op is not named: {tried['unknown']}; {tried.get('instead') or ELSEWHERE}"
-
-
-def _origin_place(trace: Trace) -> Place | None:
-    site = ((_check(trace) or {}).get("origin") or {}).get("site")
-    return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None
-
-
-def _checked(trace: Trace) -> tuple[float, str, dict[str, float]] | None:
-    """The first bad step as it was found by running it again."""
+def _checked_loss(trace: Trace) -> FirstBadLoss | None:
+    """The first bad step, as running it again found it."""
     event = next((e for e in trace.events_of("checked") if e.data.get("origin")), None)
     if event is None:
         return None
@@ -142,42 +127,46 @@ def _checked(trace: Trace) -> tuple[float, str, dict[str, float]] | None:
     given = (origin.get("inputs") or [{}])[0]
     numbers = {"step": step, "at_ms": event.start_ms}
     numbers |= {f"input_{k}": float(given[k]) for k in ("least", "most", "zero") if given.get(k) is not None}
-    return event.start_ms, f"from step {step:,.0f} on: {_of(origin)}", numbers
+    return FirstBadLoss(event.start_ms, f"from step {step:,.0f} on: {describe_origin(origin)}", numbers)
 
 
-def _of(origin: Mapping[str, Any]) -> str:
-    """The origin in words: the op, its layer, what it was given."""
-    output = origin.get("output") or {}
-    made = "NaN" if output.get("nan") else "an infinity"
-    layer = f" in layer {origin['layer']}" if origin.get("layer") else ""
-    if origin.get("kind") == "data":
-        bad = int(output.get("nan") or 0) + int(output.get("inf") or 0)
-        return f"{bad:,} of {int(output.get('count') or 0):,} numbers of {origin.get('name')} were NaN or infinite"
-    if origin.get("kind") == "weights":
-        return f"{origin.get('name')} held {made} already when the step began"
-    if origin.get("kind") != "op":
-        return f"{origin.get('type') or 'an op'}{layer} was given {made} that came from outside of the step"
-    if origin.get("variable"):
-        update = f"the update {origin['type']}" if origin.get("type") else "the optimizer's update"
-        return f"{update} of {origin['variable']} made {made} of finite numbers{_given(origin)}"
-    of = f" (gradient of {origin.get('of')})" if origin.get("gradient") else ""
-    return f"{origin.get('type')}{of}{layer} made {made} of finite numbers{_given(origin)}"
+def _step_loss(trace: Trace) -> FirstBadLoss | None:
+    """The first bad loss of a step that the recorder saw."""
+    event = next((e for e in trace.events_of("nonfinite") if is_loss(e.name)), None)
+    if event is None:
+        return None
+    step = float(event.data.get("step") or 0)
+    name = "the step's result" if event.name.startswith("result") else event.name
+    says = f"{name} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
+    return FirstBadLoss(event.start_ms, says, {"step": step, "at_ms": event.start_ms})
 
 
-def _given(origin: Mapping[str, Any]) -> str:
-    """The ranges of the first two inputs."""
-    ranges = [
-        f"{format_number(i['least'])} to {format_number(i['most'])}"
-        + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
-        for i in origin.get("inputs") or ()
-        if i.get("least") is not None
-    ]
-    return f"; its input was {' and '.join(ranges[:2])}" if ranges else ""
+def _epoch_loss(trace: Trace) -> FirstBadLoss | None:
+    """The first bad loss in the logs of an epoch."""
+    losses = []
+    for event in trace.events_of("epoch"):
+        bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if is_loss(k) and not _is_finite(v)]
+        if bad:
+            epoch = int(event.data.get("epoch") or 0) + 1
+            says = f"{bad[0][0]} was {bad[0][1]} at the end of epoch {epoch}"
+            losses.append(FirstBadLoss(event.start_ms, says, {"epoch": float(epoch)}))
+    return min(losses, key=lambda loss: loss.at_ms, default=None)
 
 
-def _called(name: str) -> str:
-    return "the step's result" if name.startswith("result") else name
+def _unnamed_op_advice(trace: Trace) -> str:
+    """How to find out the first op; if that was tried, why it is not known."""
+    if trace.facts.get("on_nonfinite") is None:
+        return "name the first op: slowtrain run --on-nonfinite stop SCRIPT"
+    tried = next((e.data for e in trace.events_of("checked") if e.data.get("unknown")), None)
+    if tried is None:
+        return f"the first op is not named: no step was seen that can run again; {CHECK_NUMERICS_ADVICE}"
+    return f"the first op is not named: {tried['unknown']}; {tried.get('instead') or CHECK_NUMERICS_ADVICE}"
 
 
-def _finite(value: object) -> bool:
+def _origin_place(origin: Mapping[str, Any] | None) -> Place | None:
+    site = (origin or {}).get("site")
+    return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None
+
+
+def _is_finite(value: object) -> bool:
     return not isinstance(value, (int, float)) or math.isfinite(value)

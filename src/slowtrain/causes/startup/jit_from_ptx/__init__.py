@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged
+from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence, VerdictKind
 
 
-class JitFromPtx(Judged, Cause[Evidence]):
+class JitFromPtx(FactCause, Cause[Evidence]):
     """The build has no machine code for this card: the driver compiles all of it at the first start."""
 
     title = "The driver compiles the framework's GPU code at start"

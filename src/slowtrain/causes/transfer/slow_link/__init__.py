@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause, judged, link
+from slowtrain.causes import Cause, fact_causes, pcie_link
 from slowtrain.machine.tables.rule_table import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.model.answers.doctor_sheet import CheckState
@@ -46,16 +46,18 @@ class SlowLink(Cause[Evidence]):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if trace.fact("doctor"):
-            return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
-        if judged.given(trace):
-            return frozenset({Signal.STEPS, Signal.DEVICE, Signal.FACTS}) | judged.missing(trace, self.id)
+            return frozenset({Signal.FACTS}) | fact_causes.missing_fact_signals(trace, self.id)
+        if fact_causes.has_given_facts(trace):
+            return frozenset({Signal.STEPS, Signal.DEVICE, Signal.FACTS}) | fact_causes.missing_fact_signals(
+                trace, self.id
+            )
         return super().wants(trace)
 
     def find(self, trace: Trace) -> Evidence | None:
         if trace.fact("doctor"):
-            return judged.evidence(trace, self.id)
-        if judged.given(trace):
-            return _joined(trace, judged.evidence(trace, self.id))
+            return fact_causes.wrong_checks_evidence(trace, self.id)
+        if fact_causes.has_given_facts(trace):
+            return _joined(trace, fact_causes.wrong_checks_evidence(trace, self.id))
         own = _link(trace)
         if own is None or not own.slow:
             return None
@@ -77,12 +79,12 @@ class SlowLink(Cause[Evidence]):
         # Copies from ordinary memory may be slower than either link: then less is won.
         won = 1 - evidence.numbers["link_share"]
         # Of several cards a profile does not tell which is which of the facts: perhaps it was another's link.
-        least = 0.0 if judged.given(trace) and not _all_slow(trace) else 0.4
+        least = 0.0 if fact_causes.has_given_facts(trace) and not _all_slow(trace) else 0.4
         return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (least, 1.05))]
 
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("doctor") or judged.given(trace):
-            yield from judged.prescriptions(trace, self.id)
+        if trace.fact("doctor") or fact_causes.has_given_facts(trace):
+            yield from fact_causes.check_cures(trace, self.id)
             return
         says = "seat the card anew or use another slot; set the slot's PCIe generation to automatic"
         yield Prescription("advice", Effect.EXACT, says)
@@ -103,21 +105,21 @@ def _joined(trace: Trace, found: Evidence | None) -> Evidence | None:
 
 def _all_slow(trace: Trace) -> bool:
     """Whether the facts call the link of every card slow."""
-    return all(check.state is CheckState.WRONG for check in judged.checks(trace, SlowLink.id))
+    return all(check.state is CheckState.WRONG for check in fact_causes.cause_checks(trace, SlowLink.id))
 
 
 def _link(trace: Trace) -> Link | None:
     """Of the GPU that worked, at its best during the steps."""
-    inside = link.during_steps(trace)
+    inside = pcie_link.samples_in_steps(trace)
     if inside is None:
         return None
     found: list[tuple[float, Link]] = []
-    for i, gpu in enumerate(list(trace.fact("machine", "gpu", "devices", default=()) or ())[: link.MOST_GPUS]):
-        now = [link.best(trace, f"gpu_pcie_{what}_{i}", inside) for what in link.KINDS]
-        most = [gpu.get(f"pcie_{what}_max") for what in link.KINDS]
+    for i, gpu in enumerate(list(trace.fact("machine", "gpu", "devices", default=()) or ())[: pcie_link.MAX_GPUS]):
+        now = [pcie_link.max_sample(trace, f"gpu_pcie_{what}_{i}", inside) for what in pcie_link.LINK_COLUMNS]
+        most = [gpu.get(f"pcie_{what}_max") for what in pcie_link.LINK_COLUMNS]
         if all(now) and all(most):
             own = Link(*(int(v) for v in (*now, *most)))
-            found.append((link.best(trace, f"gpu_util_share_{i}", inside), own))
+            found.append((pcie_link.max_sample(trace, f"gpu_util_share_{i}", inside), own))
     # Other cards of the machine idle, and their links with them.
     return max(found, key=lambda f: f[0])[1] if found else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause, link
+from slowtrain.causes import LITTLE, Cause, pcie_link
 from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
@@ -121,7 +121,7 @@ def _pageable(trace: Trace, found: DirectionCopies) -> Slow | None:
     if slow is None or slow.ms <= 0 or slow.bytes < MOSTLY * found.bytes:
         return None
     locked, took = found.bytes - slow.bytes, found.ms - slow.ms
-    rate = locked / took if locked >= LEAST_LOCKED_BYTES and took > 0 else link.locked_bytes_per_ms(trace)
+    rate = locked / took if locked >= LEAST_LOCKED_BYTES and took > 0 else pcie_link.locked_copy_bytes_per_ms(trace)
     ms = min(slow.exposed_ms, trace.mean(Category.FEED))
     left = ms * slow.bytes / slow.ms / rate
     return Slow(found, slow.bytes / found.bytes, ms, left, slow.bytes / slow.ms) if left < SLOWER * ms else None

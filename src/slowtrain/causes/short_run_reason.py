@@ -1,4 +1,4 @@
-"""The general reason for a run of too few steps to judge: what it did instead, where no specific cause explains it."""
+"""The general reason for a run with too few steps to judge: the part of the run that no specific cause explains."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slowtrain.trace.signals.host.host_work import distinct_places, training_sta
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
-LEAST_SHARE = 0.2  # of the run: less than that does not say what a run of a few steps is slow for
-LEAST_MS = 1000.0  # an ordinary model is built, traced and started in about that
-EXPECTED = 0.5  # of a phase of which only its length is known: the middle of all that a cure may give
-STARTING = (Phase.COMPILE, Phase.BUILD, Phase.WARMUP)
-SAID: Mapping[str, str] = {
+MIN_RUN_SHARE = 0.2  # of the run: a smaller part does not explain a slow run of a few steps
+MIN_PART_MS = 1000.0  # an ordinary model is built, traced and started in about that time
+EXPECTED_SHARE = 0.5  # of a phase of which only the length is known: the middle of what a cure may save
+START_PHASES = (Phase.COMPILE, Phase.BUILD, Phase.WARMUP)
+PHASE_WORDS: Mapping[str, str] = {
     Phase.LAUNCH: "starting Python",
     Phase.IMPORT: "imports",
     Phase.BUILD: "building the model",
@@ -29,8 +29,8 @@ SAID: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A phase outside the steps, the cause under which it is told, and what to do."""
+class LongPhase:
+    """A phase outside the steps, the cause under which it is reported, and what to do."""
 
     cause: str
     title: str
@@ -38,33 +38,33 @@ class Elsewhere:
     advice: str
 
 
-OTHERS: Mapping[str, Elsewhere] = {
-    Phase.PREPARATION: Elsewhere(
-        "host/elementwise-preprocessing", "the script's own code outside training takes most of the run",
+LONG_PHASES: Mapping[str, LongPhase] = {
+    Phase.PREPARATION: LongPhase(
+        "host/elementwise-preprocessing", "The script's own code outside training takes most of the run",
         "the script's own code outside training takes",
         "do this work once and save its result, or write it as array code",
     ),
-    Phase.VALIDATION: Elsewhere(
-        "host/frequent-validation", "validation takes most of the run", "validation takes",
+    Phase.VALIDATION: LongPhase(
+        "host/frequent-validation", "Validation takes most of the run", "validation takes",
         "validate every few epochs (validation_freq), or on fewer samples",
     ),
-    Phase.PREDICT: Elsewhere(
-        "host/predict-in-loop", "predict and evaluate take most of the run", "predict() and evaluate() take",
+    Phase.PREDICT: LongPhase(
+        "host/predict-in-loop", "predict() and evaluate() take most of the run", "predict() and evaluate() take",
         "call the model itself for a few samples, and predict() once for many",
     ),
-    Phase.CALLBACK: Elsewhere(
-        "host/heavy-callback", "callbacks take most of the run", "callbacks between the steps take",
+    Phase.CALLBACK: LongPhase(
+        "host/heavy-callback", "Callbacks take most of the run", "callbacks between the steps take",
         "do the work of callbacks every few epochs",
     ),
-    Phase.CHECKPOINT: Elsewhere(
-        "host/frequent-validation", "writing checkpoints takes most of the run", "writing checkpoints takes",
+    Phase.CHECKPOINT: LongPhase(
+        "host/frequent-validation", "Writing checkpoints takes most of the run", "writing checkpoints takes",
         "save less often, or weights only",
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class StartReason:
+class ShortRunReason:
     cause: str
     title: str
     evidence: Evidence
@@ -72,53 +72,53 @@ class StartReason:
     prescriptions: tuple[Prescription, ...]
 
 
-def reason(trace: Trace) -> StartReason | None:
-    """None where the phases of the run say nothing, or steps take most of what is not the usual start."""
+def find_short_run_reason(trace: Trace) -> ShortRunReason | None:
+    """None if the phases of the run explain nothing, or if steps take most of what is not the usual start."""
     if trace.fact("profile") or not trace.run_ms or not start_parts.has_begun(trace):
         return None
-    starting = sum(trace.run.ms(phase) for phase in STARTING)
-    others = [p for p in trace.run.parts if p.name in OTHERS]
+    starting = sum(trace.run.ms(phase) for phase in START_PHASES)
+    others = [p for p in trace.run.parts if p.name in LONG_PHASES]
     most = max(others, key=lambda p: p.ms, default=None)
     if most is not None and most.ms > starting:
-        return _elsewhere(trace, most) if _tells(trace, most.ms) else None
-    return _start(trace, starting) if _tells(trace, starting) else None
+        return _long_phase_reason(trace, most) if _is_large_part(trace, most.ms) else None
+    return _start_up_reason(trace, starting) if _is_large_part(trace, starting) else None
 
 
-def _tells(trace: Trace, ms: float) -> bool:
-    return ms >= LEAST_MS and ms >= LEAST_SHARE * trace.run_ms and ms > trace.run.ms(Phase.STEPS)
+def _is_large_part(trace: Trace, ms: float) -> bool:
+    return ms >= MIN_PART_MS and ms >= MIN_RUN_SHARE * trace.run_ms and ms > trace.run.ms(Phase.STEPS)
 
 
-def _start(trace: Trace, starting_ms: float) -> StartReason:
+def _start_up_reason(trace: Trace, starting_ms: float) -> ShortRunReason:
     whole = starting_ms + trace.run.ms(Phase.LAUNCH) + trace.run.ms(Phase.IMPORT)
-    parts = sorted((p for p in trace.run.parts if p.name in SAID and p.share >= 0.01), key=lambda p: -p.ms)
-    by_part = ", ".join(f"{SAID[p.name]} {format_number(p.ms / 1e3)} s" for p in parts)
+    parts = sorted((p for p in trace.run.parts if p.name in PHASE_WORDS and p.share >= 0.01), key=lambda p: -p.ms)
+    by_part = ", ".join(f"{PHASE_WORDS[p.name]} {format_number(p.ms / 1e3)} s" for p in parts)
     steps = trace.run.ms(Phase.STEPS)
     trained = f"; all steady steps take {format_number(steps / 1e3, 2)} s" if steps else ""
     of = f"start-up takes {format_number(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
-    says = f"{of}: {by_part}{_traced(trace)}{trained}"
+    says = f"{of}: {by_part}{_tracing_words(trace)}{trained}"
     numbers = {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}
-    beyond, (written, turns) = max(starting_ms - LEAST_MS, 0.0), written_out(trace)
-    if written:
-        says += f"; the loop in line {written[0].line} writes {turns:,} training steps out in one graph"
-        return StartReason(
+    beyond, (loops, turns) = max(starting_ms - MIN_PART_MS, 0.0), unrolled_training_loops(trace)
+    if loops:
+        says += f"; the loop in line {loops[0].line} unrolls {turns:,} training steps into one graph"
+        return ShortRunReason(
             "startup/slow-startup",
-            "whole training steps are written out in one graph",
-            Evidence(says, numbers, written),
+            "Whole training steps are unrolled into one graph",
+            Evidence(says, numbers, loops),
             [Skip((1 - 1 / turns) * beyond, spread=(0.5, 1.1))],
-            (Prescription("edit", Effect.EQUIVALENT, "let the graph loop itself: for _ in tf.range(n)"),),
+            (Prescription("edit", Effect.EQUIVALENT, "use a loop of the graph: for _ in tf.range(n)"),),
         )
-    advice = "let it train for longer: start-up is paid once; until then try changes on a smaller model or input"
-    return StartReason(
+    advice = "train for longer, because start-up happens once; until then try changes on a smaller model or input"
+    return ShortRunReason(
         "startup/slow-startup",
-        "start-up takes longer than the training",
-        Evidence(says, numbers, _where(trace)),
-        [Skip(EXPECTED * beyond, spread=(0.0, 1 / EXPECTED))],
+        "Start-up takes longer than the training",
+        Evidence(says, numbers, _trace_place(trace)),
+        [Skip(EXPECTED_SHARE * beyond, spread=(0.0, 1 / EXPECTED_SHARE))],
         (Prescription("advice", Effect.EXACT, advice),),
     )
 
 
-def written_out(trace: Trace) -> tuple[tuple[Place, ...], int]:
-    """Loops of Python in a graph that take a gradient in each turn, and how many turns; 0 without any."""
+def unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
+    """Python loops in a graph that compute a gradient in each iteration, and how many iterations; 0 without any."""
     found = [
         (Place(text.file, loop.lineno), turns)
         for text in recorded_sources(trace)
@@ -128,34 +128,34 @@ def written_out(trace: Trace) -> tuple[tuple[Place, ...], int]:
     return tuple(place for place, _ in found), max((turns for _, turns in found), default=0)
 
 
-def _traced(trace: Trace) -> str:
-    """How much of compiling is the tracing of Python, where that was timed."""
+def _tracing_words(trace: Trace) -> str:
+    """The part of compiling that is tracing of Python, if it was timed."""
     traced = sum(float(e.data.get("trace_ns") or 0) for e in trace.events_of("trace")) / 1e6
     ops = max((int((e.data.get("graph") or {}).get("ops") or 0) for e in trace.events_of("trace")), default=0)
     return f" ({format_number(traced / 1e3)} s of it tracing, {ops:,} operations)" if traced and ops else ""
 
 
-def _where(trace: Trace) -> tuple[Place, ...]:
+def _trace_place(trace: Trace) -> tuple[Place, ...]:
     costly = sorted(trace.events_of("trace"), key=lambda e: -e.ms)
     return distinct_places(e.place for e in costly[:1])
 
 
-def _elsewhere(trace: Trace, part: Part) -> StartReason:
-    about = OTHERS[part.name]
+def _long_phase_reason(trace: Trace, part: Part) -> ShortRunReason:
+    about = LONG_PHASES[part.name]
     says = f"{about.says} {format_number(part.ms / 1e3)} s, {part.share:.0%} of the run"
-    where = _hot(trace) if part.name == Phase.PREPARATION else _loops(trace, part)
+    where = _main_thread_places(trace) if part.name == Phase.PREPARATION else _call_places(trace, part)
     hot = f"; most of it in line {where[0].line}" if where and part.name == Phase.PREPARATION else ""
-    return StartReason(
+    return ShortRunReason(
         about.cause,
         about.title,
         Evidence(says + hot, {"phase_ms": part.ms, "steps_ms": trace.run.ms(Phase.STEPS)}, where),
-        [Skip(EXPECTED * part.ms, spread=(0.0, 1 / EXPECTED))],
+        [Skip(EXPECTED_SHARE * part.ms, spread=(0.0, 1 / EXPECTED_SHARE))],
         (Prescription("advice", Effect.EQUIVALENT, about.advice),),
     )
 
 
-def _hot(trace: Trace) -> tuple[Place, ...]:
-    """Lines at which the main thread was met before training, imports aside."""
+def _main_thread_places(trace: Trace) -> tuple[Place, ...]:
+    """The most frequent lines of the main thread before training, without imports."""
     begins, imports = training_start_ms(trace), trace.lane("import")
     ms: dict[Place, int] = {}
     samples = trace.lane("stack").between(0.0, begins)
@@ -167,6 +167,6 @@ def _hot(trace: Trace) -> tuple[Place, ...]:
     return tuple(sorted(ms, key=lambda p: -ms[p]))[:3]
 
 
-def _loops(trace: Trace, part: Part) -> tuple[Place, ...]:
+def _call_places(trace: Trace, part: Part) -> tuple[Place, ...]:
     wanted = ("evaluate",) if part.name == Phase.VALIDATION else ("predict", "evaluate")
     return distinct_places(e.place for e in trace.events_of("loop") if e.name in wanted)[:3]

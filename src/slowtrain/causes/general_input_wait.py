@@ -1,4 +1,4 @@
-"""What a step that waits for its batch waits for, where no specific cause of input/ explains the wait."""
+"""What a step waits for that waits for its batch, if no specific cause of input/ explains it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
-from slowtrain.causes.waiting import mean
+from slowtrain.causes.idle_input_wait import mean_sample
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Place, Prescription
 from slowtrain.number_text import format_count, format_number
@@ -19,7 +19,7 @@ from slowtrain.trace.signals.input import input_feed
 from slowtrain.values import dataclass
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
-# The cause whose page says most of a stage, by what the costliest node of it does.
+# The nearest cause for a stage, by the family of its slowest node.
 STAGES: Mapping[str, str] = {
     "Map": "input/sequential-map",
     "Generator": "input/python-input",
@@ -27,14 +27,14 @@ STAGES: Mapping[str, str] = {
     "Shuffle": "input/shuffle-fill",
     **dict.fromkeys(READERS, "input/unsharded-files"),
 }
-LITTLE = 0.5  # of the wait: a stage that takes less does not explain it by its own work
-LEAST_IDLE = 0.5  # of a core: less is no room for another thread or process
+MIN_STAGE_SHARE = 0.5  # of the wait: the work of a shorter stage does not explain it
+MIN_IDLE_CORES = 0.5  # for another thread or process
 BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in their __getitem__
 
 
 @dataclass(frozen=True)
-class WaitedFor:
-    """What makes the batch, as far as it is known. ``computes``: whether that takes this process's cores."""
+class AwaitedInput:
+    """What makes the batch, as far as it is known. ``computes``: whether it uses the cores of this process."""
 
     cause: str
     title: str
@@ -45,7 +45,7 @@ class WaitedFor:
     computes: bool = False
 
 
-def waited_for(trace: Trace) -> WaitedFor:
+def find_awaited_input(trace: Trace) -> AwaitedInput:
     if input_feed.uses_worker_processes(trace):
         return _worker_processes(trace)
     producers = input_feed.user_producers(trace)
@@ -58,89 +58,91 @@ def waited_for(trace: Trace) -> WaitedFor:
     )
     node = max(works, key=lambda n: n.ms, default=None)
     if producers and made_ms >= 0.5 * (node.ms if node is not None else 0.0):
-        return _python(trace, made_ms)
+        return _python_input(trace, made_ms)
     if pipe is not None and node is not None and node.ms > 0:
-        return _stage(trace, pipe, node)
-    return _unknown(trace)
+        return _slow_stage(trace, pipe, node)
+    return _unmeasured_input(trace)
 
 
-def on_the_same_cores(trace: Trace, held_ms: float) -> WaitedFor | None:
-    """What makes input while the step's own threads wait for a core; None where none is made beside it."""
-    held = f"its threads wait {format_number(held_ms, 2)} ms for one of {trace.cores:g} cores"
+def find_core_contention(trace: Trace, waited_ms: float) -> AwaitedInput | None:
+    """What makes input while the step's own threads wait for a core; None if no input is made meanwhile."""
+    waits = f"its threads wait {format_number(waited_ms, 2)} ms for one of {trace.cores:g} cores"
     if input_feed.uses_worker_processes(trace):
         found = _worker_processes(trace)
-        title = "Worker processes make the batches on the cores that the step needs"
-        return replace(found, title=title, says=f"{held}, on which worker processes make the batches")
+        title = "Worker processes use the cores that the step needs"
+        return replace(found, title=title, says=f"{waits}, on which worker processes make the batches")
     pipe = trace.pipeline
-    beside = max(pipe.ms if pipe is not None and pipe.nodes else 0.0, sum(p.ms_per_step for p in trace.producers))
-    if beside < held_ms:
+    input_ms = max(pipe.ms if pipe is not None and pipe.nodes else 0.0, sum(p.ms_per_step for p in trace.producers))
+    if input_ms < waited_ms:
         return None
-    found = waited_for(trace)
-    title = "Making the input takes the cores that the step needs"
-    return replace(found, title=title, says=f"{held}, on which its input is made meanwhile; {found.says}")
+    found = find_awaited_input(trace)
+    title = "Making the input uses the cores that the step needs"
+    return replace(found, title=title, says=f"{waits}, on which its input is made meanwhile; {found.says}")
 
 
-def _worker_processes(trace: Trace) -> WaitedFor:
-    busy = mean(trace, "cpu_mean_share")  # of all the machine's cores: theirs are no time of this process
-    less = "do less Python for each batch in __getitem__, or prepare the data once and load it"
-    idle = busy is not None and (1 - busy) * machine_cores(trace) >= LEAST_IDLE
-    advice = f"{less}; let more processes make them (workers=), as there are idle cores" if idle else less
-    return WaitedFor(
+def _worker_processes(trace: Trace) -> AwaitedInput:
+    busy = mean_sample(trace, "cpu_mean_share")  # of all cores of the machine, because workers are other processes
+    less = "run less Python per batch in __getitem__, or prepare the data once and load it"
+    idle = busy is not None and (1 - busy) * machine_cores(trace) >= MIN_IDLE_CORES
+    advice = f"{less}; use more worker processes (workers=), because there are idle cores" if idle else less
+    return AwaitedInput(
         "input/python-input",
         "Worker processes make the batches, and the step waits for them",
-        "worker processes make it, in which nothing is recorded: at most the whole wait can be gained",
-        (*source_locations.project_places(trace, _items), *_fits(trace)),
+        "worker processes make it, in which nothing is recorded, so at most the whole wait can be saved",
+        (*source_locations.project_places(trace, _batch_method_lines), *_fit_place(trace)),
         {"machine_busy_share": busy} if busy is not None else {},
         (Prescription("advice", Effect.EQUIVALENT, advice),),
     )
 
 
-def _items(source: Source) -> Iterator[int]:
-    """Where a class of the script's makes batches for Keras."""
+def _batch_method_lines(source: Source) -> Iterator[int]:
+    """Lines of methods of the script that make batches for Keras."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ClassDef) and BASES & {ast.unparse(b).rpartition(".")[2] for b in node.bases}:
             yield from (f.lineno for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__getitem__")
 
 
-def _python(trace: Trace, made_ms: float) -> WaitedFor:
+def _python_input(trace: Trace, made_ms: float) -> AwaitedInput:
     producers = input_feed.user_producers(trace)
     lines = input_feed.merge_producer_lines(producers)
     where = (*(line.place for line in lines[:2]), *(p.place for p in producers[:2] if p.place is not None))
     calls = sum(p.calls_per_step for p in producers)
     hot = f", most of it in line {lines[0].place.line}" if lines else ""
-    return WaitedFor(
+    return AwaitedInput(
         "input/python-input",
         "Input is made by Python",
         f"Python makes it: {format_count(calls, 'call')} of {producers[0].qualname} take {format_number(made_ms)} "
         f"ms{hot}",
         where,
         {"made_ms": made_ms, "calls_per_step": calls},
-        (Prescription("advice", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or do it once"),),
+        (Prescription("advice", Effect.EQUIVALENT, "write it with TensorFlow ops in a parallel map, or do it once"),),
         computes=True,
     )
 
 
-def _stage(trace: Trace, pipe: Pipeline, node: Node) -> WaitedFor:
-    """The costliest stage of the pipeline, with its line."""
+def _slow_stage(trace: Trace, pipe: Pipeline, node: Node) -> AwaitedInput:
+    """The slowest stage of the pipeline, with its line."""
     idle, width = input_feed.idle_cores(trace), node.parallelism or 1.0
-    where = input_feed.user_lines(node) or tuple(w.place for w in reversed(pipe.written) if w.place) or _fits(trace)
+    where = (
+        input_feed.user_lines(node) or tuple(w.place for w in reversed(pipe.written) if w.place) or _fit_place(trace)
+    )
     kind = node.family if input_feed.is_user_node(node) else f"{node.family} (added by Keras or TensorFlow)"
     often = f" of {format_count(node.elements, 'element')}" if node.elements >= 2 else ""
-    says = f"its costliest stage is {kind}: {format_number(node.ms)} ms{often}, {format_count(width, 'call')} at once"
-    if node.ms < LITTLE * trace.mean(Category.INPUT):
-        says += ", much less than the wait: its threads wait for a core, or for each other"
-    return WaitedFor(
-        _cause(node),
+    says = f"its slowest stage is {kind}: {format_number(node.ms)} ms{often}, {format_count(width, 'call')} at once"
+    if node.ms < MIN_STAGE_SHARE * trace.mean(Category.INPUT):
+        says += ", much less than the wait, because its threads wait for a core or for each other"
+    return AwaitedInput(
+        _stage_cause(node),
         "The step waits for its input",
         f"{says}; {format_number(idle, 2)} cores are idle",
         where,
         {"stage_ms": node.ms, "parallelism": width, "idle_cores": idle},
-        (Prescription("advice", Effect.EQUIVALENT, _advice(trace, node, idle)),),
+        (Prescription("advice", Effect.EQUIVALENT, _stage_advice(trace, node, idle)),),
         computes=True,
     )
 
 
-def _cause(node: Node) -> str:
+def _stage_cause(node: Node) -> str:
     if node.written is not None and node.written.python:
         return "input/python-input"
     if node.family == "Map" and (node.parallelism or 1.0) >= 2:
@@ -148,28 +150,28 @@ def _cause(node: Node) -> str:
     return STAGES.get(node.family, "input/unprefetched-input")
 
 
-def _advice(trace: Trace, node: Node, idle: float) -> str:
-    if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= LEAST_IDLE:
+def _stage_advice(trace: Trace, node: Node, idle: float) -> str:
+    if node.family == "Map" and (node.parallelism or 1.0) < 2 and idle >= MIN_IDLE_CORES:
         return "map with num_parallel_calls=tf.data.AUTOTUNE, and .prefetch(tf.data.AUTOTUNE) as the last stage"
     if trace.steps.source == "fit" and not input_feed.is_user_node(node):
-        return "hand larger batches to fit(), or keep the arrays on the device: TensorFlow cuts each batch out of them"
-    return "do less for each batch in this stage: once with .cache(), on whole batches, or in the step on the device"
+        return "pass larger batches to fit(), or keep the arrays on the device: TensorFlow slices each batch from them"
+    return "do less per batch in this stage: once with .cache(), on whole batches, or in the step on the device"
 
 
-def _unknown(trace: Trace) -> WaitedFor:
-    """No pipeline was counted: only where its elements are asked for is known."""
+def _unmeasured_input(trace: Trace) -> AwaitedInput:
+    """No pipeline was measured. Only the lines that fetch its elements are known."""
     asked = [trace.names[int(n)].place for n in dict.fromkeys(trace.lane("next").name.tolist())]
-    where = (*(p for p in asked if p is not None), *_fits(trace))
+    where = (*(p for p in asked if p is not None), *_fit_place(trace))
     pipes = [w.place for p in trace.pipelines for w in p.written if w.place is not None]
-    return WaitedFor(
+    return AwaitedInput(
         "input/unprefetched-input",
         "The step waits for its input",
         "what makes it was not measured",
         host_work.distinct_places((*pipes[-1:], *where)),
         {},
-        (Prescription("advice", Effect.EXACT, "end the data set in .prefetch(tf.data.AUTOTUNE)"),),
+        (Prescription("advice", Effect.EXACT, "end the data set with .prefetch(tf.data.AUTOTUNE)"),),
     )
 
 
-def _fits(trace: Trace) -> tuple[Place, ...]:
+def _fit_place(trace: Trace) -> tuple[Place, ...]:
     return tuple(e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None)[:1]
