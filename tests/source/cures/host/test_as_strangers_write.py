@@ -110,7 +110,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         [("    def train_step", "    @tf.function\n    def train_step")],
     ),
     "one step with its loss": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         HISTORY,
         [
             ("        hist = self", "        self.net.reset_metrics()\n        hist = self"),
@@ -119,7 +119,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         ],
     ),
     "one step with its loss at once": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         'total += model.fit(x=x, y=y, verbose=0).history["loss"][-1]  # HERE\n',
         [
             ("total += ", "model.reset_metrics()\ntotal += "),
@@ -167,12 +167,12 @@ KEPT: dict[str, tuple[Found, str]] = {
         functions.compiled_step,
         TRAIN_STEP.replace('return {"loss": loss}', 'return {"loss": float(loss)}'),
     ),
-    "two epochs": (singlesteps.with_history, HISTORY.replace("epochs=1", "epochs=2")),
-    "the whole history": (singlesteps.with_history, HISTORY.replace('["loss"][0]', "")),
-    "a validation's number": (singlesteps.with_history, HISTORY.replace('"loss"', '"val_loss"')),
-    "callbacks": (singlesteps.with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),
+    "two epochs": (singlesteps.replace_fit_with_history, HISTORY.replace("epochs=1", "epochs=2")),
+    "the whole history": (singlesteps.replace_fit_with_history, HISTORY.replace('["loss"][0]', "")),
+    "a validation's number": (singlesteps.replace_fit_with_history, HISTORY.replace('"loss"', '"val_loss"')),
+    "callbacks": (singlesteps.replace_fit_with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),
     "a series of fits": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         'losses = [m.fit(x, y).history["loss"][0] for x, y in chunks]  # HERE\n',
     ),
     "a queue that begins empty": (newest.kept_as_long, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
