@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes import all_causes
-from slowtrain.model import Effect, Place
+from slowtrain.model import Effect, Evidence, Place
 from slowtrain.script.locations import source_locations
 from slowtrain.script.navigation import node_lookup
 from slowtrain.trace import Trace
@@ -68,9 +68,15 @@ def recorded(drawing: str, text: str) -> Trace:
 
 def named(cause: str, drawing: str, text: str) -> list[int]:
     """The lines that the evidence names."""
-    found = next(c for c in all_causes() if c.id == cause).find(recorded(drawing, text))
-    assert found is not None
-    return [place.line for place in found.where]
+    return [place.line for place in found_evidence(cause, drawing, text).where]
+
+
+def found_evidence(cause_id: str, drawing: str, text: str) -> Evidence:
+    trace = recorded(drawing, text)
+    cause = next(c for c in all_causes() if c.id == cause_id)
+    finding = cause.find(trace)
+    assert finding is not None
+    return cause.evidence(trace, finding)
 
 
 def test_the_switch_that_makes_everything_eager() -> None:
@@ -510,6 +516,4 @@ def test_an_array_that_is_joined_to_itself(path: str, owner: str, line: str) -> 
     drawing = JOINED.replace("PATH", path).replace("OWNER", owner)
     assert named("memory/host-leak", drawing, text) == [6]
     assert named("drift/growing-step", drawing, text)[0] == 6
-    found = next(c for c in all_causes() if c.id == "drift/growing-step").find(recorded(drawing, text))
-    assert found is not None
-    assert found.says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")
+    assert found_evidence("drift/growing-step", drawing, text).says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")
