@@ -74,8 +74,8 @@ def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
         yield Spot(edits.node_start(method), edits.node_end(method), says, cure)
     if train_steps or is_eager_asked:
         return
-    for tape in reached.eager(source):
-        changed = tuple(fix.compiled_step(source, tape.lineno))
+    for gradient in reached.eager(source):
+        changed = tuple(fix.compiled_step(source, gradient.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, DECORATE_STEP, edits=changed)
         says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
-        yield Spot(*eager_code.step_name_range(source, tape), says, cure)
+        yield Spot(*eager_code.step_name_range(source, gradient), says, cure)
