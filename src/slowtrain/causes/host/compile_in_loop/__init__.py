@@ -136,7 +136,7 @@ def _comparable_signature(signature: dict[str, dict[str, object]]) -> list[tuple
     return [(n, leaf.get("kind"), (leaf.get("shape") or [None])[1:]) for n, leaf in signature.items()]  # type: ignore[index]
 
 
-def _avoidable_ms(trace: Trace, found: list[TracedFunction]) -> float:
+def _avoidable_ms(trace: Trace, found: Sequence[TracedFunction]) -> float:
     """Tracing after the first trace of each, and lines that build layers and compile after the first trace of all."""
     ms = sum(one.extra_ms(e) for one in found for e in one.events[1:])
     first = min(one.events[0].end_ms for one in found)
@@ -159,7 +159,7 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
     return float(ms_of_samples(trace, samples.where(mine & ~starts_in_windows(trace, samples))).sum())
 
 
-def _in_steps_ms(trace: Trace, found: list[TracedFunction]) -> float:
+def _in_steps_ms(trace: Trace, found: Sequence[TracedFunction]) -> float:
     start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
     inside = 0.0
     for one in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, repeated_builds
+from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
