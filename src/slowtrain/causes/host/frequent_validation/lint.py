@@ -1,4 +1,4 @@
-"""Where the cause host/frequent-validation shows in a script's text."""
+"""Finds the cause host/frequent-validation in a script's text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.host import every
-from slowtrain.source.spots.host import fits as spotted
+from slowtrain.source.spots.host import every, fits
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Validation on more than was trained on since the last one, by sizes that the text tells."""
-    known = (*spotted.validated(source), *spotted.counted(source), *spotted.evaluated(source))
+    """Validation on more data than is trained on between two validations, by sizes in the text."""
+    known = (*fits.validated(source), *fits.counted(source), *fits.evaluated(source))
     others = () if known else (*every.validations(source), *every.fitted(source))
     for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
         rarer = "validate less often (validation_freq), or on a part of the data"
