@@ -39,6 +39,7 @@ class RebuildFinding:
     """At least one function that is defined and traced again, in order of decreasing cost."""
 
     functions: tuple[TracedFunction, ...]
+    places: tuple[Place, ...]  # where the costliest is created
 
 
 class CompileInLoop(Cause[RebuildFinding]):
@@ -51,7 +52,7 @@ class CompileInLoop(Cause[RebuildFinding]):
 
     def find(self, trace: Trace) -> RebuildFinding | None:
         functions = _rebuilt_functions(trace)
-        return RebuildFinding(tuple(functions)) if functions else None
+        return RebuildFinding(tuple(functions), _creation_places(trace, functions[0])) if functions else None
 
     def evidence(self, trace: Trace, finding: RebuildFinding) -> Evidence:
         worst = finding.functions[0]
@@ -61,7 +62,7 @@ class CompileInLoop(Cause[RebuildFinding]):
             f"{_function_description(worst)} was created and traced {len(worst.events)} times, "
             f"{format_number(each)} ms each, {format_number(total / 1e3, 2)} s of the run",
             {"builds": float(len(worst.events)), "trace_ms": each, "total_ms": total},
-            _creation_places(trace, worst),
+            finding.places,
         )
 
     def remedies(self, trace: Trace, finding: RebuildFinding) -> Sequence[Remedy]:
@@ -76,7 +77,7 @@ class CompileInLoop(Cause[RebuildFinding]):
         return "step" if len(trace.steps) and builds >= MIN_BUILDS_PER_STEP * len(trace.steps) else "run"
 
     def cures(self, trace: Trace, finding: RebuildFinding) -> Iterable[Prescription]:
-        places = _creation_places(trace, finding.functions[0])
+        places = finding.places
         moved = _first_edits(
             trace,
             places,

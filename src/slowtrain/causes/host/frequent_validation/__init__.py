@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -63,7 +64,10 @@ class FrequentValidation(Cause[Validation]):
     words = ("validation_data", "GradientTape", "train_on_batch")
 
     def find(self, trace: Trace) -> Validation | None:
-        return _costliest_validation(trace)
+        found = _costliest_validation(trace)
+        if found is None:
+            return None
+        return replace(found, places=source_locations.merge_places(_frequency_places(trace, found), found.places))
 
     def evidence(self, trace: Trace, finding: Validation) -> Evidence:
         what = "checkpoints" if finding.are_checkpoints else "validations"
@@ -77,7 +81,7 @@ class FrequentValidation(Cause[Validation]):
                 "validation_ms": finding.ms,
                 "training_ms": finding.training_ms,
             },
-            source_locations.merge_places(_frequency_places(trace, finding), finding.places),
+            finding.places,
         )
 
     def remedies(self, trace: Trace, finding: Validation) -> Sequence[Remedy]:
@@ -87,8 +91,7 @@ class FrequentValidation(Cause[Validation]):
         return [Skip(saved, spread=(0.6, min(finding.ms / max(saved, 1e-9), 1.2)))]
 
     def cures(self, trace: Trace, finding: Validation) -> Iterable[Prescription]:
-        rarer = finding.rarer
-        places = source_locations.merge_places(_frequency_places(trace, finding), finding.places)
+        rarer, places = finding.rarer, finding.places
         if finding.are_checkpoints:
             edits = measured.first(trace, places, lambda s, line: guarded(s, line, rarer))
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=edits)

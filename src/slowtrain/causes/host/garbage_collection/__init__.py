@@ -28,6 +28,7 @@ class CollectionFinding:
 
     full: Spans
     are_requested: bool
+    places: tuple[Place, ...]  # empty unless they are requested
     requested_between_ms: float  # outside steady steps; 0 unless they are requested
 
 
@@ -46,7 +47,9 @@ class GarbageCollection(Cause[CollectionFinding]):
         if (trace.mean(Category.GC) <= 0 and not between_ms) or _traced_share(trace) > MAX_TRACED_SHARE:
             return None
         are_requested = _are_requested(trace, full)
-        return CollectionFinding(full, are_requested, between_ms if are_requested else 0.0)
+        if not are_requested:
+            return CollectionFinding(full, are_requested=False, places=(), requested_between_ms=0.0)
+        return CollectionFinding(full, are_requested, _collection_places(trace, full), between_ms)
 
     def evidence(self, trace: Trace, finding: CollectionFinding) -> Evidence:
         full = finding.full
@@ -56,7 +59,7 @@ class GarbageCollection(Cause[CollectionFinding]):
             f"{len(full)} full collections, {who}, {each:.0f} ms each: "
             f"{format_number(ms)} ms of each step of {format_number(trace.step_ms)} ms",
             {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": each, "asked": float(finding.are_requested)},
-            _collection_places(trace, full) if finding.are_requested else (),
+            finding.places,
         )
 
     def remedies(self, trace: Trace, finding: CollectionFinding) -> Sequence[Remedy]:
@@ -72,7 +75,7 @@ class GarbageCollection(Cause[CollectionFinding]):
     def cures(self, trace: Trace, finding: CollectionFinding) -> Iterable[Prescription]:
         if finding.are_requested:
             says = "take gc.collect() (or clear_session()) out of the loop"
-            edits = measured.first(trace, _collection_places(trace, finding.full), hoisting.collected_after)
+            edits = measured.first(trace, finding.places, hoisting.collected_after)
             yield Prescription("edit", Effect.EXACT, says, edits=edits)
         else:
             says = "call gc.freeze() once the model is built, so that collections skip the objects that stay"

@@ -57,6 +57,7 @@ class HookFinding:
     """At least one hook of a callback, the costliest first."""
 
     hooks: tuple[HookCost, ...]
+    places: tuple[Place, ...]  # of the costliest
 
     @property
     def step_ms(self) -> float:
@@ -76,7 +77,7 @@ class HookFinding:
             f"{worst.name.text} takes {format_number(each)} ms a call, {worst.calls} calls, "
             f"{format_number(total / 1e3, 2)} s of the run{share}",
             {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": self.step_ms},
-            _hook_places(trace, worst.name),
+            self.places,
         )
 
     def remedies(self, trace: Trace) -> Iterable[Remedy]:
@@ -100,7 +101,7 @@ class HookFinding:
             says = f"do the work of {name.text} once an epoch, or every hundredth batch"
         else:
             says = f"do the work of {name.text} every few epochs"
-        edits = _lighter_hook_edits(trace, _hook_places(trace, name), kind, hook)
+        edits = _lighter_hook_edits(trace, self.places, kind, hook)
         yield Prescription("edit", Effect.EXACT, says, edits=edits)
 
 
@@ -159,7 +160,9 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
 
     def find(self, trace: Trace) -> HookFinding | LoggingFinding | None:
         hooks = _costly_hooks(trace)
-        return HookFinding(tuple(hooks)) if hooks else _step_logging(trace) or _logging_between_steps(trace)
+        if hooks:
+            return HookFinding(tuple(hooks), _hook_places(trace, hooks[0].name))
+        return _step_logging(trace) or _logging_between_steps(trace)
 
     def evidence(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Evidence:
         return finding.evidence(trace)
