@@ -144,7 +144,7 @@ def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_come
 @pytest.mark.parametrize(
     ("busy", "said"),
     [
-        (0.4, "nothing that was measured tells what ran in them; beside them 12 of Python of the script"),
+        (0.4, "nothing that was measured shows what ran in them; beside them 12 of Python of the script"),
         (0.98, "Python of the script; beside them 47 of another kind"),
     ],
 )
@@ -155,9 +155,10 @@ def test_where_others_want_all_processors_what_the_script_does_itself_comes_firs
     trace = parse_drawing(text)
     at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
     samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
-    evidence = Stalls().find(replace(trace, samples=samples))
-    assert evidence is not None
-    assert said in evidence.says
+    trace, cause = replace(trace, samples=samples), Stalls()
+    finding = cause.find(trace)
+    assert finding is not None
+    assert said in cause.evidence(trace, finding).says
 
 
 @pytest.mark.parametrize(

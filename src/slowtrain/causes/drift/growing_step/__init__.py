@@ -36,7 +36,7 @@ CURES = {
     str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
     str(Category.CALLBACK): "let the callback add the new values, and not write or draw all that it has collected",
     "call": "pass the step's function no more than it needs: it works on all of a tensor or list that gets longer",
-    "graph": "create ops once, before the loop, and feed what changes; graph.finalize() fails at the line that adds one",
+    "graph": "create ops before the loop, and feed what changes; graph.finalize() fails at the line that adds one",
     **slowed.CURES,
 }
 

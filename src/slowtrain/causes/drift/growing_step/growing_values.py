@@ -269,7 +269,7 @@ def _grows_in_loop(source: Source, one: ast.Assign, name: str, few: int, *, stac
 
 
 def _is_set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST, *, stacked: bool = False) -> bool:
-    """Whether something else in the loop assigns the name. With ``stacked``, statements that add stages do not count."""
+    """Whether something else in the loop assigns the name. ``stacked``: ignore statements that add stages."""
     if "." not in name:
         scope = scope_names.enclosing_scope(source, one)
         function = node_lookup.enclosing_function(source, one)
