@@ -43,7 +43,7 @@ SPREAD = (0.7, 1.1)
 
 @dataclass(frozen=True)
 class HookCost:
-    """A hook of a callback class: what it cost in steady steps, and between them."""
+    """The cost of a hook of a callback class, in steady steps and between them."""
 
     name: Name
     calls: int
@@ -187,7 +187,7 @@ def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: 
 
 
 def _costly_hooks(trace: Trace) -> list[HookCost]:
-    """Hooks that matter, costliest first: each at least a fifth of the costliest."""
+    """Hooks in order of decreasing cost, down to a share of the costliest."""
     spans = trace.lane("callback")
     if not len(spans) or not len(trace.steps):
         return []
@@ -209,7 +209,7 @@ def _costly_hooks(trace: Trace) -> list[HookCost]:
         if in_steps + between > 0:
             hooks.append(HookCost(name, int(mine.sum()), in_steps + between, in_steps / count, between))
     hooks.sort(key=lambda h: -h.ms)
-    return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+    return [h for h in hooks if h.ms >= MIN_HOOK_COST_SHARE * hooks[0].ms]
 
 
 def _step_logging(trace: Trace) -> LoggingFinding | None:
@@ -249,9 +249,9 @@ def _logging_between_steps(trace: Trace) -> LoggingFinding | None:
 
 
 def _ms_of_other_causes(trace: Trace, spans: Spans) -> Floats:
-    """Ms of each span in what another cause tells of.
+    """Milliseconds of each span that another cause reports.
 
-    That is `predict` or `evaluate` that a line of the user's calls again and again, and collections of garbage.
+    These are calls of `predict` or `evaluate` that a line of the user repeats, and garbage collections.
     """
     calls: dict[object, list[Event]] = {}
     for event in trace.events_of("loop"):
@@ -265,7 +265,7 @@ def _ms_of_other_causes(trace: Trace, spans: Spans) -> Floats:
 
 
 def _hook_places(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """The hook's own line where it is the user's, its hot lines from samples, and the `fit` that was given it."""
+    """The hook's own line if it is the user's, its hot lines by samples, and the `fit` that got the callback."""
     file, line = name.detail.get("file"), name.detail.get("line")
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
@@ -280,7 +280,7 @@ def _hook_places(trace: Trace, name: Name) -> tuple[Place, ...]:
 
 
 def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """Where the script makes a callback of Keras's own, if in one place."""
+    """Where the script creates a callback of Keras, if in one place."""
     kind = name.text.partition(".")[0]
     calls = [
         Place(text.file, c.lineno) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
@@ -289,7 +289,7 @@ def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:
 
 
 def _lambda_places(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """Where a function is made a callback that Keras calls as often as this hook; one of a class is one by its name."""
+    """Where a function is passed to a ``LambdaCallback`` for this hook, if in one place."""
     kind, _, hook = name.text.partition(".")
     if kind != "LambdaCallback":
         return ()
@@ -299,7 +299,7 @@ def _lambda_places(trace: Trace, name: Name) -> tuple[Place, ...]:
 
 
 def _called_function_names(trace: Trace, own: Place, name: Name) -> set[str]:
-    """The names of the hook and of the functions of its file that it calls."""
+    """The name of the hook, and the names of the functions of its file that it calls."""
     text = recorded_source(trace, own.file)
     hook = text.function_at(own.line) if text is not None else None
     called = text.called(hook) if text is not None and hook is not None else []
