@@ -16,7 +16,7 @@ JOINING_FUNCTIONS = ("concat", "concatenate", "append", "vstack", "hstack")
 READING_METHODS = frozenset({"numpy", "value", "read_value"})
 FRAMEWORKS = ("tensorflow.", "numpy.", "keras.ops.")
 STAGES = frozenset({"map", "filter", "concatenate", "flat_map", "interleave", "shuffle"})
-MAX_STAGED_ITERATIONS = 4  # turns, of a data set that gets a stage in each
+MAX_STAGED_ITERATIONS = 4  # each of which adds a stage to a data set
 
 
 def growing_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
@@ -85,7 +85,7 @@ def _joined_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
         if not name or name not in _joined_names(call):
             continue
         if _grows_in_loop(source, holder, name, literal_sizes.MAX_FEW_TURNS) or _grows_in_hook(source, holder, name):
-            says = f"{name} gets longer in each turn of the training loop, which works on all of it"
+            says = f"{name} gets longer in each iteration of the training loop, which works on all of it"
             yield holder, holder.targets[0], says
 
 
@@ -115,7 +115,7 @@ def _returned_values(source: Source, call: ast.Call) -> Iterator[tuple[ast.stmt,
             and back.id == goes_in.id
             and _grows_in_loop(source, kept, back.id, literal_sizes.MAX_FEW_TURNS)
         ):
-            says = f"{back.id} comes back longer from each turn of the training loop, which works on all of it"
+            says = f"{back.id} comes back longer from each iteration of the training loop, which works on all of it"
             yield kept, first, says
 
 

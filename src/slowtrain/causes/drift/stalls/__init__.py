@@ -118,7 +118,7 @@ def _other_kinds_text(trace: Trace, most: StallKind) -> str:
         f"{len(s.each)} of {stalls.KIND_WORDS.get(s.kind, 'another kind')} ({s.total_ms / trace.run_ms:.0%})"
         for s in others
     ]
-    return f"; beside them {', '.join(said[:MAX_OTHER_KINDS])}" if said else ""
+    return f"; also {', '.join(said[:MAX_OTHER_KINDS])}" if said else ""
 
 
 def _rarer_factor(trace: Trace, one: StallKind) -> int:

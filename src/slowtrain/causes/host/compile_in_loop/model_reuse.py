@@ -1,4 +1,4 @@
-"""Builds a model once that a function builds, compiles and gives other weights in each call."""
+"""Makes a function build its model once, if each call builds, compiles and sets the weights of an equal model."""
 
 from __future__ import annotations
 

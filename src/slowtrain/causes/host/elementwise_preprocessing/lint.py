@@ -20,7 +20,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for loop, turns, found in loops.elementwise(source):
         if loop in stepping:
             continue
-        says = f"a Python loop does NumPy's work for {'all' if turns is None else f'{turns:,}'} elements"
+        says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
         cure = Prescription("edit", effect, VECTORISE, edits=found.edits if found is not None else ())
         yield Spot(*loops.head(loop), says, cure)

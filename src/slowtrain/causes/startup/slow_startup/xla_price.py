@@ -127,7 +127,7 @@ def is_keras_default(trace: Trace, event: Event) -> bool:
 def price_without_xla(trace: Trace, event: Event) -> XlaPrice:
     """The price of leaving XLA out of the function that ``event`` traced."""
     beyond_ms = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
-    again_ms = sum(ms for _, ms in recompilations(trace))
+    again_ms = sum(ms for _, ms in recompiled_steps(trace))
     steps = int(trace.steps.number[-1]) + 1 if len(trace.steps) else 0
     if not trace.on_accelerator:
         return XlaPrice(XLA_TIME_SHARE * beyond_ms + again_ms, None, steps)
@@ -165,7 +165,7 @@ def copies_of_step(event: Event) -> int:
     return 2 if event.name.endswith(TRACED_TWICE_NAME) else 1
 
 
-def recompilations(trace: Trace) -> list[tuple[int, float]]:
+def recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
     """Steps in which XLA compiled again for a smaller batch, with or without a new trace, and the time it took."""
     steps = trace.steps
     if len(steps) < 3:
@@ -184,7 +184,7 @@ def recompilations(trace: Trace) -> list[tuple[int, float]]:
 
 def last_batch_start(trace: Trace) -> AvoidableStart | None:
     """Compilations for a last batch that is smaller than the others."""
-    again = recompilations(trace)
+    again = recompiled_steps(trace)
     if not again:
         return None
     ms = sum(took for _, took in again)
