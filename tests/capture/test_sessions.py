@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
-from slowtrain.model import Category
+from slowtrain.model import Category, Evidence
+from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.signals.host import user_loop
 
@@ -36,6 +37,11 @@ with tf.Graph().as_default(), v1.Session() as session:
         batch = x[np.random.randint(0, 1000, 32)]
         session.run([train, loss], {rows: batch})
 """
+
+
+def growth_evidence(trace: Trace) -> Evidence | None:
+    finding = GrowingStep().find(trace)
+    return None if finding is None else GrowingStep().evidence(trace, finding)
 
 
 def _script(steps: int, add: str, rate: str) -> str:
@@ -69,7 +75,7 @@ def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> No
     assert trace.steps.training
     assert trace.steps.place is not None
     assert trace.steps.place.line == _line(GROWING, "session.run([train, loss]")
-    found = GrowingStep().find(trace)
+    found = growth_evidence(trace)
     assert found is not None
     assert found.where[0].line == _line(GROWING, "v1.assign(rate")
     assert "; the graph grew from " in found.says
@@ -81,7 +87,7 @@ def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
     trace = recording_trace.load_recording(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(1200, abs=2)
-    assert GrowingStep().find(trace) is None
+    assert growth_evidence(trace) is None
 
 
 FED = """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.causes.startup.slow_startup import SlowStartup, compiling, remainder
-from slowtrain.causes.startup.slow_startup.compiling import Price
+from slowtrain.causes.startup.slow_startup import SlowStartup, remainder, xla_price
+from slowtrain.causes.startup.slow_startup.xla_price import XlaPrice
 from slowtrain.model import Diagnosis
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
@@ -41,6 +41,13 @@ def started(text: str, given: str = "", keras: str = "3.15.1") -> Trace:
     return trace
 
 
+def found_text(trace: Trace) -> str:
+    cause = SlowStartup()
+    finding = cause.find(trace)
+    assert finding is not None
+    return cause.evidence(trace, finding).says
+
+
 @pytest.mark.parametrize(
     ("text", "given", "default"),
     [
@@ -54,22 +61,18 @@ def started(text: str, given: str = "", keras: str = "3.15.1") -> Trace:
     ],
 )
 def test_who_asked_for_xla(text: str, given: str, default: bool) -> None:
-    evidence = SlowStartup().find(started(text, given))
-    assert evidence is not None
-    assert (DEFAULT in evidence.says) is default
+    assert (DEFAULT in found_text(started(text, given))) is default
 
 
 def test_keras_2_compiles_with_xla_only_where_it_is_told_to() -> None:
-    evidence = SlowStartup().find(started("model.compile('sgd')\\nmodel.fit(x)", keras="2.15.0"))
-    assert evidence is not None
-    assert DEFAULT not in evidence.says
+    assert DEFAULT not in found_text(started("model.compile('sgd')\\nmodel.fit(x)", keras="2.15.0"))
 
 
 def test_both_prices_stand_in_the_answer() -> None:
     trace = started("model.compile('sgd')\\nmodel.fit(x)")
     found = diagnose.diagnose_trace(trace, [SlowStartup()]).diagnoses[0]
     numbers = found.evidence.numbers
-    assert numbers["start_saved_ms"] == 9000 - 2000 - compiling.FIRST_RUN_MS
+    assert numbers["start_saved_ms"] == 9000 - 2000 - xla_price.FIRST_RUN_MS
     assert numbers["step_lost_low_ms"] == 0.0  # 450 launches of 4 us: less than the device computes
     assert numbers["step_lost_ms"] == pytest.approx(450 * 0.008 - 2)
     assert numbers["step_lost_high_ms"] == pytest.approx(450 * 0.011 - 2)
@@ -82,14 +85,14 @@ def test_both_prices_stand_in_the_answer() -> None:
 
 
 def test_no_cure_that_may_make_the_run_longer() -> None:
-    price = Price(6000.0, (1.0, 4.0, 8.0), 1000)  # 2 s are won, or 2 s lost
+    price = XlaPrice(6000.0, (1.0, 4.0, 8.0), 1000)  # 2 s are won, or 2 s lost
     assert price.net_ms == 2000.0
     assert price.spread[0] == 0.0
     assert price.spread[1] * price.net_ms == 5000.0
 
 
 def test_what_a_step_loses_is_not_known_without_a_graph() -> None:
-    price = Price(6000.0, None, 1000)
+    price = XlaPrice(6000.0, None, 1000)
     assert price.net_ms == 6000.0
     assert "is not known" in price.says
     assert price.break_even_steps is None
@@ -99,7 +102,7 @@ def test_flags_that_an_old_tensorflow_would_die_of_are_not_named() -> None:
     trace = started("model.compile('sgd')\\nmodel.fit(x)")
     for version, named in (("2.15.1", False), ("2.21.0", True)):
         trace.facts["version.tensorflow"] = version  # type: ignore[index]
-        says = " ".join(p.says for p in compiling.kept_for_later(trace))
+        says = " ".join(p.says for p in xla_price.cache_cures(trace))
         assert ("per_fusion_autotune_cache_dir" in says) is named
 
 

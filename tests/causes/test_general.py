@@ -96,7 +96,7 @@ def test_a_step_that_is_half_overhead_and_a_quarter_waiting() -> None:
 def test_a_part_that_a_specific_cause_explains_is_left_to_it() -> None:
     found = diagnose_trace(parse_drawing("step 1\ndispatch d\n@kernels step=1 busy=0.05 count=60"))
     titles = [d.title for d in found.diagnoses if d.cause == "host/launch-bound"]
-    assert titles == ["starting the step's operations takes longer than computing them"]
+    assert titles == ["Starting the step's operations takes longer than computing them"]
 
 
 def test_a_cause_has_one_outcome_only() -> None:

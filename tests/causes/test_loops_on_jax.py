@@ -65,8 +65,9 @@ def test_python_that_nobody_divided_by_lines_is_no_feed_on_jax() -> None:
 
 
 def test_without_a_step_a_loop_that_calls_compiled_functions_is_no_preprocessing() -> None:
-    found = ElementwisePreprocessing().find(parse_drawing(LOOP.replace("MAKER", "wrapped")))
-    assert found is not None
-    assert "no step was seen" in found.says
+    trace, cause = parse_drawing(LOOP.replace("MAKER", "wrapped")), ElementwisePreprocessing()
+    finding = cause.find(trace)
+    assert finding is not None
+    assert "without any recorded step" in cause.evidence(trace, finding).says
     for maker in ("jax.jit", "partial(jax.jit, static_argnums=0)", "jax.value_and_grad", "tf.function"):
         assert ElementwisePreprocessing().find(parse_drawing(LOOP.replace("MAKER", maker))) is None, maker

@@ -31,11 +31,11 @@ def test_what_chooses_a_data_set_is_no_data() -> None:
         chosen,
     )
     pipe = Pipeline((*plan, batch(5, 24)))
-    assert miscounted_steps._batch(TRACE, pipe) == 24
-    assert miscounted_steps._cardinalities(pipe) == [180]
+    assert miscounted_steps._samples_per_step(TRACE, pipe) == 24
+    assert miscounted_steps._source_sizes(pipe) == [180]
 
 
 @pytest.mark.parametrize(("joined", "sizes"), [("Concatenate", [180]), ("Zip", [120, 60])])
 def test_data_sets_one_behind_the_other_are_a_pass_together(joined: str, sizes: list[int]) -> None:
     pipe = Pipeline((source(120), source(60), WrittenDataset(f"{joined}Dataset", (0, 1)), batch(2, 24)))
-    assert miscounted_steps._cardinalities(pipe) == sizes
+    assert miscounted_steps._source_sizes(pipe) == sizes

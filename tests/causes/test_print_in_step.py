@@ -68,19 +68,20 @@ def test_a_line_that_may_do_other_work_is_left_to_python_in_step(line: str) -> N
 
 def test_what_prints_and_what_computes_are_priced_apart() -> None:
     trace = parse_drawing(CAUSE.fires[1])
-    evidence = CAUSE.find(trace)
-    assert evidence is not None
+    finding = CAUSE.find(trace)
+    assert finding is not None
+    evidence = CAUSE.evidence(trace, finding)
     assert [place.line for place in evidence.where] == [3]
     assert evidence.numbers["print_ms"] == pytest.approx(3.6, rel=0.01)  # of 4 ms of Python; the loop itself is not it
-    (drop,) = CAUSE.remedies(trace, evidence)
+    (drop,) = CAUSE.remedies(trace, finding)
     assert isinstance(drop, Drop)
     assert drop.ms[Category.PYTHON] == pytest.approx(0.99 * 3.6, rel=0.01)
 
 
 def test_waiting_for_a_terminal_is_no_processor_time() -> None:
     trace = parse_drawing(f"{CAUSE.fires[0]}\n@fact main_cpu_ms=1.5")
-    evidence = CAUSE.find(trace)
-    assert evidence is not None
-    (drop,) = CAUSE.remedies(trace, evidence)
+    finding = CAUSE.find(trace)
+    assert finding is not None
+    (drop,) = CAUSE.remedies(trace, finding)
     assert isinstance(drop, Drop)
     assert drop.cpu == pytest.approx(0.5)

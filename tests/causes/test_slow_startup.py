@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.startup.slow_startup import SlowStartup, writtenout
+from slowtrain.causes.startup.slow_startup import SlowStartup, unrolled_graph
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 
 TRACED = """
@@ -22,10 +22,10 @@ device  kkkkkkkkkk
 @pytest.mark.parametrize("name", ["step", "step_without_XLA"])
 def test_a_function_may_have_any_name(name: str) -> None:
     trace, cause = parse_drawing(TRACED.replace("NAME", name)), SlowStartup()
-    evidence = cause.find(trace)
-    assert evidence is not None
-    assert name in evidence.says
-    assert [p.says for p in cause.cures(trace, evidence)] == ["trace it once, with None for the sizes that change"]
+    finding = cause.find(trace)
+    assert finding is not None
+    assert name in cause.evidence(trace, finding).says
+    assert [p.says for p in cause.cures(trace, finding)] == ["trace it once, with None for the sizes that change"]
 
 
 def test_each_drawn_start_has_a_cure_of_its_own() -> None:
@@ -33,9 +33,9 @@ def test_each_drawn_start_has_a_cure_of_its_own() -> None:
     found = []
     for drawing in cause.fires:
         trace = parse_drawing(drawing)
-        evidence = cause.find(trace)
-        assert evidence is not None
-        found.append(next(iter(cause.cures(trace, evidence))).says.split(":")[0].split(",")[0])
+        finding = cause.find(trace)
+        assert finding is not None
+        found.append(next(iter(cause.cures(trace, finding))).says.split(":")[0].split(",")[0])
     layer = "leave out unroll=True"
     once, jit = "trace it once", "leave jit_compile=True out of runs this short"
     looped = "let the graph loop itself"
@@ -65,4 +65,4 @@ def many_layers(listed: int) -> str:
 
 @pytest.mark.parametrize("listed", [50, 90])
 def test_a_model_of_many_layers_is_no_loop_written_out(listed: int) -> None:
-    assert writtenout.unrolled(parse_drawing(many_layers(listed))) is None
+    assert unrolled_graph.unrolled_start(parse_drawing(many_layers(listed))) is None

@@ -112,7 +112,7 @@ def test_a_note_is_whole_where_it_is_shown(width: int, height: int | None) -> No
 
 @pytest.mark.parametrize("width", [32, 60, 80])
 def test_a_title_that_needs_two_lines_has_them(width: int) -> None:
-    title = "starting the step's operations takes longer than computing them"
+    title = "Starting the step's operations takes longer than computing them"
     checkup = checkups.input_bound()
     checkup = replace(checkup, diagnoses=(replace(checkup.diagnoses[0], title=title), *checkup.diagnoses[1:]))
     report = text.checkup_text(checkup, width=width, height=None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
-from slowtrain.model import Category
+from slowtrain.model import Category, Evidence
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.drift import step_growth
@@ -23,6 +23,11 @@ ALIKE = """
     @more python=0.0003 device=0.0009
     @fact usable_cores=2 machine={"cpu":{"logical_cores":2}}
 """
+
+
+def growth_evidence(trace: Trace) -> Evidence | None:
+    finding = GrowingStep().find(trace)
+    return None if finding is None else GrowingStep().evidence(trace, finding)
 
 
 def sampled(trace: Trace, **figures: tuple[float, float]) -> Trace:
@@ -137,7 +142,7 @@ def test_a_generator_that_takes_longer_is_named_also_where_others_came_meanwhile
     kind, says = kind_of(trace)
     assert kind == str(Category.INPUT)
     assert re.search(r"; `rows`, which makes the input, took 2\S* ms a step at first and 8\S* ms at the end$", says)
-    evidence = GrowingStep().find(trace)
+    evidence = growth_evidence(trace)
     assert evidence is not None
     assert [p.line for p in evidence.where] == [11]
 

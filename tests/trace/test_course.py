@@ -36,6 +36,16 @@ PLAN = (
 Done = Callable[[float], tuple[float, float, float]]  # of batches: ms of the map, of the batch, elements of the map
 
 
+def growth_evidence(trace: Trace) -> Evidence | None:
+    finding = GrowingStep().find(trace)
+    return None if finding is None else GrowingStep().evidence(trace, finding)
+
+
+def growth_cures(trace: Trace) -> list[str]:
+    finding = GrowingStep().find(trace)
+    return [] if finding is None else [cure.says for cure in GrowingStep().cures(trace, finding)]
+
+
 def reading(batches: float, done: Done, below: int = 0) -> IteratorCounters:
     """Totals after so many batches; nodes below the batch have numbers from ``below`` on."""
     mapped, batched, elements = done(batches)
@@ -101,10 +111,10 @@ def test_the_stage_that_takes_longer_for_each_element_is_named(every: int, parts
     assert then == pytest.approx(1 + 0.02 * STEPS / 8, rel=0.2)
     assert now == pytest.approx(1 + 0.02 * STEPS * 7 / 8, rel=0.1)
     assert (quick, slow) == pytest.approx((1e3 * then / BATCH, 1e3 * now / BATCH), rel=0.05)
-    evidence = GrowingStep().find(trace)
+    evidence = growth_evidence(trace)
     assert evidence is not None
     assert [place.line for place in evidence.where] == [11]
-    cures = [p.says for p in GrowingStep().cures(trace, Evidence("", {}, ()))]
+    cures = growth_cures(trace)
     assert any("what that stage works on" in says for says in cures)
 
 

@@ -219,9 +219,10 @@ def test_calls_that_trace_are_events_with_their_count() -> None:
 
 
 def test_a_function_that_is_traced_in_every_step_is_told_without_its_arguments() -> None:
-    evidence = Retracing().find(retraced(8))
-    assert evidence is not None
-    assert "does not hold its arguments" in evidence.says
+    trace, cause = retraced(8), Retracing()
+    finding = cause.find(trace)
+    assert finding is not None
+    assert "does not hold its arguments" in cause.evidence(trace, finding).says
     assert Retracing().find(retraced(2)) is None
 
 

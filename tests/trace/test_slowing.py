@@ -22,6 +22,16 @@ from slowtrain.trace.signals.memory.memory_growth import MemorySlope
 STEPS = 800
 
 
+def growth_evidence(trace: Trace) -> Evidence | None:
+    finding = GrowingStep().find(trace)
+    return None if finding is None else GrowingStep().evidence(trace, finding)
+
+
+def growth_cures(trace: Trace) -> list[str]:
+    finding = GrowingStep().find(trace)
+    return [] if finding is None else [cure.says for cure in GrowingStep().cures(trace, finding)]
+
+
 def growing(python_ms: float, more_ms: float, leap_ms: float = 0.0) -> str:
     """A run whose own Python takes more in each step, and whose memory grows by a container of the script's.
 
@@ -102,7 +112,7 @@ def test_what_grew_beside_the_step_is_said() -> None:
         f'@grow held graph from=200 by=20 {every} detail={{"kind":"graph","element":"op"}}\n'
         f"@grow memory GPU:0 from=1000000000 by=4000000 {every}\n@grow memory GPU:1 from=1000000000 by=1000 {every}"
     )
-    found = GrowingStep().find(parse_drawing(f"{growing(4.0, 0.05)}\n{beside}"))
+    found = growth_evidence(parse_drawing(f"{growing(4.0, 0.05)}\n{beside}"))
     assert found is not None
     assert re.search(
         r"the memory in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
@@ -145,7 +155,7 @@ def test_input_that_comes_from_a_disk_in_the_end(mb: float, reads: bool) -> None
     assert found[1].kind == str(Category.INPUT)
     said = r"; a step read 0 B from a disk at first and (19|20)(\.\d)? MB at the end"
     assert bool(re.search(said, found[1].says)) is reads
-    cures = [p.says for p in GrowingStep().cures(trace, Evidence("", {}, ()))]
+    cures = growth_cures(trace)
     assert any("page cache" in says for says in cures) is reads
 
 
@@ -198,7 +208,7 @@ def test_all_of_a_step_gets_slower_and_the_machine_tells_why(
     found = step_growth.find_step_growth(trace)
     assert found is not None
     assert found[1].kind == kind
-    evidence = GrowingStep().find(trace)
+    evidence = growth_evidence(trace)
     assert evidence is not None
     assert re.search(said, evidence.says)
 
@@ -218,14 +228,14 @@ GRAPH = """
 def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
     """Each run of a session goes through all of it: no machine's mood, however short the run is."""
     trace = parse_drawing(GRAPH.replace("OPS", str(ops)))
-    found, leak = GrowingStep().find(trace), HostLeak().find(trace)
+    found, leak = growth_evidence(trace), HostLeak().find(trace)
     assert (found is not None) is (ops > 0)
     assert (leak is not None) is (ops > 0)
     if found is not None and leak is not None:
         assert [p.line for p in (*found.where, *leak.where)] == [31, 31]
         assert re.search(r"; the graph grew from 1,\d\d\d to 7,\d\d\d ops$", found.says)
         assert "× op of at least 1 kB and grows by" in leak.says
-        assert any("graph.finalize()" in p.says for p in GrowingStep().cures(trace, found))
+        assert any("graph.finalize()" in says for says in growth_cures(trace))
         assert any("graph.finalize()" in p.says for p in HostLeak().cures(trace, leak))
 
 
@@ -233,16 +243,16 @@ def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
 def test_a_graph_that_gets_ops_makes_steps_longer_however_unsteady_they_are(ops: int) -> None:
     """Halfway the machine takes half as long again for everything: a jump, and no line."""
     unsteady = GRAPH.replace("@more device=0.02", "@more device=0.002\n@more device=3 from=200")
-    found = GrowingStep().find(parse_drawing(unsteady.replace("OPS", str(ops))))
+    found = growth_evidence(parse_drawing(unsteady.replace("OPS", str(ops))))
     assert (found is not None) is (ops > 0)
     assert found is None or [p.line for p in found.where] == [31]
 
 
 def test_what_an_allocator_holds_free_is_said() -> None:
-    found = GrowingStep().find(_alike(heap_free_bytes=(2e7, 6e7), heap_used_bytes=(4e8, 4e8)))
+    found = growth_evidence(_alike(heap_free_bytes=(2e7, 6e7), heap_used_bytes=(4e8, 4e8)))
     assert found is not None
     assert re.search(r"; the free memory that malloc keeps grew from 2\d to 5\d MB$", found.says)
-    little = GrowingStep().find(_alike(heap_free_bytes=(1e6, 6e6), heap_used_bytes=(4e8, 4e8)))
+    little = growth_evidence(_alike(heap_free_bytes=(1e6, 6e6), heap_used_bytes=(4e8, 4e8)))
     assert little is not None
     assert "malloc" not in little.says
 
@@ -252,7 +262,7 @@ def test_what_a_framework_says_of_its_pool_is_said() -> None:
     trace = parse_drawing(f"{growing(4.0, 0.05)}\n@grow memory X from=1000000000 by=4000000 {every}")
     for what, words in (("peak ", "the peak memory in use on"), ("free ", "the free memory in the pool of")):
         names = tuple(replace(n, text=f"{what}GPU:0") if n.text == "X" else n for n in trace.names)
-        found = GrowingStep().find(replace(trace, names=names))
+        found = growth_evidence(replace(trace, names=names))
         assert found is not None
         assert f"; {words} GPU:0 grew from 1" in found.says
 
@@ -284,7 +294,7 @@ def test_an_epoch_of_no_such_number_of_steps_is_not_planned_with(each: str) -> N
 @pytest.mark.parametrize(("epochs", "said"), [(20, True), (4, False)])
 def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
     """After 4 of 20 epochs of 100 steps: 1,600 steps are left, which begin at 13 ms and grow by 0.02 ms each."""
-    found = GrowingStep().find(parse_drawing(HALFWAY.replace("EPOCHS", str(epochs))))
+    found = growth_evidence(parse_drawing(HALFWAY.replace("EPOCHS", str(epochs))))
     assert found is not None
     assert ("at this rate the rest takes" in found.says) is said
     assert ("at this rate as many steps again take" in found.says) is not said
@@ -313,7 +323,7 @@ EPOCHS = r"for epoch in range(20):\n for x in data:\n  tape.gradient(x)\n"
 
 
 def at_this_rate(text: str, more: str = "") -> tuple[str, float]:
-    found = GrowingStep().find(parse_drawing(LOOPED.replace("TEXT", text) + more))
+    found = growth_evidence(parse_drawing(LOOPED.replace("TEXT", text) + more))
     assert found is not None
     said = re.search(r"; at this rate (.*?), without", found.says)
     assert said is not None

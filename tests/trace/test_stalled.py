@@ -124,7 +124,7 @@ def test_long_steps_that_have_a_cause_of_their_own_are_named_beside_the_others()
     at = bare.steps.start_ms[(np.arange(1200) + 1) % 130 == 0]
     full = "\n".join(f"@span gc full start={start} end={start + 200}" for start in at)
     found = {d.cause: d.evidence.says for d in diagnose.diagnose_trace(parse_drawing(f"{text}{full}")).diagnoses}
-    assert "; beside them 9 of garbage collection (16%)" in found["drift/stalls"]
+    assert "; also 9 of garbage collection (16%)" in found["drift/stalls"]
 
 
 @pytest.mark.parametrize(("busy", "told"), [(0.4, True), (0.98, False)])
@@ -144,8 +144,8 @@ def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_come
 @pytest.mark.parametrize(
     ("busy", "said"),
     [
-        (0.4, "nothing that was measured tells what ran in them; beside them 12 of Python of the script"),
-        (0.98, "Python of the script; beside them 47 of another kind"),
+        (0.4, "nothing that was measured shows what ran in them; also 12 of Python of the script"),
+        (0.98, "Python of the script; also 47 of another kind"),
     ],
 )
 def test_where_others_want_all_processors_what_the_script_does_itself_comes_first(busy: float, said: str) -> None:
@@ -155,9 +155,10 @@ def test_where_others_want_all_processors_what_the_script_does_itself_comes_firs
     trace = parse_drawing(text)
     at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
     samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
-    evidence = Stalls().find(replace(trace, samples=samples))
-    assert evidence is not None
-    assert said in evidence.says
+    trace, cause = replace(trace, samples=samples), Stalls()
+    finding = cause.find(trace)
+    assert finding is not None
+    assert said in cause.evidence(trace, finding).says
 
 
 @pytest.mark.parametrize(

@@ -188,9 +188,10 @@ def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> 
     assert jump is not None
     assert jump.epoch == 7
     assert jump.after_ms - jump.before_ms == pytest.approx(1.8, rel=0.1)
-    said = SlowerEpochs().find(trace)
-    assert said is not None
-    assert "callbacks took" in said.says
+    cause = SlowerEpochs()
+    finding = cause.find(trace)
+    assert finding is not None
+    assert "callbacks took" in cause.evidence(trace, finding).says
 
 
 def test_a_part_that_jumps_with_all_the_rest_does_not_jump_by_itself() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from slowtrain.causes.drift.growing_step import newest
+from slowtrain.causes.drift.growing_step import newest_rows
 from slowtrain.causes.host.eager_step import fix as functions
 from slowtrain.causes.host.predict_in_loop import fix as singlesteps
 from slowtrain.model import Edit
@@ -110,7 +110,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         [("    def train_step", "    @tf.function\n    def train_step")],
     ),
     "one step with its loss": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         HISTORY,
         [
             ("        hist = self", "        self.net.reset_metrics()\n        hist = self"),
@@ -119,7 +119,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         ],
     ),
     "one step with its loss at once": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         'total += model.fit(x=x, y=y, verbose=0).history["loss"][-1]  # HERE\n',
         [
             ("total += ", "model.reset_metrics()\ntotal += "),
@@ -130,12 +130,12 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         ],
     ),
     "newest rows": (
-        newest.kept_as_long,
+        newest_rows.keep_newest_rows,
         QUEUE,
         [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")],
     ),
     "newest rows in front": (
-        newest.kept_as_long,
+        newest_rows.keep_newest_rows,
         QUEUE.replace("[queue, keys]", "[keys, queue]"),
         [("queue], axis=0)", "queue], axis=0)[:queue.shape[0]]")],
     ),
@@ -167,19 +167,19 @@ KEPT: dict[str, tuple[Found, str]] = {
         functions.compiled_step,
         TRAIN_STEP.replace('return {"loss": loss}', 'return {"loss": float(loss)}'),
     ),
-    "two epochs": (singlesteps.with_history, HISTORY.replace("epochs=1", "epochs=2")),
-    "the whole history": (singlesteps.with_history, HISTORY.replace('["loss"][0]', "")),
-    "a validation's number": (singlesteps.with_history, HISTORY.replace('"loss"', '"val_loss"')),
-    "callbacks": (singlesteps.with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),
+    "two epochs": (singlesteps.replace_fit_with_history, HISTORY.replace("epochs=1", "epochs=2")),
+    "the whole history": (singlesteps.replace_fit_with_history, HISTORY.replace('["loss"][0]', "")),
+    "a validation's number": (singlesteps.replace_fit_with_history, HISTORY.replace('"loss"', '"val_loss"')),
+    "callbacks": (singlesteps.replace_fit_with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),
     "a series of fits": (
-        singlesteps.with_history,
+        singlesteps.replace_fit_with_history,
         'losses = [m.fit(x, y).history["loss"][0] for x, y in chunks]  # HERE\n',
     ),
-    "a queue that begins empty": (newest.kept_as_long, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
-    "joined along columns": (newest.kept_as_long, QUEUE.replace("axis=0", "axis=1")),
-    "joined twice": (newest.kept_as_long, QUEUE.replace("[queue, keys]", "[queue, queue]")),
+    "a queue that begins empty": (newest_rows.keep_newest_rows, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
+    "joined along columns": (newest_rows.keep_newest_rows, QUEUE.replace("axis=0", "axis=1")),
+    "joined twice": (newest_rows.keep_newest_rows, QUEUE.replace("[queue, keys]", "[queue, queue]")),
     "a queue begun in the loop": (
-        newest.kept_as_long,
+        newest_rows.keep_newest_rows,
         QUEUE.replace("    loss", "    if late:\n        queue = tf.zeros([4, 8])\n    loss"),
     ),
     "batches of another size here": (

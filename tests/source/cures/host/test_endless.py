@@ -35,7 +35,7 @@ SLICES = "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch"
 )
 def test_one_iterator_lasts(call: str, cured: str) -> None:
     source = Source("train.py", f"{HEAD}{call}\n")
-    assert edits.edited_text(source, fix.repeated(source, 5)) == f"{HEAD}{cured}\n"
+    assert edits.edited_text(source, fix.repeat_dataset(source, 5)) == f"{HEAD}{cured}\n"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_one_iterator_lasts(call: str, cured: str) -> None:
 )
 def test_what_may_mean_something_else_is_left(call: str) -> None:
     source = Source("train.py", f"{HEAD}{call}\n")
-    assert fix.repeated(source, 5) == []
+    assert fix.repeat_dataset(source, 5) == []

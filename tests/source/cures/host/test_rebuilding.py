@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.host.compile_in_loop import rebuilding
+from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -141,7 +141,7 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = rebuilding.rebuilt(text, line(before))
+    found = model_hoisting.hoist_model(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after
 
 
@@ -150,4 +150,4 @@ def test_windows_line_ends_stay(name: str) -> None:
     before, after = (str(one).replace("\n", "\r\n") for one in CASES[name])
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    assert edits.edited_text(text, rebuilding.rebuilt(text, line(before))) == after
+    assert edits.edited_text(text, model_hoisting.hoist_model(text, line(before))) == after

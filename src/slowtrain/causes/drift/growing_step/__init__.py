@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause, slowdown_cures
-from slowtrain.causes.drift.growing_step import growing, newest, rebased
+from slowtrain.causes.drift.growing_step import dataset_rebasing, growing_values, newest_rows
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
@@ -19,112 +19,122 @@ from slowtrain.trace.signals.memory import growth_suspects
 from slowtrain.trace.signals.series import step_trend
 from slowtrain.trace.signals.series.early_and_late import SlowdownReason
 from slowtrain.trace.signals.series.step_trend import StepGrowth
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
+SPREAD = (0.6, 1.1)
+RUNNING_TOTALS = "keep running totals instead of going through the whole history in each step"
 CURES = {
-    str(Category.PYTHON): "keep running totals instead of going through the whole history in each step",
-    "line": "keep running totals instead of going through the whole history in each step",
-    str(Category.CONVERT): "turn into tensors what is new in this step, and not all that was collected so far",
-    str(Category.READBACK): "read back what is new in this step, and not all that was collected so far",
+    str(Category.PYTHON): RUNNING_TOTALS,
+    "line": RUNNING_TOTALS,
+    str(Category.CONVERT): "convert to tensors only the new values of each step, not all that were collected",
+    str(Category.READBACK): "read back only the new values of each step, not all that were collected",
     str(Category.COMPILE): "give traced functions a fixed shape, or an input_signature with None in its place",
-    str(Category.INPUT): "build the data set once: one that is mapped or concatenated anew grows with each turn",
+    str(
+        Category.INPUT
+    ): "build the data set once: a data set that is mapped or concatenated again grows with each iteration",
     str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
-    str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
-    "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
-    "graph": "make ops once, before the loop: what changes is fed; graph.finalize() fails at the line that adds one",
+    str(Category.CALLBACK): "let the callback add the new values, and not write or draw all that it has collected",
+    "call": "pass the step's function no more than it needs: it works on all of a tensor or list that gets longer",
+    "graph": "create ops before the loop, and feed what changes; graph.finalize() fails at the line that adds one",
     **slowdown_cures.CURE_BY_REASON,
 }
 
 
-class GrowingStep(Cause[Evidence]):
+@dataclass(frozen=True)
+class GrowthFinding:
+    growth: StepGrowth
+    reason: SlowdownReason
+    places: tuple[Place, ...]
+
+    @property
+    def kind(self) -> str:
+        return self.reason.by or self.reason.kind
+
+
+class GrowingStep(Cause[GrowthFinding]):
     """Steps get slower the longer the run goes on."""
 
     grows = True
-    title = "steps get slower as the run goes on"
+    title = "Steps get slower as the run goes on"
     verdict_word = VerdictKind.SLOWING
     watch_rules = frozenset({"slower-steps"})
     needs = frozenset({Signal.STEPS, Signal.PHASES})
-    matters = True  # what it will cost grows with the square of the steps that are still to come
+    matters = True  # its cost grows with the square of the remaining steps
     words = ("concat", "concatenate", "append", "vstack", "hstack", "extend", "map", "filter", "shuffle")
     beside = (".fit", "train_on_batch", "GradientTape")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = trace.once(_found)
+    def find(self, trace: Trace) -> GrowthFinding | None:
+        found = step_growth.find_step_growth(trace) or _epoch_start_growth(trace)
         if found is None:
             return None
-        grows, why = found
-        thousand = 100 * grows.per_thousand_share
-        low, high = (1e5 * s / grows.first_ms for s in (grows.low_ms, grows.high_ms))
+        growth, reason = found
+        return GrowthFinding(growth, reason, _growth_places(trace, reason))
+
+    def evidence(self, trace: Trace, finding: GrowthFinding) -> Evidence:
+        growth, reason = finding.growth, finding.reason
+        thousand = 100 * growth.per_thousand_share
+        low, high = (1e5 * s / growth.first_ms for s in (growth.low_ms, growth.high_ms))
+        range_text = f"({format_number(low, 2)} to {format_number(high, 2)})" if low > 0 else "(not along a line)"
+        to_come, (left_ms, left_without_ms) = _left_ms(trace, growth)
         early, late = step_growth.first_and_last_quarter(trace)
         says = (
-            f"a step took {format_number(grows.first_ms)} ms at first and {format_number(grows.last_ms)} ms at the "
-            "end: "
-            f"{format_number(thousand, 2)} % slower every 1000 steps "
-            + (f"({format_number(low, 2)} to {format_number(high, 2)})" if low > 0 else "(not along a line)")
+            f"a step took {format_number(growth.first_ms)} ms at first and {format_number(growth.last_ms)} ms at the "
+            f"end: {format_number(thousand, 2)} % slower every 1000 steps {range_text}"
+            f"; {reason.says or 'nothing that was measured explains it'}"
+            f"; at this rate {to_come} {_duration_text(left_ms)}, without the growth {_duration_text(left_without_ms)}"
+            f"{slowdown_reason.growth_text(trace, early, late)}"
         )
-        says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
-        to_come, left = _left_ms(trace, grows)
         numbers = {
-            "first_ms": grows.first_ms,
-            "last_ms": grows.last_ms,
-            "per_thousand_share": grows.per_thousand_share,
+            "first_ms": growth.first_ms,
+            "last_ms": growth.last_ms,
+            "per_thousand_share": growth.per_thousand_share,
             "per_thousand_low_share": low / 100,
             "per_thousand_high_share": high / 100,
+            "left_ms": left_ms,
+            "left_without_ms": left_without_ms,
         }
-        says += f"; at this rate {to_come} {_clock(left[0])}, without the growth {_clock(left[1])}"
-        numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
-        says += slowdown_reason.growth_text(trace, early, late)
-        return Evidence(says, numbers, _where(trace, why))
+        return Evidence(says, numbers, finding.places)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = trace.once(_found)
-        if found is None:
-            return []
-        grows, why = found
-        more = max(trace.step_ms - grows.first_ms, 0.0)
-        between = _between(trace) if growing_pipelines.find_added_stages(trace) is not None else 0.0
-        outside: list[Remedy] = [Skip(between, spread=(0.6, 1.1))] if between > 0 else []
-        own = next((c for c in why.ms if str(c) == why.kind), None)
-        if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
-            return [Drop({own: step_growth.ms_since_first_steps(trace, why, own)}, spread=(0.6, 1.1)), *outside]
-        whole = sum(why.ms.values())
-        dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
-        return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
+    def remedies(self, trace: Trace, finding: GrowthFinding) -> Sequence[Remedy]:
+        reason = finding.reason
+        between = _between_fits_ms(trace) if growing_pipelines.find_added_stages(trace) is not None else 0.0
+        outside: list[Remedy] = [Skip(between, spread=SPREAD)] if between > 0 else []
+        own = next((c for c in reason.ms if str(c) == reason.kind), None)
+        if own is not None:  # the rest of the growth is not the script's: a shared machine gets slower as well
+            return [Drop({own: step_growth.ms_since_first_steps(trace, reason, own)}, spread=SPREAD), *outside]
+        more, whole = max(trace.step_ms - finding.growth.first_ms, 0.0), sum(reason.ms.values())
+        dropped = {c: ms / whole * more for c, ms in reason.ms.items()} if whole > 0 else {}
+        return [Drop(dropped, spread=SPREAD), *outside] if dropped else outside
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = trace.once(_found)
-        kind = found[1].by or found[1].kind if found is not None else ""
-        yield from _rebased(trace, evidence)
-        last_rows = measured.first(trace, evidence.where, newest.kept_as_long)
-        if last_rows:
-            rows = "keep only the newest rows, as many as there were at first"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, rows, edits=last_rows)
-        says = CURES.get(kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files")
+    def cures(self, trace: Trace, finding: GrowthFinding) -> Iterable[Prescription]:
+        yield from _rebased_dataset_cure(trace, finding.places)
+        if edits := measured.first(trace, finding.places, newest_rows.keep_newest_rows):
+            says = "keep only the newest rows, as many as there were at first"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edits)
+        says = CURES.get(
+            finding.kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files"
+        )
         yield Prescription("advice", Effect.EXACT, says)
 
 
-def _rebased(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-    """A data set that holds the last turn's, made from the first one's instead."""
-    same = True
+def _rebased_dataset_cure(trace: Trace, places: Sequence[Place]) -> Iterable[Prescription]:
+    """Builds each iteration's data set on the first one instead of the previous one."""
+    is_exact = True
 
     def edit(source: Source, line: int) -> list[Edit]:
-        nonlocal same
-        made, same = rebased.rebased(source, line)
-        return made
+        nonlocal is_exact
+        changed, is_exact = dataset_rebasing.rebase_dataset(source, line)
+        return changed
 
-    made = measured.first(trace, evidence.where, edit)
-    if made:
-        effect = Effect.EXACT if same else Effect.CHANGES_TRAINING  # a map is done once to each element, not ever again
-        says = "build each turn's data set on the one that was made at first, and not on the last turn's"
-        yield Prescription("edit", effect, says, edits=made)
-
-
-def _found(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
-    return step_growth.find_step_growth(trace) or _at_begins(trace)
+    if edits := measured.first(trace, places, edit):
+        effect = Effect.EXACT if is_exact else Effect.CHANGES_TRAINING  # a map is then applied once to each element
+        says = "build the data set of each iteration on the first one, and not on that of the previous iteration"
+        yield Prescription("edit", effect, says, edits=edits)
 
 
-def _at_begins(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
-    """Data sets that get longer and are waited for where epochs begin, while a buffer is filled."""
+def _epoch_start_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
+    """Growth by data sets that get longer and delay the starts of epochs, while a buffer is filled."""
     longer, steps = growing_pipelines.find_added_stages(trace), trace.steps
     grows = step_trend.epoch_growth(steps) if longer is not None else None
     waits = trace.categories.get(Category.INPUT)
@@ -137,33 +147,33 @@ def _at_begins(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
     ):
         return None
     late = steps.block > median_value(steps.block)
-    told = steps.steady & ~steps.windowed
-    if not (told & late).any() or not (told & ~late).any():
+    counted = steps.steady & ~steps.windowed
+    if not (counted & late).any() or not (counted & ~late).any():
         return None
-    more = float(waits[told & late].mean() - waits[told & ~late].mean())
+    more = float(waits[counted & late].mean() - waits[counted & ~late].mean())
     return (
         (grows, SlowdownReason(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
     )
 
 
-def _where(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
-    """The lines that ran longer, and those that make an array longer: first, where it is what a call works on."""
+def _growth_places(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
+    """Lines that got slower and lines that make an array longer, the latter first if a call works on the array."""
     arrays = growth_lines.adding_places(trace, growth_suspects.growing_arrays(trace))
     worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.CONVERT))
-    return source_locations.merge_places(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
+    return source_locations.merge_places(arrays if worked_on else (), _growing_lines(trace, why), why.where, arrays)
 
 
-def _longer(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
-    """What the text makes longer in each step, where the step's own call has the growth: no line beside it ran long."""
+def _growing_lines(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
+    """Lines that make a value longer in each step, if the growth is in the step's own call and in no other line."""
     if why.kind not in ("", "call", str(Category.COMPILE)):
         return ()
-    return source_locations.project_places(trace, lambda source: [one.lineno for one, _, _ in growing.longer(source)])[
-        :2
-    ]
+    return source_locations.project_places(
+        trace, lambda source: [one.lineno for one, _, _ in growing_values.growing_values(source)]
+    )[:2]
 
 
-def _between(trace: Trace) -> float:
-    """Ms that the calls of `fit` took outside of their steps, beyond what one of the first ones took."""
+def _between_fits_ms(trace: Trace) -> float:
+    """Milliseconds of the calls of `fit` outside their steps, beyond those of the quickest of the first calls."""
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     steps = trace.steps
     outside = [e.ms - float(steps.ms[(steps.start_ms >= e.start_ms) & (steps.start_ms < e.end_ms)].sum()) for e in fits]
@@ -172,7 +182,7 @@ def _between(trace: Trace) -> float:
 
 
 def _left_ms(trace: Trace, grows: StepGrowth) -> tuple[str, tuple[float, float]]:
-    """What the steps to come will take, with the growth and without: those that are planned, or as many again."""
+    """The text and the time of the coming steps, with and without the growth: the planned ones, or as many again."""
     left = done = float(step_trend.step_numbers(trace.steps)[-1]) + 1
     what, plan = "as many steps again take", planned_steps.find_planned_steps(trace)
     if plan is not None:
@@ -182,8 +192,8 @@ def _left_ms(trace: Trace, grows: StepGrowth) -> tuple[str, tuple[float, float]]
     return what, (left * (grows.last_ms + grows.slope_ms * left / 2), left * grows.first_ms)
 
 
-def _clock(ms: float) -> str:
-    """A time as people say it."""
+def _duration_text(ms: float) -> str:
+    """A time in seconds, minutes or hours."""
     seconds = ms / 1e3
     value, unit = (
         (seconds / 3600, "h") if seconds >= 5400 else (seconds / 60, "min") if seconds >= 90 else (seconds, "s")

@@ -1,22 +1,22 @@
-"""Where the cause drift/growing-step shows in a script's text."""
+"""Finds the cause drift/growing-step in a script's text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.drift.growing_step import collected, growing
+from slowtrain.causes.drift.growing_step import growing_lists, growing_values
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Tensors and arrays that are joined to themselves, and data sets that get a stage, in each turn."""
-    for one, grown, says in growing.longer(source):
+    """Values that each iteration makes longer, and growing lists that each step goes through."""
+    for one, grown, says in growing_values.growing_values(source):
         kept = "keep the newest part of a fixed length; build a data set once, before the loop"
         cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
         yield Spot(edits.node_start(one), edits.node_end(grown), says, cure)
-    for whole, says in collected.gone_through(source):
-        kept = "work on what a step takes: draw the rows first, or keep them in an array of a fixed size"
+    for whole, says in growing_lists.traversed_growing_lists(source):
+        kept = "work only on the rows that a step uses: draw them first, or keep them in an array of a fixed size"
         cure = Prescription("advice", Effect.EXACT, kept)
         yield Spot(edits.node_start(whole), edits.node_end(whole), says, cure)

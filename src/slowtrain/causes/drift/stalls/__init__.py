@@ -6,53 +6,64 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, VerdictKind
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time, stalls
-from slowtrain.trace.signals.host.stalls import Stalls as Found
+from slowtrain.trace.signals.host.stalls import Stalls as StallKind
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
-LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
-CROWDED = 0.2  # processors that other processes take, and leave none idle
-RARER = 10
-LITTLE, MOST_SAID = 0.01, 3  # of the run, to be named beside the largest kind; kinds so named
-FEW_STEPS = 32  # of a period that is the script's own: a loop around a few steps
-LEFT = 0.05  # of the time of the training: below that nothing is reported any more
+MIN_UNEXPLAINED_MS = 60_000.0  # of steps: in a shorter run, stalls without reason or period may be the machine's
+MIN_CROWDING_CORES = 0.2  # taken by other processes, with no idle core left
+MIN_RARER_FACTOR = 10
+MIN_OTHER_SHARE, MAX_OTHER_KINDS = 0.01, 3  # kinds of stalls after the largest that are named: share of the run, number
+MAX_INNER_LOOP_PERIOD = 32  # steps: the script's own inner loop
+MAX_LEFT_SHARE = 0.05  # of the time of the training: less is not reported
 CURES = {
-    "checkpoint": "save less often, weights only, or in a thread of its own",
-    "python": "do the work of that line less often, or in a thread of its own",
+    "checkpoint": "save less often, weights only, or in a separate thread",
+    "python": "do the work of that line less often, or in a separate thread",
     "input": "prefetch more batches, so that the slow ones are made while the others train",
     "readback": "read values back less often",
-    "feed": "load what comes next in a thread of its own, while the steps go on",
+    "feed": "load the next data in a separate thread while the steps continue",
 }
 
 
-class Stalls(Cause[Evidence]):
-    """Every so often one step, or the pause after it, takes many times as long as the others."""
+@dataclass(frozen=True)
+class StallFinding:
+    """At least one kind of stalls, the most important first."""
 
-    title = "rare long steps take a good part of the run"
+    kinds: tuple[StallKind, ...]
+
+    @property
+    def worst(self) -> StallKind:
+        return self.kinds[0]
+
+
+class Stalls(Cause[StallFinding]):
+    """Now and then one step, or the pause after it, takes many times as long as the others."""
+
+    title = "Rare long steps take a large part of the run"
     verdict_word = VerdictKind.SLOWING
     needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
     scope = "run"
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = trace.once(_found)
-        if not found:
-            return None
-        most = found[0]
-        count, total = len(most.each), sum(s.total_ms for s in found)
+    def find(self, trace: Trace) -> StallFinding | None:
+        kinds = _reportable_stalls(trace)
+        return StallFinding(tuple(kinds)) if kinds else None
+
+    def evidence(self, trace: Trace, finding: StallFinding) -> Evidence:
+        most = finding.worst
+        count, total = len(most.each), sum(s.total_ms for s in finding.kinds)
         often = f"every {most.period:.0f} steps" if most.period else "irregularly"
         each = most.total_ms / count
         says = (
-            f"{count} stalls of {format_number(each)} ms, {often}, where a step takes "
-            f"{format_number(most.usual_ms)} ms: "
-            f"{total / trace.run_ms:.0%} of the run"
+            f"{count} stalls of {format_number(each)} ms, {often}, while a step takes "
+            f"{format_number(most.usual_ms)} ms: {total / trace.run_ms:.0%} of the run"
+            f"; {most.says or _unexplained_text(trace)}{_other_kinds_text(trace, most)}"
         )
-        says += f"; {most.says or _untold(trace)}"
-        says += _beside(trace, most)
         numbers = {
             "stalls": float(count),
             "each_ms": each,
@@ -62,10 +73,10 @@ class Stalls(Cause[Evidence]):
         }
         return Evidence(says, numbers | ({"period": most.period} if most.period else {}), most.where)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, finding: StallFinding) -> Sequence[Remedy]:
         count = trace.steps.count
         remedies: list[Remedy] = []
-        for one in trace.once(_found):
+        for one in finding.kinds:
             if one.inside_ms > 0:
                 ms = one.inside_ms / count
                 ms = min(ms, _hideable_ms(trace)) if one.kind == "input" else ms
@@ -74,71 +85,64 @@ class Stalls(Cause[Evidence]):
                 remedies.append(Skip(one.total_ms - one.inside_ms, spread=(0.5, 1.05)))
         return remedies
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = trace.once(_found)
-        kind = found[0].kind if found else ""
-        says = CURES.get(kind, "look at the machine: disks, other processes, the power limit")
-        made = _rarer(trace, found[0]) if kind in ("python", "checkpoint") else ()
-        if made:
-            yield Prescription(
-                "edit", Effect.EXACT, f"do that work {_times(trace, found[0])} times less often", edits=made
-            )
+    def cures(self, trace: Trace, finding: StallFinding) -> Iterable[Prescription]:
+        worst = finding.worst
+        if worst.kind in ("python", "checkpoint"):
+            rarer = _rarer_factor(trace, worst)
+            edits = measured.first(trace, worst.where, lambda s, line: guarded(s, line, rarer, worst.period))
+            if edits:
+                yield Prescription("edit", Effect.EXACT, f"do that work {rarer} times less often", edits=edits)
+        says = CURES.get(worst.kind, "look at the machine: disks, other processes, the power limit")
         yield Prescription("advice", Effect.EXACT, says)
 
 
 def _hideable_ms(trace: Trace) -> float:
-    """What of a step's wait for input a longer prefetch can hide: none of what making takes beyond the steps."""
+    """The part of a step's wait for input that a longer prefetch can hide: no more than the step exceeds the making."""
     wait, pipe = trace.mean(Category.INPUT), trace.pipeline
     made = pipe.made_ms if pipe is not None else 0.0
     return max(min(wait, trace.step_ms - made), 0.0)
 
 
-def _untold(trace: Trace) -> str:
+def _unexplained_text(trace: Trace) -> str:
     crowd = stalls.crowding_cores(trace)
-    if crowd >= CROWDED:
+    if crowd >= MIN_CROWDING_CORES:
         took = f"other processes took {format_count(crowd, 'processor', 2)} and left none idle"
-        return f"nothing of the script's ran in them: {took}"
-    return "nothing that was measured tells what ran in them"
+        return f"no code of the script ran in them: {took}"
+    return "nothing that was measured shows what ran in them"
 
 
-def _beside(trace: Trace, most: Found) -> str:
-    """The other kinds of long steps with their share of the run, those that have a cause of their own too."""
-    others = [s for s in stalls.find_stalls(trace) if s is not most and s.total_ms >= LITTLE * trace.run_ms]
+def _other_kinds_text(trace: Trace, most: StallKind) -> str:
+    """The other kinds of long steps with their share of the run, including those that are causes of their own."""
+    others = [s for s in stalls.find_stalls(trace) if s is not most and s.total_ms >= MIN_OTHER_SHARE * trace.run_ms]
     said = [
         f"{len(s.each)} of {stalls.KIND_WORDS.get(s.kind, 'another kind')} ({s.total_ms / trace.run_ms:.0%})"
         for s in others
     ]
-    return f"; beside them {', '.join(said[:MOST_SAID])}" if said else ""
+    return f"; also {', '.join(said[:MAX_OTHER_KINDS])}" if said else ""
 
 
-def _times(trace: Trace, one: Found) -> int:
-    """How many times rarer: ten, or what leaves it :data:`LEFT` of the training; at least once in the run."""
+def _rarer_factor(trace: Trace, one: StallKind) -> int:
+    """How many times rarer the work should be: ten, or until it takes less than it has to for a report."""
     training = max(trace.steps.total_ms - one.inside_ms, 1e-9)
-    return min(max(RARER, ceil(one.total_ms / (LEFT * training))), len(one.each))
+    return min(max(MIN_RARER_FACTOR, ceil(one.total_ms / (MAX_LEFT_SHARE * training))), len(one.each))
 
 
-def _rarer(trace: Trace, one: Found) -> tuple[Edit, ...]:
-    """The condition around the work with a larger number of steps."""
-    rarer = _times(trace, one)
-    return measured.first(trace, one.where, lambda s, line: guarded(s, line, rarer, one.period))
-
-
-def _found(trace: Trace) -> list[Found]:
-    """Stalls that no other cause tells of and that something explains."""
-    long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
-    # Where others want all processors, the script's own thread is not woken up in time, wherever it is.
-    crowded = stalls.crowding_cores(trace) >= CROWDED
-    told = ("checkpoint", "feed") if crowded else ("checkpoint", "feed", "python")
+def _reportable_stalls(trace: Trace) -> list[StallKind]:
+    """Stalls that no other cause reports and that something explains, the most important first."""
+    long = trace.steps.total_ms >= MIN_UNEXPLAINED_MS
+    # If other processes use all processors, the script's thread is not woken up in time, wherever it is.
+    crowded = stalls.crowding_cores(trace) >= MIN_CROWDING_CORES
+    explained = ("checkpoint", "feed") if crowded else ("checkpoint", "feed", "python")
     found = [s for s in stalls.find_stalls(trace) if s.kind not in stalls.CLAIMED_KINDS]
-    if crowded:  # the script's own first, however much the others take
+    if crowded:  # the script's own stalls first, however much time the others take
         found.sort(key=lambda s: not (s.says or s.period))
-    found = [s for s in found if s.period or long or s.kind in told]
-    found = [s for s in found if not _of_loops(trace, s)]
+    found = [s for s in found if s.period or long or s.kind in explained]
+    found = [s for s in found if not _is_inner_loop(trace, s)]
     saved = checkpoint_time.find_checkpoints(trace)
-    much = saved is not None and saved.is_much  # host/frequent-validation tells of it
+    much = saved is not None and saved.is_much  # reported by host/frequent-validation
     return [s for s in found if s.kind != "checkpoint" or not much]
 
 
-def _of_loops(trace: Trace, one: Found) -> bool:
-    """Whether they are what a loop around the steps runs op by op, each few of them: the gradient of a whole task."""
-    return trace.steps.source == "gradient" and one.period is not None and one.period <= FEW_STEPS
+def _is_inner_loop(trace: Trace, one: StallKind) -> bool:
+    """Whether they are ops that a loop around a few steps runs one by one, such as the gradient of a whole task."""
+    return trace.steps.source == "gradient" and one.period is not None and one.period <= MAX_INNER_LOOP_PERIOD

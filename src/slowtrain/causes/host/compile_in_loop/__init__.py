@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.host.compile_in_loop import factories, rebuilding, reusing
-from slowtrain.causes.host.compile_in_loop.restarting import restarted
+from slowtrain.causes.host.compile_in_loop import function_factories, model_hoisting, model_reuse, optimizer_reset
 from slowtrain.columns.array_statistics import median_value, unique_values
 from slowtrain.columns.spans import Event, Spans
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_locations
+from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting
 from slowtrain.trace import Trace
@@ -25,100 +25,120 @@ from slowtrain.trace.signals.host.host_work import (
     starts_in_windows,
 )
 from slowtrain.trace.signals.host.retraces import TracedFunction, first_traces_by_definition
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
-LEAST = 3  # builds of one line: training in two stages (frozen, then unfrozen) compiles twice and must
+MIN_BUILDS = 3  # from one line: training in two stages (frozen, then unfrozen) has to compile twice
+MIN_BUILDS_PER_STEP = 0.8  # then the saving is that of a step
+BUILD_ONCE = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
+RESET_STATE = "build and compile once before the loop; in each iteration reset the weights and the optimizer's state"
 
 
-class CompileInLoop(Cause[Evidence]):
-    """A model, an optimizer or a `tf.function` is made again in a loop, and traced again each time."""
+@dataclass(frozen=True)
+class RebuildFinding:
+    """At least one function that is defined and traced again, in order of decreasing cost."""
 
-    title = "a model or function is built and traced again in a loop"
+    functions: tuple[TracedFunction, ...]
+    places: tuple[Place, ...]  # where the costliest is created
+
+
+class CompileInLoop(Cause[RebuildFinding]):
+    """A model, an optimizer or a `tf.function` is created again in a loop, and traced again each time."""
+
+    title = "A model or function is built and traced again in a loop"
     needs = frozenset({Signal.TRACES, Signal.PHASES})
     scope = "run"
     words = (".compile", ".function", "import function")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = _rebuilt(trace)
-        if not found:
-            return None
-        worst = found[0]
+    def find(self, trace: Trace) -> RebuildFinding | None:
+        functions = _rebuilt_functions(trace)
+        return RebuildFinding(tuple(functions), _creation_places(trace, functions[0])) if functions else None
+
+    def evidence(self, trace: Trace, finding: RebuildFinding) -> Evidence:
+        worst = finding.functions[0]
         each = float(median_value([worst.extra_ms(e) for e in worst.events[1:]]))
-        total = _total_ms(trace, found)
-        made = _made(trace, worst)
+        total = _avoidable_ms(trace, finding.functions)
         return Evidence(
-            f"{_subject(worst)} was made and traced {len(worst.events)} times, "
+            f"{_function_description(worst)} was created and traced {len(worst.events)} times, "
             f"{format_number(each)} ms each, {format_number(total / 1e3, 2)} s of the run",
             {"builds": float(len(worst.events)), "trace_ms": each, "total_ms": total},
-            made,
+            finding.places,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _rebuilt(trace)
-        ms = _total_ms(trace, found)
-        if self.scope_in(trace, evidence) == "step":
-            steady = max(int(trace.steps.steady.sum()), 1)
-            taken = spread_over_categories(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC))
-            return [Drop(taken, spread=(0.95, 1.02))]
-        return [Skip(ms, spread=(0.85, 1.15))]
+    def remedies(self, trace: Trace, finding: RebuildFinding) -> Sequence[Remedy]:
+        if self.scope_in(trace, finding) == "run":
+            return [Skip(_avoidable_ms(trace, finding.functions), spread=(0.85, 1.15))]
+        ms = _in_steps_ms(trace, finding.functions) / max(int(trace.steps.steady.sum()), 1)
+        return [Drop(spread_over_categories(trace, ms, (Category.COMPILE, Category.GC)), spread=(0.95, 1.02))]
 
-    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        """Of the step where nearly every step builds something new, otherwise of the run."""
-        builds = max((len(f.events) - 1 for f in _rebuilt(trace)), default=0)
-        return "step" if len(trace.steps) and builds >= 0.8 * len(trace.steps) else "run"
+    def scope_in(self, trace: Trace, finding: RebuildFinding) -> str:
+        """A step's saving if nearly every step builds something, otherwise the run's."""
+        builds = max(len(f.events) - 1 for f in finding.functions)
+        return "step" if len(trace.steps) and builds >= MIN_BUILDS_PER_STEP * len(trace.steps) else "run"
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
-        rate = measured.first(trace, evidence.where, hoisting.recompiled)
-        rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
-        rate = rate or measured.first(trace, evidence.where, restarted)
-        rate = rate or measured.first(trace, evidence.where, factories.remembered)
-        anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
-        anew = anew or (() if rate else measured.first(trace, evidence.where, reusing.reused))
-        if anew:
-            says = (
-                "build and compile once before the loop; set new weights and the optimizer's first state in each turn"
-            )
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=anew)
-        yield Prescription("edit", Effect.EXACT, once, edits=rate)
+    def cures(self, trace: Trace, finding: RebuildFinding) -> Iterable[Prescription]:
+        places = finding.places
+        moved = _first_edits(
+            trace,
+            places,
+            hoisting.recompiled,
+            hoisting.hoisted,
+            optimizer_reset.reset_optimizer,
+            function_factories.remember_function,
+        )
+        reset = () if moved else _first_edits(trace, places, model_hoisting.hoist_model, model_reuse.reuse_model)
+        if reset:
+            yield Prescription("edit", Effect.EQUIVALENT, RESET_STATE, edits=reset)
+        yield Prescription("edit", Effect.EXACT, BUILD_ONCE, edits=moved)
 
 
-def _rebuilt(trace: Trace) -> list[TracedFunction]:
-    """Definitions made again with the same arguments, costliest first."""
+def _first_edits(
+    trace: Trace, places: tuple[Place, ...], *cures: Callable[[Source, int], list[Edit]]
+) -> tuple[Edit, ...]:
+    """The edits of the first cure that has any."""
+    return next((edits for cure in cures if (edits := measured.first(trace, places, cure))), ())
+
+
+def _rebuilt_functions(trace: Trace) -> list[TracedFunction]:
+    """Functions that are defined again with the same arguments, in order of decreasing cost."""
     models = _weights_of_fits(trace)
-    found = [d for d in first_traces_by_definition(trace) if len(d.events) >= LEAST and _alike(trace, d, models)]
+    found = [
+        d
+        for d in first_traces_by_definition(trace)
+        if len(d.events) >= MIN_BUILDS and _has_repeated_models(trace, d, models)
+    ]
     return sorted(found, key=lambda d: -sum(d.extra_ms(e) for e in d.events[1:]))
 
 
 def _weights_of_fits(trace: Trace) -> list[tuple[Event, str]]:
-    return [(e, _shapes(e)) for e in trace.events_of("loop") if e.name == "fit" and e.data.get("weights")]
+    return [(e, _weight_shapes(e)) for e in trace.events_of("loop") if e.name == "fit" and e.data.get("weights")]
 
 
-def _shapes(fit: Event) -> str:
+def _weight_shapes(fit: Event) -> str:
     return str(sorted((str(w.get("class")), w.get("shape")) for w in fit.data["weights"]))
 
 
-def _alike(trace: Trace, one: TracedFunction, fits: list[tuple[Event, str]]) -> bool:
-    """Whether at least two builds were of a model with the weights of an earlier one.
+def _has_repeated_models(trace: Trace, one: TracedFunction, fits: list[tuple[Event, str]]) -> bool:
+    """Whether at least two builds have a model with the same weight shapes as an earlier one.
 
-    Where no model is known, whether their arguments had the shapes of an earlier one's.
+    If no model is known, the shapes of the arguments are compared.
     """
     kinds = []
     for event in one.events:
         loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
         models = {e.data.get("model") for e in loops} - {None}
         known = [shapes for fit, shapes in fits if fit.data.get("model") in models and fit.start_ms <= event.start_ms]
-        kinds.append(known[-1] if known else str(_plain(event.data.get("signature") or {})))
-    return len(kinds) - len(set(kinds)) >= LEAST - 1
+        kinds.append(known[-1] if known else str(_comparable_signature(event.data.get("signature") or {})))
+    return len(kinds) - len(set(kinds)) >= MIN_BUILDS - 1
 
 
-def _plain(signature: dict[str, dict[str, object]]) -> list[tuple[str, object, object]]:
-    """Arguments without batch sizes and identities, which differ between folds without another graph being needed."""
+def _comparable_signature(signature: dict[str, dict[str, object]]) -> list[tuple[str, object, object]]:
+    """Arguments without batch sizes and identities. Those differ between folds that could use one graph."""
     return [(n, leaf.get("kind"), (leaf.get("shape") or [None])[1:]) for n, leaf in signature.items()]  # type: ignore[index]
 
 
-def _total_ms(trace: Trace, found: list[TracedFunction]) -> float:
-    """Tracing after the first of each, and the lines that build layers and compile after the first trace of all."""
+def _avoidable_ms(trace: Trace, found: Sequence[TracedFunction]) -> float:
+    """Tracing after the first trace of each, and lines that build layers and compile after the first trace of all."""
     ms = sum(one.extra_ms(e) for one in found for e in one.events[1:])
     first = min(one.events[0].end_ms for one in found)
     last = max(one.events[-1].end_ms for one in found)
@@ -128,19 +148,19 @@ def _total_ms(trace: Trace, found: list[TracedFunction]) -> float:
 
 
 def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float:
-    """Time of the lines in which layers were seen to be built: Keras makes and checks them before their build begins.
+    """Time of the lines that build layers, by samples of the main thread.
 
-    Counted by samples of the main thread, in lines that take no steps and call no loop of Keras'.
+    It is more than the builds themselves, because Keras creates and checks layers before their build begins. Lines
+    that take steps or call a loop of Keras do not count.
     """
-    taken = [trace.steps.place, *(trace.names[int(n)].place for n in unique_values(trace.lane("function").name))]
-    trained = [*taken, *(e.place for e in trace.events_of("loop"))]
-    places = set(sampled_places(trace, build)) - set(trained)
+    steps = [trace.steps.place, *(trace.names[int(n)].place for n in unique_values(trace.lane("function").name))]
+    places = set(sampled_places(trace, build)) - {*steps, *(e.place for e in trace.events_of("loop"))}
     samples = trace.lane("stack").between(first, last)
     mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)
     return float(ms_of_samples(trace, samples.where(mine & ~starts_in_windows(trace, samples))).sum())
 
 
-def _in_steps_ms(trace: Trace, found: list[TracedFunction]) -> float:
+def _in_steps_ms(trace: Trace, found: Sequence[TracedFunction]) -> float:
     start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
     inside = 0.0
     for one in found:
@@ -152,21 +172,21 @@ def _in_steps_ms(trace: Trace, found: list[TracedFunction]) -> float:
     return inside + float(build.ms[is_outermost(build)].sum())
 
 
-def _subject(one: TracedFunction) -> str:
+def _function_description(one: TracedFunction) -> str:
     if one.events[0].data.get("keras"):
         return "the model's train function" if one.events[0].data.get("training") else "the model's function"
     return f"the tf.function {one.name}"
 
 
-def _made(trace: Trace, one: TracedFunction) -> tuple[Place, ...]:
-    """Where it is made: repeated `compile()` calls, the line of the `tf.function`, the call."""
+def _creation_places(trace: Trace, one: TracedFunction) -> tuple[Place, ...]:
+    """Where it is created: repeated `compile()` calls, the line of the `tf.function`, the call."""
     places: list[Place] = []
     if one.events[0].data.get("keras"):
         counts: dict[Place, int] = {}
         for event in trace.events_of("compile"):
             if event.place is not None:
                 counts[event.place] = counts.get(event.place, 0) + 1
-        compiled = sorted((p for p, n in counts.items() if n >= LEAST), key=lambda p: -counts[p])
+        compiled = sorted((p for p, n in counts.items() if n >= MIN_BUILDS), key=lambda p: -counts[p])
         places += [
             q
             for p in compiled

@@ -1,13 +1,11 @@
-"""Where the cause host/compile-in-loop shows in a script's text."""
+"""Finds the cause host/compile-in-loop in a script's text."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.compile_in_loop import builds as spotted
-from slowtrain.causes.host.compile_in_loop import factories
-from slowtrain.causes.host.compile_in_loop.restarting import restarted
+from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
@@ -16,24 +14,19 @@ from slowtrain.source.spots import reached
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Compiled, built or defined in a loop, where no turn needs another one."""
-    seen = False
-    once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
-    for again, effect in (
-        (spotted.compiled_again, Effect.EXACT),
-        (spotted.functions_again, Effect.EQUIVALENT),
-    ):
-        for one in again(source):
-            seen = True
-            yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
-    for node, says in () if seen else reached.built(source):
+    """Models and functions that are compiled, built or defined in a loop although no iteration needs a new one."""
+    builds = [(one, Effect.EXACT) for one in repeated_builds.repeated_compiles(source)]
+    builds += [(one, Effect.EQUIVALENT) for one in repeated_builds.repeated_functions(source)]
+    for one, effect in builds:
+        yield Spot(one.start, one.end, one.says, Prescription("edit", effect, BUILD_ONCE, edits=one.changed))
+    for node, says in () if builds else reached.built(source):
         start, end = (
             call_index.operation_range(node)
             if isinstance(node, ast.Call)
             else (edits.node_start(node), edits.node_end(node))
         )
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "compile":
-            changed = tuple(restarted(source, node.lineno))
+            changed = tuple(optimizer_reset.reset_optimizer(source, node.lineno))
         else:
-            changed = tuple(factories.remembered(source, node.lineno))
-        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))
+            changed = tuple(function_factories.remember_function(source, node.lineno))
+        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, BUILD_ONCE, edits=changed))

@@ -1,11 +1,19 @@
-"""Where the cause host/eager-step shows in a script's text."""
+"""Finds the cause host/eager-step in a script's text."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.eager_step import eager, fix, outside
+from slowtrain.causes.host.eager_step import (
+    DECORATE_STEP,
+    REMOVE_RUN_EAGERLY,
+    REMOVE_SWITCH,
+    eager_code,
+    eager_switches,
+    fix,
+    ops_outside_graph,
+)
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
@@ -14,47 +22,60 @@ from slowtrain.source.spots import reached
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Switches that make everything eager; a step of one's own in a loop that is no graph."""
-    asked = False
-    for call in call_index.index_of(source).called("compile"):
-        given = node_lookup.argument_value(call, "run_eagerly")
-        if eager.on(source, given) and given is not None:
-            asked = True
-            made = tuple(fix.without_eager_compile(source, call.lineno))
-            cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
-            yield Spot(
-                edits.node_start(given), edits.node_end(given), "run_eagerly=True runs every step op by op", cure
-            )
-    for given in eager.handed(source):
-        asked = True
-        made = tuple(fix.without_eager_option(source, given))
-        cure = Prescription("edit", Effect.EQUIVALENT, "say False here, or nothing", edits=made)
-        says = "compile() gets run_eagerly=True from here, which runs every step op by op"
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
-    for call in call_index.index_of(source).called(*fix.SWITCHES):
-        if eager.on(source, node_lookup.argument_value(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
-            made = tuple(fix.without_eager_switch(source))
-            says = "this makes every tf.function run op by op"
-            cure = Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=made)
-            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
-    called = tuple(eager.by_hand(source))
-    for taped in () if called or asked else reached.eager(source):
-        made = tuple(fix.compiled_step(source, taped.lineno))
-        put = "put @tf.function on the function that takes the gradient and applies it"
-        cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
-        says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
-        yield Spot(*eager.named(source, taped), says, cure)
-    for named, tape in called:
-        wrap = f"put @tf.function on it, or wrap it once before the loop: step = tf.function({ast.unparse(named)})"
-        says = "train_step called by hand runs op by op: only fit() makes a graph of it"
-        made = tuple(fix.compiled_step(source, tape.lineno))
-        cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=made)
-        yield Spot(edits.node_start(named), edits.node_end(named), says, cure)
-    for call in outside.augmented(source):
-        says = "each batch is augmented op by op from Python, in front of the compiled step"
+    """Switches that make steps eager, hand-written steps outside a graph, and eager ops around a compiled step."""
+    compile_spots = list(_compile_spots(source))
+    yield from compile_spots
+    yield from _switch_spots(source)
+    yield from _step_spots(source, is_eager_asked=bool(compile_spots))
+    for call in ops_outside_graph.augmenting_calls(source):
+        says = "each batch is augmented op by op from Python, before the compiled step"
         put = "augment in a map of the data set, or inside the step's tf.function"
         yield Spot(edits.node_start(call), edits.node_end(call), says, Prescription("advice", Effect.EQUIVALENT, put))
-    for over in outside.over_weights(source):
+    for over in ops_outside_graph.weight_loops(source):
         says = "after each compiled step this goes through all weights op by op, from Python"
         put = "do it at the end of the step's tf.function, or in one of its own (numbers that change as tensors)"
         yield Spot(edits.node_start(over), edits.node_end(over), says, Prescription("advice", Effect.EQUIVALENT, put))
+
+
+def _switch_spots(source: Source) -> Iterable[Spot]:
+    """``run_functions_eagerly(True)``."""
+    for call in call_index.index_of(source).called(*eager_switches.SWITCHES):
+        is_on = eager_code.is_true(source, node_lookup.argument_value(call, "run_eagerly", 0))
+        if is_on and not eager_code.is_under_condition(source, call):
+            changed = tuple(eager_switches.without_eager_switch(source))
+            says = "this makes every tf.function run op by op"
+            cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_SWITCH, edits=changed)
+            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
+
+
+def _compile_spots(source: Source) -> Iterable[Spot]:
+    """``run_eagerly=True`` that reaches a ``compile()``."""
+    for call in call_index.index_of(source).called("compile"):
+        given = node_lookup.argument_value(call, "run_eagerly")
+        if given is not None and eager_code.is_true(source, given):
+            changed = tuple(eager_switches.without_eager_compile(source, call.lineno))
+            cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_RUN_EAGERLY, edits=changed)
+            says = "run_eagerly=True runs every step op by op"
+            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+    for given in eager_code.true_option_literals(source):
+        changed = tuple(eager_switches.without_eager_option(source, given))
+        cure = Prescription("edit", Effect.EQUIVALENT, "write False here, or leave it out", edits=changed)
+        says = "compile() gets run_eagerly=True from here, which runs every step op by op"
+        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+
+
+def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
+    """Steps outside a graph: each ``train_step`` that a loop calls, else each gradient taken in a loop."""
+    train_steps = tuple(eager_code.uncompiled_train_steps(source))
+    for method, tape in train_steps:
+        wrap = f"put @tf.function on it, or wrap it once before the loop: step = tf.function({ast.unparse(method)})"
+        says = "this train_step is called outside fit() and runs op by op: only fit() makes a graph of it"
+        cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=tuple(fix.compiled_step(source, tape.lineno)))
+        yield Spot(edits.node_start(method), edits.node_end(method), says, cure)
+    if train_steps or is_eager_asked:
+        return
+    for gradient in reached.eager(source):
+        changed = tuple(fix.compiled_step(source, gradient.lineno))
+        cure = Prescription("edit", Effect.EQUIVALENT, DECORATE_STEP, edits=changed)
+        says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
+        yield Spot(*eager_code.step_name_range(source, gradient), says, cure)

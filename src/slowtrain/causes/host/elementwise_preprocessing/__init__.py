@@ -32,83 +32,85 @@ from slowtrain.trace.signals.host.source_lines import called_name, calls_at, fun
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
-LEAST_SAMPLES = 8
-# Shorter than starting TensorFlow itself, and a small part of the run: making up or sorting a little data.
-LEAST_MS = 1000.0
-LEAST_SHARE = 0.1
-RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the rest is on the way there and back
-_EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
-SESSION = "tensorflow/python/client/session.py"  # a graph at work, as TensorFlow 1 ran them: no element of anything
-ONE_CALL = 0.97  # of the samples at one instruction: one long call; a loop over elements is met at all of its own
-LATE = 1.8  # times what lies between two samples, on average: something kept them waiting
-LONG_TURN_MS = 0.1  # of a line in one turn: some fifty calls of NumPy's; what takes longer works on whole arrays
+MIN_SAMPLES = 8
+# Either limit is enough to report a loop. Below both, the loop makes or sorts a little data.
+MIN_LOOP_MS = 1000.0
+MIN_LOOP_SHARE = 0.1
+MIN_EAGER_OP_SHARE = 0.3  # of a line's samples inside Keras are in ops; the rest are in the Python around them
+_EAGER_OP_FILE = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
+SESSION_FILE = "tensorflow/python/client/session.py"  # a graph in TensorFlow 1, which is not work on elements
+MIN_ONE_CALL_SHARE = 0.97  # of the samples at one instruction: one long call; a loop has samples at many instructions
+MIN_LATE_FACTOR = 1.8  # mean time of a sample over the sampling interval: above it the sampler had to wait
+MIN_ARRAY_ITERATION_MS = 0.1  # of a line in one iteration: some fifty NumPy calls; a longer line works on whole arrays
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
-# hundred 0.5 to 0.9: the less a turn of the loop does, the more is gained, hence the wide range.
-LEFT = 0.1
-# Methods and functions of the interpreter's own on one number, text or list.
-OF_ELEMENTS = frozenset(
+# hundred 0.5 to 0.9. The less an iteration does, the more is saved, hence the wide range.
+LEFT_SHARE = 0.1
+SPREAD = (0.45, 1.1)  # some loops are hardly quicker over arrays (strings, parsing), most nearly vanish
+VECTORISE = "write the loop over whole NumPy arrays, or save its result and load it"
+# The interpreter's own methods and functions on one number, text or list.
+ELEMENT_FUNCTIONS = frozenset(
     "index count append extend insert remove get split strip lower upper replace join find startswith endswith items "
     "keys values add pop update int float str bool len range ord chr abs min max round enumerate zip set dict list "
     "tuple isinstance".split()
 )
-JOINING = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
-FILES = frozenset(
+JOINING_FUNCTIONS = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
+FILE_FUNCTIONS = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
 )
 
 
 @dataclass(frozen=True)
-class Hot:
-    """Lines of one loop before training, with the time in them."""
+class ElementLoopFinding:
+    """Lines of loops before training, and the time in them."""
 
     places: tuple[Place, ...]
     ms: float
     samples: int
 
 
-class ElementwisePreprocessing(Cause[Evidence]):
+class ElementwisePreprocessing(Cause[ElementLoopFinding]):
     """A Python loop over single elements prepares the data before training."""
 
-    title = "a Python loop over elements prepares the data"
+    title = "A Python loop over elements prepares the data"
     needs = frozenset({Signal.PHASES, Signal.LINES})
     scope = "run"
     words = (".fit", "GradientTape", "train_on_batch")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        hot = _hot(trace)
-        if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
-            return None
+    def find(self, trace: Trace) -> ElementLoopFinding | None:
+        finding = _element_loops(trace)
+        return finding if finding and finding.ms >= min(MIN_LOOP_MS, MIN_LOOP_SHARE * trace.run_ms) else None
+
+    def evidence(self, trace: Trace, finding: ElementLoopFinding) -> Evidence:
         return Evidence(
-            f"Python loops over elements for {format_number(hot.ms / 1e3, 2)} s{_when(trace)}, "
-            f"{hot.ms / trace.run_ms:.0%} of the run ({hot.samples} samples of the main thread)",
-            {"loop_ms": hot.ms, "samples": float(hot.samples)},
-            hot.places,
+            f"Python loops over elements for {format_number(finding.ms / 1e3, 2)} s{_when_text(trace)}, "
+            f"{finding.ms / trace.run_ms:.0%} of the run ({finding.samples} samples of the main thread)",
+            {"loop_ms": finding.ms, "samples": float(finding.samples)},
+            finding.places,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        # Some loops have a form over arrays that is hardly quicker (strings, parsing), most nearly vanish.
-        return [Skip((1 - LEFT) * evidence.numbers["loop_ms"], spread=(0.45, 1.1))]
+    def remedies(self, trace: Trace, finding: ElementLoopFinding) -> Sequence[Remedy]:
+        return [Skip((1 - LEFT_SHARE) * finding.ms, spread=SPREAD)]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        says = "write the loop over whole NumPy arrays, or save its result and load it"
-        for place in evidence.where:
+    def cures(self, trace: Trace, finding: ElementLoopFinding) -> Iterable[Prescription]:
+        for place in finding.places:
             source = recorded_source(trace, place.file)
             found = vectorising.vectorised(source, place.line) if source is not None else None
             if found is not None:
-                yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
+                effect = Effect.EXACT if found.exact else Effect.EQUIVALENT
+                yield Prescription("edit", effect, VECTORISE, edits=found.edits)
                 return
-        yield Prescription("edit", Effect.EQUIVALENT, says)
+        yield Prescription("edit", Effect.EQUIVALENT, VECTORISE)
 
 
-def _when(trace: Trace) -> str:
-    return " before the first step" if len(trace.steps) else " of a run in which no step was seen"
+def _when_text(trace: Trace) -> str:
+    return " before the first step" if len(trace.steps) else " in a run without any recorded step"
 
 
-def _hot(trace: Trace) -> Hot | None:
-    samples = _samples(trace)
-    if len(samples) < LEAST_SAMPLES:
+def _element_loops(trace: Trace) -> ElementLoopFinding | None:
+    samples = _preparation_samples(trace)
+    if len(samples) < MIN_SAMPLES:
         return None
     by_line: dict[Place, list[int]] = {}
     for i, number in enumerate(samples.name):
@@ -116,13 +118,13 @@ def _hot(trace: Trace) -> Hot | None:
         if place is not None:
             by_line.setdefault(place, []).append(i)
     each = ms_of_samples(trace, samples)
-    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
-    # Samples come where the interpreter lets go of its lock: some of a loop over elements, at the lines around it.
-    arrays = {p: rows for p, rows in looped.items() if _of_arrays(trace, p, each[rows])}
+    looped = {p: rows for p, rows in by_line.items() if _runs_per_element(trace, p)}
+    # Samples are taken where the interpreter releases its lock, so some samples of a loop are at lines around it.
+    arrays = {p: rows for p, rows in looped.items() if _works_on_arrays(trace, p, each[rows])}
     if sum(map(len, arrays.values())) > 0.5 * sum(map(len, looped.values())):
         looped = {p: rows for p, rows in looped.items() if p not in arrays}
     rows = [i for several in looped.values() for i in several]
-    if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
+    if len(rows) < MIN_SAMPLES or _is_one_call(trace, samples, rows):
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     tree = source_tree(trace, ordered[0].file)
@@ -133,10 +135,10 @@ def _hot(trace: Trace) -> Hot | None:
     )
     places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
     ms = float(each[rows].sum()) + unsampled_ms(trace, samples, {*looped, *outer})
-    return Hot(places, ms, len(rows))
+    return ElementLoopFinding(places, ms, len(rows))
 
 
-def _samples(trace: Trace) -> Spans:
+def _preparation_samples(trace: Trace) -> Spans:
     """Samples of the main thread before the first step, outside imports, building, tracing and fit."""
     stack = trace.lane("stack")
     keep = stack.start_ms < training_start_ms(trace)
@@ -149,44 +151,46 @@ def _samples(trace: Trace) -> Spans:
         keep &= ~((at >= 0) & (stack.start_ms < reach[np.maximum(at, 0)]))
     stack = stack.where(keep)
     building = np.array([is_in_keras(n) for n in trace.names], dtype=bool)[stack.name]
-    # A layer that is called on data runs ops; one that a model is built of makes shapes and graphs.
-    runs = np.array([bool(_EAGER_OP.search(str(n.detail.get("leaf_file")))) for n in trace.names], dtype=bool)[
+    # A layer that is called on data runs ops. A layer that is called to build a model makes shapes and graphs.
+    runs = np.array([bool(_EAGER_OP_FILE.search(str(n.detail.get("leaf_file")))) for n in trace.names], dtype=bool)[
         stack.name
     ]
     _, line = np.unique([str(trace.names[int(n)].place) for n in stack.name], return_inverse=True)
     part = np.bincount(line, runs & building) / np.maximum(np.bincount(line, building), 1) if len(line) else np.zeros(1)
-    sessions = np.array([SESSION in str(n.detail.get("leaf_file")) for n in trace.names], dtype=bool)[stack.name]
-    return stack.where((~building | (part[line] >= RUNS_OPS)) & ~sessions)
+    sessions = np.array([SESSION_FILE in str(n.detail.get("leaf_file")) for n in trace.names], dtype=bool)[stack.name]
+    return stack.where((~building | (part[line] >= MIN_EAGER_OP_SHARE)) & ~sessions)
 
 
-def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
+def _is_one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     """Whether nearly all samples were taken at one instruction (and in one library function under it).
 
-    A loop's jump back is no call, and what the interpreter itself does to one element is never long. Nor is it one call
-    that samples are late to meet beside a loop: during a long call that lets go of the lock none has to wait.
+    A loop's jump back is not a call, and the interpreter's own functions on one element are never long. Late samples
+    next to a loop are not one long call either: a long call that releases the lock delays no sample.
     """
     where = Counter((int(samples.name[i]), int(samples.value[i])) for i in rows)
     (name, instruction), count = where.most_common(1)[0]
-    if instruction < 0 or count < ONE_CALL * len(rows):
+    if instruction < 0 or count < MIN_ONE_CALL_SHARE * len(rows):
         return False
     place = trace.names[name].place
     tree = source_tree(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
     if (
-        _late(trace, ms_of_samples(trace, samples)[rows])
+        _are_samples_late(trace, ms_of_samples(trace, samples)[rows])
         and len(line_run_counts.line_and_inner_loops(tree, place.line)) > 1
     ):
         return False
-    return not (set(map(called_name, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
+    return not (
+        set(map(called_name, calls_at(tree, place.line))) <= ELEMENT_FUNCTIONS or _copies_whole_array(tree, place.line)
+    )
 
 
-def _copies_all(tree: ast.Module, line: int) -> bool:
-    """Whether an array is joined with one more element and takes its own place: each turn copies all that there is."""
+def _copies_whole_array(tree: ast.Module, line: int) -> bool:
+    """Whether the line joins an array with more elements and assigns it to itself. Each iteration copies it."""
     for one in (
         n for n in syntax_tree.walk(tree) if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or 0)
     ):
-        if isinstance(one.value, ast.Call) and called_name(one.value) in JOINING:
+        if isinstance(one.value, ast.Call) and called_name(one.value) in JOINING_FUNCTIONS:
             own = {ast.unparse(target) for target in one.targets}
             if own & {
                 ast.unparse(n) for given in one.value.args for n in syntax_tree.walk(given) if isinstance(n, ast.expr)
@@ -195,10 +199,10 @@ def _copies_all(tree: ast.Module, line: int) -> bool:
     return False
 
 
-def _loops(trace: Trace, place: Place) -> bool:
-    """Whether the line runs once an element: in a loop, or in a function that a loop calls; work on files apart."""
+def _runs_per_element(trace: Trace, place: Place) -> bool:
+    """Whether the line runs for each element, in a loop or in a function that a loop calls, and is not file access."""
     tree = source_tree(trace, place.file)
-    if tree is None or FILES & set(map(called_name, calls_at(tree, place.line))):
+    if tree is None or FILE_FUNCTIONS & set(map(called_name, calls_at(tree, place.line))):
         return False
     callers = line_run_counts.calling_lines(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
@@ -209,20 +213,22 @@ def _loops(trace: Trace, place: Place) -> bool:
     return bool(loops or callers)
 
 
-def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
-    """Whether a line takes so long in each turn, of which the text says how many there are, that it is no element's.
+def _works_on_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
+    """Whether a line takes too long in each iteration for one element, if the text gives the number of iterations.
 
-    Samples that come late were kept waiting by many short calls, and were let in wherever a longer one came: then
-    the time may lie in any line of the same function, and counts for the one that runs most often.
+    Late samples waited during many short calls and were taken at a longer one. Their time may belong to any line of
+    the same function, so it counts for the line that runs most often.
     """
     source = recorded_source(trace, place.file)
     if source is None:
         return False
-    lines = line_run_counts.line_and_inner_loops(source.tree, place.line) if _late(trace, ms) else (place.line,)
+    lines = (
+        line_run_counts.line_and_inner_loops(source.tree, place.line) if _are_samples_late(trace, ms) else (place.line,)
+    )
     every = [line_run_counts.line_runs(source, line) for line in lines]
     turns = None if None in every else max(n for n in every if n is not None)
-    return turns is not None and float(ms.sum()) >= LONG_TURN_MS * turns
+    return turns is not None and float(ms.sum()) >= MIN_ARRAY_ITERATION_MS * turns
 
 
-def _late(trace: Trace, ms: Floats) -> bool:
-    return float(ms.mean()) >= LATE * sampling_interval_ms(trace)
+def _are_samples_late(trace: Trace, ms: Floats) -> bool:
+    return float(ms.mean()) >= MIN_LATE_FACTOR * sampling_interval_ms(trace)

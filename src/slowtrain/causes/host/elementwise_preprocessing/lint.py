@@ -1,9 +1,10 @@
-"""Where the cause host/elementwise-preprocessing shows in a script's text."""
+"""Finds the cause host/elementwise-preprocessing in a script's text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slowtrain.causes.host.elementwise_preprocessing import VECTORISE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
@@ -14,15 +15,14 @@ from slowtrain.source.spots.input import images
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A loop over a hundred thousand elements and more, of a form that NumPy has in one call."""
+    """Loops over at least a hundred thousand elements that NumPy can do in one call."""
     stepping = {loop for loop, _ in insteps.beside_steps(source)}  # host/python-in-step
     for loop, turns, found in loops.elementwise(source):
         if loop in stepping:
             continue
-        says = f"a Python loop does NumPy's work for {'all' if turns is None else f'{turns:,}'} elements"
-        whole = "write the loop over whole NumPy arrays, or save its result and load it"
+        says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
-        cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
+        cure = Prescription("edit", effect, VECTORISE, edits=found.edits if found is not None else ())
         yield Spot(*loops.head(loop), says, cure)
     for call, says in loops.singly(source):
         cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
@@ -33,6 +33,6 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in dict.fromkeys(images.one_by_one(source)):
         yield Spot(*call_index.operation_range(call), images.SAYS, images.CURE)
     for grown in reached.grown(source):
-        says = "each turn of a long loop copies all rows of this array to add some"
-        once = "collect the rows in a list or an array of the whole size, and join them once"
+        says = "each iteration of a long loop copies all rows of this array to add some"
+        once = "collect the rows in a list or in an array of the full size, and join them once"
         yield Spot(edits.node_start(grown), edits.node_end(grown), says, Prescription("edit", Effect.EXACT, once))

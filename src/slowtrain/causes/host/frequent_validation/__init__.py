@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,81 +26,87 @@ from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, 
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
-LEAST = 3  # passes over the validation data in one run
-WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
-KEPT = 0.1  # of the training time is what validation may take in the cure
-KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
+MIN_PASSES = 3  # passes over the validation data in one run
+MIN_WORK_SHARE = 0.3  # of a predict call is the model's work if it goes over a data set
+MIN_CALLS_OF_PASS = 3
+MAX_PASSES_PER_STEP = 0.7
+KEPT_TIME_SHARE = 0.1  # of the training time that validation may take with the cure
+KEPT_PASSES = 2  # at least: one during training, one at the end
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Passes over validation data, and the training between them, ms."""
+    """Passes over validation data or checkpoints, and the training between them."""
 
     passes: int
     ms: float
     training_ms: float
     places: tuple[Place, ...]
-    what: str = "validations"
+    are_checkpoints: bool = False
 
     @property
     def each_ms(self) -> float:
         return self.ms / self.passes
 
+    @property
+    def rarer(self) -> int:
+        """How many times less often the cure validates."""
+        return max(int(np.ceil(self.passes / max(KEPT_TIME_SHARE * self.training_ms / self.each_ms, KEPT_PASSES))), 2)
 
-class FrequentValidation(Cause[Evidence]):
+
+class FrequentValidation(Cause[Validation]):
     """Validation, or saving checkpoints by hand, takes a large part of the run."""
 
-    title = "validation or checkpointing takes a large part of the run"
+    title = "Validation or checkpointing takes a large part of the run"
     lines_shared_as = "save"
     needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
     scope = "run"
     words = ("validation_data", "GradientTape", "train_on_batch")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = _validation(trace)
+    def find(self, trace: Trace) -> Validation | None:
+        found = _costliest_validation(trace)
         if found is None:
             return None
+        return replace(found, places=source_locations.merge_places(_frequency_places(trace, found), found.places))
+
+    def evidence(self, trace: Trace, finding: Validation) -> Evidence:
+        what = "checkpoints" if finding.are_checkpoints else "validations"
         return Evidence(
-            f"{found.passes} {found.what} of {format_number(found.each_ms)} ms take "
-            f"{format_number(found.ms / 1e3, 2)} s, "
-            f"the training between them {format_number(found.training_ms / 1e3, 2)} s",
+            f"{finding.passes} {what} of {format_number(finding.each_ms)} ms take "
+            f"{format_number(finding.ms / 1e3, 2)} s, "
+            f"the training between them {format_number(finding.training_ms / 1e3, 2)} s",
             {
-                "passes": float(found.passes),
-                "pass_ms": found.each_ms,
-                "validation_ms": found.ms,
-                "training_ms": found.training_ms,
+                "passes": float(finding.passes),
+                "pass_ms": finding.each_ms,
+                "validation_ms": finding.ms,
+                "training_ms": finding.training_ms,
             },
-            source_locations.merge_places(_decided(trace, found), found.places),
+            finding.places,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _validation(trace)
-        if found is None:
-            return []
-        kept = max(KEPT * found.training_ms, KEPT_PASSES * found.each_ms)
-        # How often is enough is the user's to say: between half as often and once.
-        return [Skip(max(found.ms - kept, 0.0), spread=(0.6, min(found.ms / max(found.ms - kept, 1e-9), 1.2)))]
+    def remedies(self, trace: Trace, finding: Validation) -> Sequence[Remedy]:
+        kept = max(KEPT_TIME_SHARE * finding.training_ms, KEPT_PASSES * finding.each_ms)
+        saved = max(finding.ms - kept, 0.0)
+        # The user decides how often is enough. The range is from half as often to once.
+        return [Skip(saved, spread=(0.6, min(finding.ms / max(saved, 1e-9), 1.2)))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        each, training = evidence.numbers["pass_ms"], evidence.numbers["training_ms"]
-        passes = evidence.numbers["passes"]
-        rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)
-        if "checkpoints" in evidence.says:
-            saved = measured.first(trace, evidence.where, lambda s, line: guarded(s, line, rarer))
-            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=saved)
+    def cures(self, trace: Trace, finding: Validation) -> Iterable[Prescription]:
+        rarer, places = finding.rarer, finding.places
+        if finding.are_checkpoints:
+            edits = measured.first(trace, places, lambda s, line: guarded(s, line, rarer))
+            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=edits)
             return
-        counted = measured.first(trace, evidence.where, _in_batches)
-        if counted:
-            once = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, once, edits=counted)
+        if counted := measured.first(trace, places, _validation_steps_edits):
+            says = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=counted)
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
-        found = measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
-        found = found or measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
-        yield Prescription("edit", Effect.EXACT, says, edits=found)
+        edits = measured.first(trace, places, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
+        edits = edits or measured.first(trace, places, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
+        yield Prescription("edit", Effect.EXACT, says, edits=edits)
 
 
-def _in_batches(source: Source, line: int) -> Sequence[Edit]:
-    """``validation_steps`` of the ``fit`` at ``line``, where they are a number of samples."""
+def _validation_steps_edits(source: Source, line: int) -> Sequence[Edit]:
+    """Edits for ``validation_steps`` of the ``fit`` at ``line`` if they are a number of samples."""
     for call, given, _ in counting.in_samples(source):
         named = next((k.arg for k in call.keywords if k.value is given), "")
         if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
@@ -107,71 +114,77 @@ def _in_batches(source: Source, line: int) -> Sequence[Edit]:
     return ()
 
 
-def _validation(trace: Trace) -> Validation | None:
+def _costliest_validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
     ways = [
-        (way(trace), LEAST if way is _nested else checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.MIN_CHECKPOINT_SHARE)
-        for way in (_nested, _called, _by_hand)
+        (
+            way(trace),
+            MIN_PASSES if way is _validation_in_fit else checkpoint_time.MIN_CHECKPOINTS,
+            checkpoint_time.MIN_CHECKPOINT_SHARE,
+        )
+        for way in (_validation_in_fit, _validation_by_script, _validation_by_function)
     ]
-    ways.append((_saved(trace), checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.checkpoint_share_limit(trace)))
+    ways.append(
+        (_checkpoint_passes(trace), checkpoint_time.MIN_CHECKPOINTS, checkpoint_time.checkpoint_share_limit(trace))
+    )
     candidates = [v for v, least, share in ways if v is not None and v.passes >= least and v.ms > share * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
 
-def _decided(trace: Trace, found: Validation) -> tuple[Place, ...]:
-    """How often a script validates: the number, where it is written apart, and the condition around the pass."""
+def _frequency_places(trace: Trace, found: Validation) -> tuple[Place, ...]:
+    """Lines that decide how often the script validates: a number, and the condition around the pass."""
 
-    def often(source: Source, line: int) -> Iterable[int]:
+    def frequency_lines(source: Source, line: int) -> Iterable[int]:
         around = kerascalls.guard(source, line)
         turns = kerascalls.divided_by(around) if around is not None else None
         if around is not None and turns is not None:
             yield from source_locations.literal_line(source, turns)
             yield around.lineno
 
-    return tuple(p for place in found.places for p in source_locations.file_places(trace, place, often))
+    return tuple(p for place in found.places for p in source_locations.file_places(trace, place, frequency_lines))
 
 
-def _nested(trace: Trace) -> Validation | None:
-    """Validation that `fit` runs, outside callbacks (those answer for what they call)."""
+def _validation_in_fit(trace: Trace) -> Validation | None:
+    """Validation that `fit` runs, without what callbacks call (host/heavy-callback)."""
     passes = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
-    passes = _plain(trace, [e for e in passes if not is_in_callback(trace, e)])
+    passes = _without_tracing(trace, [e for e in passes if not is_in_callback(trace, e)])
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [f for f in fits if any(f.start_ms <= p.start_ms <= f.end_ms for p in passes)]
     if not passes:
         return None
-    spent = _usual(passes)
-    training = sum(f.ms for f in fits) - sum(p.ms for p in passes) - _apart_ms(trace, fits)
+    spent = _total_by_median_ms(passes)
+    training = sum(f.ms for f in fits) - sum(p.ms for p in passes) - _tracing_ms(trace, fits)
     places = tuple(dict.fromkeys(f.place for f in fits if f.place is not None))
     return Validation(len(passes), spent, max(training, 1e-9), places)
 
 
-def _called(trace: Trace) -> Validation | None:
-    """`evaluate` or `predict` called by the script again and again between training."""
+def _validation_by_script(trace: Trace) -> Validation | None:
+    """`evaluate` or `predict` that the script calls repeatedly between training steps."""
     best: Validation | None = None
     lines: dict[str, list[Event]] = {}
     for event in trace.events_of("loop"):
         if event.name in ("evaluate", "predict") and not event.data.get("nested") and event.data.get("site"):
-            # Each of several models is scored for itself, however often that line is reached.
+            # Scoring each of several models in one line is not repeated validation.
             lines.setdefault(f"{event.name}{event.data['site']}{event.data.get('model')}", []).append(event)
     for several in lines.values():
-        passes = _plain(trace, several)
-        if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
-            continue  # a few rows at a time: the call itself is what costs
+        passes = _without_tracing(trace, several)
+        if passes and passes[0].name == "predict" and _work_share(trace, passes) < MIN_WORK_SHARE:
+            continue  # for a few rows the call itself takes the time
         between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in pairwise(passes)]
-        if len(passes) < LEAST or median_value(between) < 1:
+        if len(passes) < MIN_PASSES or median_value(between) < 1:
             continue
         training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
         place = passes[0].place
-        found = Validation(len(passes), _usual(passes), max(training, 1e-9), (place,) if place else ())
+        found = Validation(len(passes), _total_by_median_ms(passes), max(training, 1e-9), (place,) if place else ())
         best = found if best is None or found.ms > best.ms else best
     return best
 
 
-def _by_hand(trace: Trace) -> Validation | None:
-    """Bursts of calls of a function that takes no gradient, between training steps of a loop of one's own.
+def _validation_by_function(trace: Trace) -> Validation | None:
+    """Bursts of calls of a function that takes no gradient, between training steps of a hand-written loop.
 
-    A policy that acts between steps is called once at a time, or for one sample: no burst over a data set.
+    A policy that acts between steps is called once at a time, or for one sample, which is not a burst over a data set.
     """
     calls = trace.lane("function")
     calls = calls.where((calls.thread == main_thread(trace)) & ~starts_in_windows(trace, calls))
@@ -181,17 +194,18 @@ def _by_hand(trace: Trace) -> Validation | None:
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
     best: Validation | None = None
-    for number in unique_values(calls.name[~trains]) if len(steps) > LEAST else ():
+    for number in unique_values(calls.name[~trains]) if len(steps) > MIN_PASSES else ():
         name, mine = trace.names[int(number)], calls.where(calls.name == number)
         if name.place is None or median_value(mine.value) < 2:
             continue
         after = np.searchsorted(steps.start_ms, mine.start_ms)
         bursts, first, count = np.unique(after, return_index=True, return_counts=True)
-        if len(bursts) < LEAST or median_value(count) < 3 or len(bursts) > 0.7 * len(steps):
+        if len(bursts) < MIN_PASSES or median_value(count) < MIN_CALLS_OF_PASS:
             continue
-        # Before the first step there is nothing to validate: it makes what is trained on. And each of several models
-        # is scored for itself.
-        if bursts[0] == 0 or _of_another_model(trace, name.place):
+        if len(bursts) > MAX_PASSES_PER_STEP * len(steps):
+            continue
+        # A burst before the first step makes training data. Scoring each of several models is not repeated validation.
+        if bursts[0] == 0 or _is_of_another_model(trace, name.place):
             continue
         spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
         gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
@@ -201,7 +215,7 @@ def _by_hand(trace: Trace) -> Validation | None:
     return best
 
 
-def _of_another_model(trace: Trace, place: Place) -> bool:
+def _is_of_another_model(trace: Trace, place: Place) -> bool:
     step, text = trace.steps.place, recorded_source(trace, place.file)
     return (
         step is not None
@@ -211,26 +225,26 @@ def _of_another_model(trace: Trace, place: Place) -> bool:
     )
 
 
-def _saved(trace: Trace) -> Validation | None:
+def _checkpoint_passes(trace: Trace) -> Validation | None:
     """Checkpoints that the script itself writes between steps."""
     found = checkpoint_time.find_checkpoints(trace)
-    if found is None or found.passes < LEAST:
+    if found is None or found.passes < MIN_PASSES:
         return None
-    return Validation(found.passes, found.ms, found.training_ms, found.places, "checkpoints")
+    return Validation(found.passes, found.ms, found.training_ms, found.places, are_checkpoints=True)
 
 
-def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
-    """Without the first where it traced."""
+def _without_tracing(trace: Trace, passes: list[Event]) -> list[Event]:
+    """The passes that did not trace."""
     traces = [e.start_ms for e in trace.events_of("trace")]
     return [p for p in passes if not any(p.start_ms <= t <= p.end_ms for t in traces)]
 
 
-def _usual(passes: list[Event]) -> float:
-    """All passes as long as the median one: a profiler window in one of them is not the user's."""
+def _total_by_median_ms(passes: list[Event]) -> float:
+    """The number of passes times their median, because a profiler window may lengthen one of them."""
     return float(median_value([p.ms for p in passes])) * len(passes)
 
 
-def _apart_ms(trace: Trace, fits: list[Event]) -> float:
+def _tracing_ms(trace: Trace, fits: list[Event]) -> float:
     """Tracing and profiler windows inside ``fits``."""
     ms = 0.0
     for lane in ("trace", "window"):
@@ -251,7 +265,7 @@ def _steps_between(trace: Trace, start_ms: float, end_ms: float) -> int:
 
 
 def _training_ms(trace: Trace, passes: list[Event]) -> float:
-    """Time from the first pass to the end of the last that is neither theirs, nor a window's, nor tracing."""
+    """Time from the first pass to the end of the last, without the passes, profiler windows and tracing."""
     start, end = passes[0].start_ms, passes[-1].end_ms
-    apart = [e for lane in ("trace", "window") for e in trace.events_of(lane) if start <= e.start_ms < end]
-    return max(end - start - sum(p.ms for p in passes) - sum(e.ms for e in apart), 0.0)
+    others = [e for lane in ("trace", "window") for e in trace.events_of(lane) if start <= e.start_ms < end]
+    return max(end - start - sum(p.ms for p in passes) - sum(e.ms for e in others), 0.0)

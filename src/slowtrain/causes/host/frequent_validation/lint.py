@@ -1,4 +1,4 @@
-"""Where the cause host/frequent-validation shows in a script's text."""
+"""Finds the cause host/frequent-validation in a script's text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowtrain.source.spots.host import every, validation_calls
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Validation on more than was trained on since the last one, by sizes that the text tells."""
+    """Validation on more data than is trained on between two validations, by sizes in the text."""
     known = (
         *validation_calls.long_fit_validations(source),
         *validation_calls.long_counted_validations(source),

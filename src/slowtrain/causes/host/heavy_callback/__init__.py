@@ -32,16 +32,18 @@ from slowtrain.trace.signals.host.host_work import (
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
-OUTER = ("CallbackList",)
-LOGGED = 0.05  # of the time of the steps
-RARELY = 0.01  # what is left of a batch's hook: as prescribed, every hundredth step still does the work
-SELDOM = 0.05  # and of an epoch's, done every few epochs, or in a cheaper form
-REPEATED = 8  # calls of one line, as in host/predict-in-loop
+CONTAINER_CLASSES = ("CallbackList",)
+MIN_LOGGING_SHARE = 0.05  # of the time of the steps
+MIN_HOOK_COST_SHARE = 0.2  # of the costliest hook
+BATCH_HOOK_LEFT_SHARE = 0.01  # with the cure, every hundredth step still does the work
+EPOCH_HOOK_LEFT_SHARE = 0.05  # with the cure, the work is done every few epochs, or in a cheaper form
+MIN_REPEATED_CALLS = 8  # from one line, as in host/predict-in-loop
+SPREAD = (0.7, 1.1)
 
 
 @dataclass(frozen=True)
-class Hook:
-    """A hook of a callback class: what it cost in steady steps, and between them."""
+class HookCost:
+    """The cost of a hook of a callback class, in steady steps and between them."""
 
     name: Name
     calls: int
@@ -50,10 +52,98 @@ class Hook:
     between_ms: float  # over the run, outside steady steps and windows
 
 
-class HeavyCallback(Cause[Evidence]):
+@dataclass(frozen=True)
+class HookFinding:
+    """At least one hook of a callback, the costliest first."""
+
+    hooks: tuple[HookCost, ...]
+    places: tuple[Place, ...]  # of the costliest
+
+    @property
+    def step_ms(self) -> float:
+        return sum(h.step_ms for h in self.hooks)
+
+    @property
+    def between_ms(self) -> float:
+        return sum(h.between_ms for h in self.hooks)
+
+    def evidence(self, trace: Trace) -> Evidence:
+        worst = self.hooks[0]
+        total = sum(h.ms for h in self.hooks)
+        each = worst.ms / worst.calls
+        share = f", {format_number(worst.step_ms)} ms of each step of {format_number(trace.step_ms)} ms"
+        share = share if worst.step_ms > 0.02 * trace.step_ms else ""
+        return Evidence(
+            f"{worst.name.text} takes {format_number(each)} ms a call, {worst.calls} calls, "
+            f"{format_number(total / 1e3, 2)} s of the run{share}",
+            {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": self.step_ms},
+            self.places,
+        )
+
+    def remedies(self, trace: Trace) -> Iterable[Remedy]:
+        if self.step_ms > 0:
+            saved_ms = (1 - BATCH_HOOK_LEFT_SHARE) * self.step_ms
+            yield Drop(spread_over_categories(trace, saved_ms, (Category.CALLBACK, Category.READBACK)), spread=SPREAD)
+        if self.between_ms > 0:
+            yield Skip((1 - EPOCH_HOOK_LEFT_SHARE) * self.between_ms, spread=SPREAD)
+
+    def scope_in(self, trace: Trace) -> str:
+        return "step" if self.step_ms and self.step_ms * trace.steps.count >= self.between_ms else "run"
+
+    def cures(self, trace: Trace) -> Iterable[Prescription]:
+        name = self.hooks[0].name
+        kind, _, hook = name.text.partition(".")
+        if kind == "TensorBoard":
+            says = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
+        elif kind in ("ModelCheckpoint", "BackupAndRestore"):
+            says = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
+        elif "batch" in hook:
+            says = f"do the work of {name.text} once an epoch, or every hundredth batch"
+        else:
+            says = f"do the work of {name.text} every few epochs"
+        edits = _lighter_hook_edits(trace, self.places, kind, hook)
+        yield Prescription("edit", Effect.EXACT, says, edits=edits)
+
+
+@dataclass(frozen=True)
+class LoggingFinding:
+    """A hand-written loop writes summaries or pictures; ``step_ms`` is 0 if it does so between the steps."""
+
+    says: str
+    call_ms: float
+    calls: float
+    total_ms: float
+    step_ms: float
+    where: tuple[Place, ...]
+
+    def evidence(self, trace: Trace) -> Evidence:
+        numbers = {
+            "call_ms": self.call_ms,
+            "calls": self.calls,
+            "total_ms": self.total_ms,
+            "step_ms": self.step_ms,
+        }
+        return Evidence(self.says, numbers, self.where)
+
+    def remedies(self, trace: Trace) -> Iterable[Remedy]:
+        left = 1 - BATCH_HOOK_LEFT_SHARE
+        if self.step_ms:
+            categories = (Category.PYTHON, Category.READBACK)
+            yield Drop(spread_over_categories(trace, left * self.step_ms, categories), spread=SPREAD)
+        else:
+            yield Skip(left * self.total_ms, spread=SPREAD)
+
+    def scope_in(self, trace: Trace) -> str:
+        return "step" if self.step_ms else "run"
+
+    def cures(self, trace: Trace) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
+
+
+class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     """A callback (logging, histograms, checkpoints, predictions) takes much of the training time."""
 
-    title = "a callback takes much of the training time"
+    title = "A callback takes much of the training time"
     lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
@@ -68,79 +158,36 @@ class HeavyCallback(Cause[Evidence]):
         "svd",
     )
 
-    def find(self, trace: Trace) -> Evidence | None:
-        hooks = trace.once(_heavy)
-        if not hooks:
-            return _logged_each_step(trace) or _logged(trace)
-        worst = hooks[0]
-        total = sum(h.ms for h in hooks)
-        each = worst.ms / worst.calls
-        share = f", {format_number(worst.step_ms)} ms of each step of {format_number(trace.step_ms)} ms"
-        share = share if worst.step_ms > 0.02 * trace.step_ms else ""
-        return Evidence(
-            f"{worst.name.text} takes {format_number(each)} ms a call, {worst.calls} calls, "
-            f"{format_number(total / 1e3, 2)} s of the run{share}",
-            {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
-            _places(trace, worst.name),
-        )
+    def find(self, trace: Trace) -> HookFinding | LoggingFinding | None:
+        hooks = _costly_hooks(trace)
+        if hooks:
+            return HookFinding(tuple(hooks), _hook_places(trace, hooks[0].name))
+        return _step_logging(trace) or _logging_between_steps(trace)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        hooks = trace.once(_heavy)
-        if not hooks and evidence.numbers["step_ms"]:
-            taken = spread_over_categories(
-                trace, (1 - RARELY) * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK)
-            )
-            return [Drop(taken, spread=(0.7, 1.1))]
-        if not hooks:
-            return [Skip((1 - RARELY) * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
-        in_steps, between = sum(h.step_ms for h in hooks), sum(h.between_ms for h in hooks)
-        spread = (0.7, 1.1)
-        remedies: list[Remedy] = []
-        if in_steps > 0:
-            taken = spread_over_categories(trace, (1 - RARELY) * in_steps, (Category.CALLBACK, Category.READBACK))
-            remedies.append(Drop(taken, spread=spread))
-        if between > 0:
-            remedies.append(Skip((1 - SELDOM) * between, spread=spread))
-        return remedies
+    def evidence(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Evidence:
+        return finding.evidence(trace)
 
-    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        if not evidence.numbers["step_ms"]:
-            return "run"
-        between = sum(h.between_ms for h in trace.once(_heavy))
-        in_steps = evidence.numbers["step_ms"] * trace.steps.count
-        return "step" if in_steps >= between else "run"
+    def remedies(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Sequence[Remedy]:
+        return list(finding.remedies(trace))
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        hooks = trace.once(_heavy)
-        if not hooks:
-            yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
-            return
-        name = hooks[0].name.text
-        kind, _, hook = name.partition(".")
-        if kind == "TensorBoard":
-            plain = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
-            yield Prescription("edit", Effect.EXACT, plain, edits=self._edits(trace, evidence, kind, hook))
-        elif kind in ("ModelCheckpoint", "BackupAndRestore"):
-            rarer = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
-            yield Prescription("edit", Effect.EXACT, rarer, edits=self._edits(trace, evidence, kind, hook))
-        elif "batch" in hook:
-            says = f"do the work of {name} once an epoch, or every hundredth batch"
-            yield Prescription("edit", Effect.EXACT, says, edits=self._edits(trace, evidence, kind, hook))
-        else:
-            says = f"do the work of {name} every few epochs"
-            yield Prescription("edit", Effect.EXACT, says, edits=self._edits(trace, evidence, kind, hook))
+    def scope_in(self, trace: Trace, finding: HookFinding | LoggingFinding) -> str:
+        return finding.scope_in(trace)
 
-    def _edits(self, trace: Trace, evidence: Evidence, kind: str, hook: str) -> tuple[Edit, ...]:
-        """What makes the callback do less: of Keras's own its arguments, of the user's a way out of its hook."""
-        if kind in ("TensorBoard", *callbacks.KERAS_SAVERS):
-            return measured.first(trace, evidence.where, lambda source, _: callbacks.lighter(source, kind))
-        if kind == "LambdaCallback":
-            return measured.first(trace, evidence.where, lambda source, _: callbacks.rarer_lambda(source))
-        return measured.first(trace, evidence.where, lambda source, _: callbacks.rarer_hook(source, kind, hook))
+    def cures(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Iterable[Prescription]:
+        return finding.cures(trace)
 
 
-def _heavy(trace: Trace) -> list[Hook]:
-    """Hooks that matter, costliest first: each at least a fifth of the costliest."""
+def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: str) -> tuple[Edit, ...]:
+    """Makes the callback do less: changes the arguments of Keras' own, and adds a condition to the user's."""
+    if kind in ("TensorBoard", *callbacks.KERAS_SAVERS):
+        return measured.first(trace, places, lambda source, _: callbacks.lighter(source, kind))
+    if kind == "LambdaCallback":
+        return measured.first(trace, places, lambda source, _: callbacks.rarer_lambda(source))
+    return measured.first(trace, places, lambda source, _: callbacks.rarer_hook(source, kind, hook))
+
+
+def _costly_hooks(trace: Trace) -> list[HookCost]:
+    """Hooks in order of decreasing cost, down to a share of the costliest."""
     spans = trace.lane("callback")
     if not len(spans) or not len(trace.steps):
         return []
@@ -149,92 +196,91 @@ def _heavy(trace: Trace) -> list[Hook]:
     late = spans.end_ms > training_start_ms(trace)
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
-    elsewhere = _elsewhere(trace, spans)
+    elsewhere = _ms_of_other_causes(trace, spans)
     for number in unique_values(spans.name[outer]):
         mine = (spans.name == number) & outer
         if float(elsewhere[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
             continue  # host/predict-in-loop, host/garbage-collection
         name = trace.names[int(number)]
-        if name.text.partition(".")[0] in OUTER:
+        if name.text.partition(".")[0] in CONTAINER_CLASSES:
             continue
         in_steps = float(spans.ms[mine & steady].sum())
         between = float(spans.ms[mine & ~steady & ~windowed & late].sum())
         if in_steps + between > 0:
-            hooks.append(Hook(name, int(mine.sum()), in_steps + between, in_steps / count, between))
+            hooks.append(HookCost(name, int(mine.sum()), in_steps + between, in_steps / count, between))
     hooks.sort(key=lambda h: -h.ms)
-    return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+    return [h for h in hooks if h.ms >= MIN_HOOK_COST_SHARE * hooks[0].ms]
 
 
-def _logged_each_step(trace: Trace) -> Evidence | None:
-    """Summaries and pictures that the lines of a loop of the user's own write in every step."""
+def _step_logging(trace: Trace) -> LoggingFinding | None:
+    """Summaries and pictures that lines of a hand-written loop write in every step."""
     lines = [line for line in trace.loop_lines if writes_log(trace, line.place)]
-    spent = sum(line.ms for line in trace.loop_lines)
-    if not lines or not spent:
+    loop_ms = sum(line.ms for line in trace.loop_lines)
+    if not lines or not loop_ms:
         return None
-    mine = trace.mean(Category.PYTHON) + trace.mean(Category.READBACK)
-    ms = mine * sum(line.ms for line in lines) / spent
-    if ms < LOGGED * trace.step_ms:
+    python_ms = trace.mean(Category.PYTHON) + trace.mean(Category.READBACK)
+    ms = python_ms * sum(line.ms for line in lines) / loop_ms
+    if ms < MIN_LOGGING_SHARE * trace.step_ms:
         return None
     calls = sum(line.visits for line in lines)
     lines.sort(key=lambda line: -line.ms)
-    return Evidence(
+    says = (
         f"each step writes {format_number(calls)} summaries, which take {format_number(ms)} of its "
-        f"{format_number(trace.step_ms)} ms",
-        {"call_ms": ms / max(calls, 1.0), "calls": calls * trace.steps.count, "total_ms": ms * trace.steps.count,
-         "step_ms": ms},
-        tuple(line.place for line in lines[:3]),
-    )  # fmt: skip
+        f"{format_number(trace.step_ms)} ms"
+    )
+    count = trace.steps.count
+    where = tuple(line.place for line in lines[:3])
+    return LoggingFinding(says, ms / max(calls, 1.0), calls * count, ms * count, ms, where)
 
 
-def _logged(trace: Trace) -> Evidence | None:
-    """Summaries and pictures that a loop of the user's own writes between its steps, by samples of their lines."""
+def _logging_between_steps(trace: Trace) -> LoggingFinding | None:
+    """Summaries and pictures that a hand-written loop writes between its steps, by samples of its lines."""
     found = [s for s in stalls.find_stalls(trace) if s.kind == "logging"]
     total = sum(s.total_ms for s in found)
-    if not found or total < LOGGED * trace.steps.total_ms:
+    if not found or total < MIN_LOGGING_SHARE * trace.steps.total_ms:
         return None
     count, most = sum(len(s.each) for s in found), found[0]
     often = f" every {most.period:.0f} steps" if most.period else ""
-    return Evidence(
-        f"the loop writes summaries {count} times{often}, {format_number(total / count)} ms each, where a step takes "
-        f"{format_number(most.usual_ms)} ms: {format_number(total / 1e3, 2)} s of the run",
-        {"call_ms": total / count, "calls": float(count), "total_ms": total, "step_ms": 0.0},
-        most.where,
+    says = (
+        f"the loop writes summaries {count} times{often}, {format_number(total / count)} ms each, while a step takes "
+        f"{format_number(most.usual_ms)} ms: {format_number(total / 1e3, 2)} s of the run"
     )
+    return LoggingFinding(says, total / count, float(count), total, 0.0, most.where)
 
 
-def _elsewhere(trace: Trace, spans: Spans) -> Floats:
-    """Ms of each span in what another cause tells of.
+def _ms_of_other_causes(trace: Trace, spans: Spans) -> Floats:
+    """Milliseconds of each span that another cause reports.
 
-    That is `predict` or `evaluate` that a line of the user's calls again and again, and collections of garbage.
+    These are calls of `predict` or `evaluate` that a line of the user repeats, and garbage collections.
     """
     calls: dict[object, list[Event]] = {}
     for event in trace.events_of("loop"):
         if event.data.get("nested") and event.place is not None:
             calls.setdefault(event.place, []).append(event)
-    again = [e for several in calls.values() if len(several) >= REPEATED for e in several]
+    again = [e for several in calls.values() if len(several) >= MIN_REPEATED_CALLS for e in several]
     pauses = trace.lane("gc")
     predicted = intervals.union(*(np.array([getattr(e, side) for e in again]) for side in ("start_ms", "end_ms")))
     collected = intervals.union(pauses.start_ms, pauses.end_ms)
     return np.maximum(*(intervals.covered_length(one, spans.start_ms, spans.end_ms) for one in (predicted, collected)))
 
 
-def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """The hook's own line where it is the user's, its hot lines from samples, and the `fit` that was given it."""
+def _hook_places(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """The hook's own line if it is the user's, its hot lines by samples, and the `fit` that got the callback."""
     file, line = name.detail.get("file"), name.detail.get("line")
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
     if name.place is not None:
-        return source_locations.merge_places(_handed(trace, name), (name.place, *fits[:1]))
+        return source_locations.merge_places(_lambda_places(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
-        return source_locations.merge_places(_made(trace, name), fits[-1:])
+        return source_locations.merge_places(_creation_places(trace, name), fits[-1:])
     own = Place(str(file), int(line))
-    within = _called(trace, own, name)
-    hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, within)]
-    return source_locations.merge_places(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
+    within = _called_function_names(trace, own, name)
+    hot = [s.place for s in trace.stacks if s.place.file == file and _is_sampled_inside(trace, s.place, within)]
+    return source_locations.merge_places(_lambda_places(trace, name), (own, *hot[:2], *fits[-1:]))
 
 
-def _made(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """Where the script makes a callback of Keras's own, if in one place."""
+def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """Where the script creates a callback of Keras, if in one place."""
     kind = name.text.partition(".")[0]
     calls = [
         Place(text.file, c.lineno) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
@@ -242,8 +288,8 @@ def _made(trace: Trace, name: Name) -> tuple[Place, ...]:
     return tuple(calls) if len(calls) == 1 else ()
 
 
-def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
-    """Where a function is made a callback that Keras calls as often as this hook; one of a class is one by its name."""
+def _lambda_places(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """Where a function is passed to a ``LambdaCallback`` for this hook, if in one place."""
     kind, _, hook = name.text.partition(".")
     if kind != "LambdaCallback":
         return ()
@@ -252,14 +298,14 @@ def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
     return tuple(Place(text.file, value.lineno) for text, value in given) if len(given) == 1 else ()
 
 
-def _called(trace: Trace, own: Place, name: Name) -> set[str]:
-    """The names of the hook and of the functions of its file that it calls."""
+def _called_function_names(trace: Trace, own: Place, name: Name) -> set[str]:
+    """The name of the hook, and the names of the functions of its file that it calls."""
     text = recorded_source(trace, own.file)
     hook = text.function_at(own.line) if text is not None else None
     called = text.called(hook) if text is not None and hook is not None else []
     return {name.text.rpartition(".")[2], *(str(getattr(one, "name", "")) for one in called)}
 
 
-def _inside(trace: Trace, place: Place, functions: set[str]) -> bool:
+def _is_sampled_inside(trace: Trace, place: Place, functions: set[str]) -> bool:
     """Whether samples at ``place`` were taken in one of these functions."""
     return any(n.lane == "stack" and n.place == place and n.detail.get("within") in functions for n in trace.names)

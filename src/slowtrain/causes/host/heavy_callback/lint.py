@@ -1,4 +1,4 @@
-"""Where the cause host/heavy-callback shows in a script's text."""
+"""Finds the cause host/heavy-callback in a script's text."""
 
 from __future__ import annotations
 

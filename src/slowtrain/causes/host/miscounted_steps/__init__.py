@@ -24,126 +24,142 @@ from slowtrain.trace.signals.input.dataset_caches import datasets_up_to
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
-LIKE_SAMPLES = (0.75, 1.05)  # steps an epoch that are samples, of the whole set or of the part left for training
-MOST_BATCH = 1 << 20
-CHOOSING = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
+SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training
+MIN_PASSES = 1.5
+COUNT_BATCHES = "give steps_per_epoch in batches: samples // batch_size"
+REMOVE_REPEAT = "take .repeat(n) out of the data set, or run one epoch"
+MAX_BATCH = 1 << 20
+CHOICE_STAGE = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
 
 @dataclass(frozen=True)
 class Miscount:
-    """``passes`` over the data in what was meant as one epoch, for the reason ``why``."""
+    """A fit with ``passes`` over the data in each intended epoch, and the reason."""
 
     fit: Event
     passes: float
-    why: str
+    says: str
     kind: str
     place: Place | None = None
 
 
-class MiscountedSteps(Cause[Evidence]):
+@dataclass(frozen=True)
+class MiscountFinding:
+    """At least one miscount."""
+
+    miscounts: tuple[Miscount, ...]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        worst = self.worst
+        places = [p for p in (worst.fit.place, worst.place) if p is not None]
+        return tuple(dict.fromkeys(reversed(places) if worst.kind == "repeat" else places))
+
+    @property
+    def worst(self) -> Miscount:
+        return max(self.miscounts, key=lambda m: m.fit.ms * (1 - 1 / m.passes))
+
+
+class MiscountedSteps(Cause[MiscountFinding]):
     """An epoch goes over the data many times, because its steps are counted wrongly."""
 
-    title = "an epoch goes over the data many times"
+    title = "An epoch goes over the data many times"
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
     words = ("steps_per_epoch", "validation_steps", "repeat")
     beside = (".fit", "GradientTape", "train_on_batch")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = _miscounts(trace)
-        if not found:
-            return None
-        worst = max(found, key=lambda m: m.fit.ms * (1 - 1 / m.passes))
-        places = [p for p in (worst.fit.place, worst.place) if p is not None]
-        if worst.kind == "repeat":
-            places.reverse()
-        return Evidence(worst.why, {"passes": worst.passes, "fit_ms": worst.fit.ms}, tuple(dict.fromkeys(places)))
+    def find(self, trace: Trace) -> MiscountFinding | None:
+        found = _miscounted_fits(trace)
+        return MiscountFinding(tuple(found)) if found else None
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def evidence(self, trace: Trace, finding: MiscountFinding) -> Evidence:
+        worst = finding.worst
+        return Evidence(worst.says, {"passes": worst.passes, "fit_ms": worst.fit.ms}, finding.places)
+
+    def remedies(self, trace: Trace, finding: MiscountFinding) -> Sequence[Remedy]:
         saved = 0.0
-        for one in _miscounts(trace):
-            once = [e for lane in ("trace", "window") for e in trace.events_of(lane) if _inside(e, one.fit)]
+        for one in finding.miscounts:
+            once = [e for lane in ("trace", "window") for e in trace.events_of(lane) if _starts_inside(e, one.fit)]
             saved += max(one.fit.ms - sum(e.ms for e in once), 0.0) * (1 - 1 / one.passes)
-        # Beginning and ending an epoch is paid either way.
+        # The start and end of an epoch are paid either way.
         return [Skip(saved, spread=(0.85, 1.0))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        kinds = {m.kind for m in _miscounts(trace)}
+    def cures(self, trace: Trace, finding: MiscountFinding) -> Iterable[Prescription]:
+        kinds = {m.kind for m in finding.miscounts}
         if "steps" in kinds:
-            says = "give steps_per_epoch in batches: samples // batch_size"
-            found = measured.first(trace, evidence.where, kerascalls.counted_in_batches)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
+            edits = measured.first(trace, finding.places, kerascalls.counted_in_batches)
+            yield Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=edits)
         if "length" in kinds:
             length = "let __len__ return the number of batches, ceil(samples / batch_size)"
             yield Prescription("edit", Effect.CHANGES_TRAINING, length)
         if "repeat" in kinds:
-            says = "take .repeat(n) out of the data set, or run one epoch"
-            found = measured.first(trace, evidence.where, kerascalls.unrepeated)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
+            edits = measured.first(trace, finding.places, kerascalls.unrepeated)
+            yield Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=edits)
 
 
-def _miscounts(trace: Trace) -> list[Miscount]:
+def _miscounted_fits(trace: Trace) -> list[Miscount]:
     found = []
     for fit in trace.events_of("loop"):
         if fit.name == "fit" and not fit.data.get("nested"):
-            one = _in_samples(trace, fit) or _in_other_batches(trace, fit) or _repeated(trace, fit)
-            if one is not None and one.passes >= 1.5:
+            one = _counted_in_samples(trace, fit) or _counted_in_other_batches(trace, fit) or _repeated_data(trace, fit)
+            if one is not None and one.passes >= MIN_PASSES:
                 found.append(one)
     return found
 
 
-def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
-    """Steps an epoch that equal the samples."""
+def _counted_in_samples(trace: Trace, fit: Event) -> Miscount | None:
+    """A fit whose steps per epoch equal the number of samples."""
     given = fit.data.get("data") or {}
     length = given.get("length")
     steps = fit.data.get("steps_per_epoch") or length
     if not steps:
         return None
     pipe = trace.pipeline
-    batch = _batch(trace, pipe)
-    if not 1 < batch < MOST_BATCH:
+    batch = _samples_per_step(trace, pipe)
+    if not 1 < batch < MAX_BATCH:
         return None
     sizes = [int(a["length"]) for a in (given.get("arrays") or {}).values() if a.get("length")]
-    sizes += _cardinalities(pipe)
-    # Of several arrays that of the samples is the one that so many steps can have been counted from.
-    like = [n for n in sizes if LIKE_SAMPLES[0] * n <= steps <= LIKE_SAMPLES[1] * n and n > batch]
+    sizes += _source_sizes(pipe)
+    # Of several arrays, the longest that matches the number of steps is the one with the samples.
+    like = [n for n in sizes if SAMPLES_SHARE_RANGE[0] * n <= steps <= SAMPLES_SHARE_RANGE[1] * n and n > batch]
     if not like:
         return None
     samples = max(like)
     passes = steps / ceil(samples / batch)
     if fit.data.get("steps_per_epoch"):
-        why = (
+        says = (
             f"steps_per_epoch={steps} is the number of samples ({samples}): "
             f"with {batch} a batch each epoch is {format_number(passes)} passes over the data"
         )
-        return Miscount(fit, passes, why, "steps")
+        return Miscount(fit, passes, says, "steps")
     place = (given.get("generator") or {}).get("file"), (given.get("generator") or {}).get("line")
     written = Place(str(place[0]), int(place[1])) if place[0] and place[1] else None
-    why = (
+    says = (
         f"the Sequence gives its {steps} samples as its length: "
         f"with {batch} a batch each epoch is {format_number(passes)} passes over the data"
     )
-    return Miscount(fit, passes, why, "length", written)
+    return Miscount(fit, passes, says, "length", written)
 
 
-def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
-    """Steps an epoch that are the batches of another, smaller size: the one of ``batch()`` was changed alone."""
+def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
+    """A fit whose steps per epoch count batches of a smaller size than ``batch()`` makes."""
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
-    batch = _batch(trace, pipe)
-    for samples in _cardinalities(pipe) if _divides(trace, fit) else ():
+    batch = _samples_per_step(trace, pipe)
+    for samples in _source_sizes(pipe) if _is_quotient(trace, fit) else ():
         other = counting.other_batch(steps, samples, batch)
-        if other and batch < MOST_BATCH:
+        if other and batch < MAX_BATCH:
             passes = steps * batch / samples
-            why = (
-                f"steps_per_epoch={steps} counts batches of {other}, and the data set makes them of {batch}: "
+            says = (
+                f"steps_per_epoch={steps} counts batches of {other}, but the data set makes batches of {batch}: "
                 f"each epoch is {format_number(passes)} passes over {samples} samples"
             )
-            return Miscount(fit, passes, why, "steps")
+            return Miscount(fit, passes, says, "steps")
     return None
 
 
-def _divides(trace: Trace, fit: Event) -> bool:
-    """Whether the number of steps is written as a quotient: one that just stands there is as many as are wanted."""
+def _is_quotient(trace: Trace, fit: Event) -> bool:
+    """Whether the number of steps is written as a quotient. A plain number is taken to be intended."""
     place = fit.place
     text = recorded_source(trace, place.file) if place is not None else None
     if place is None or text is None:
@@ -154,8 +170,8 @@ def _divides(trace: Trace, fit: Event) -> bool:
     return any(counting.divided(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around)
 
 
-def _repeated(trace: Trace, fit: Event) -> Miscount | None:
-    """A data set that repeats itself under a fit that repeats it again."""
+def _repeated_data(trace: Trace, fit: Event) -> Miscount | None:
+    """A fit with epochs over a data set that repeats itself."""
     epochs = int(fit.data.get("epochs") or 1)
     pipe = trace.pipeline
     if fit.data.get("steps_per_epoch") or epochs < 2 or pipe is None:
@@ -165,11 +181,11 @@ def _repeated(trace: Trace, fit: Event) -> Miscount | None:
     if not repeats:
         return None
     times = prod(int(w.detail["count"]) for w in repeats)
-    why = (
+    says = (
         f"the data set repeats itself {times} times and fit runs {epochs} epochs of that: "
         f"{times * epochs} passes over the data"
     )
-    return Miscount(fit, float(times), why, "repeat", repeats[-1].place)
+    return Miscount(fit, float(times), says, "repeat", repeats[-1].place)
 
 
 def _means_epochs(trace: Trace, repeat: WrittenDataset, fit: Event) -> bool:
@@ -178,11 +194,11 @@ def _means_epochs(trace: Trace, repeat: WrittenDataset, fit: Event) -> bool:
         return True
     if repeat.place is None or fit.place is None:
         return False
-    counts = _names(trace, repeat.place, "repeat", "count")
-    return bool(counts & _names(trace, fit.place, "fit", "epochs"))
+    counts = _argument_names(trace, repeat.place, "repeat", "count")
+    return bool(counts & _argument_names(trace, fit.place, "fit", "epochs"))
 
 
-def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
+def _argument_names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
     """Names in one argument of the call of ``method`` at a line; the first positional one is taken for ``count``."""
     tree = source_tree(trace, place.file)
     found: set[str] = set()
@@ -194,23 +210,23 @@ def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
     return found
 
 
-def _batch(trace: Trace, pipe: Pipeline | None) -> int:
-    """Samples a step: of nested batches their product; of a generator what its bytes tell."""
-    batches = [w.detail.get("batch_size") for w in _of_data(pipe) if w.family == "Batch"] if pipe else []
+def _samples_per_step(trace: Trace, pipe: Pipeline | None) -> int:
+    """Samples in a step: the product of nested batches, or by the bytes that a generator yields."""
+    batches = [w.detail.get("batch_size") for w in _sample_stages(pipe) if w.family == "Batch"] if pipe else []
     sizes = [int(b) for b in batches if b]
     if sizes:
         return prod(sizes)
     if pipe is not None and pipe.nodes and pipe.written:
         made = [n.bytes_produced for n in pipe.nodes if n.bytes_produced > 0]
-        row = _row_bytes(pipe.written[-1])
+        row = _sample_bytes(pipe.written[-1])
         if made and row:
             return max(round(made[-1] / row), 1)
     known = trace.steps.size[trace.steps.size > 0]
     return int(known.max()) if len(known) else 0
 
 
-def _row_bytes(node: WrittenDataset) -> int:
-    """Bytes of one sample of batches whose first dimension is open; 0 where a shape is not known."""
+def _sample_bytes(node: WrittenDataset) -> int:
+    """Bytes of one sample of batches whose first dimension is open; 0 if a shape is not known."""
     total = 0
     for part in node.detail.get("element") or ():
         shape = part.get("shape")
@@ -220,26 +236,28 @@ def _row_bytes(node: WrittenDataset) -> int:
     return total
 
 
-def _cardinalities(pipe: Pipeline | None) -> list[int]:
-    """Sizes of the sources, and arrays that a generator in the pipeline refers to.
+def _source_sizes(pipe: Pipeline | None) -> list[int]:
+    """Sizes of the sources, and of arrays that a generator in the pipeline refers to.
 
-    Of sources of which each gives a part of the samples (one behind the other, or by choice) their sum.
+    If sources are concatenated or chosen from, so that each gives a part of the samples, it is their sum.
     """
     found: list[int] = []
-    written = _of_data(pipe) if pipe is not None else []
+    written = _sample_stages(pipe) if pipe is not None else []
     for node in written:
         if not node.inputs and (node.detail.get("cardinality") or 0) > 1:
             found.append(int(node.detail["cardinality"]))
         arrays = (node.detail.get("python") or {}).get("arrays") or {}
         found += [int(a["length"]) for a in arrays.values() if a.get("length")]
-    return [sum(found)] if any(w.family in ("Concatenate", CHOOSING) for w in written) else found
+    return [sum(found)] if any(w.family in ("Concatenate", CHOICE_STAGE) for w in written) else found
 
 
-def _of_data(pipe: Pipeline) -> list[WrittenDataset]:
-    """What samples go through: not what chooses the data set that the next one comes from."""
-    aside = datasets_up_to(pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOOSING and w.inputs])
+def _sample_stages(pipe: Pipeline) -> list[WrittenDataset]:
+    """Stages that samples pass, without those that choose the data set of the next sample."""
+    aside = datasets_up_to(
+        pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOICE_STAGE and w.inputs]
+    )
     return [w for i, w in enumerate(pipe.written) if i not in aside]
 
 
-def _inside(event: Event, fit: Event) -> bool:
+def _starts_inside(event: Event, fit: Event) -> bool:
     return fit.start_ms <= event.start_ms <= fit.end_ms

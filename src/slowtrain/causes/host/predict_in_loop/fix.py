@@ -1,4 +1,4 @@
-"""``fit`` of one step whose loss is read, as ``train_on_batch`` with the same numbers."""
+"""Replaces a ``fit`` of one step whose loss is read by ``train_on_batch`` with the same result."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.host import kerascalls
 
-HOLDS_CALL = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
-OWN = (*node_lookup.SCOPE_NODES, *scope_names.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
-RATES = frozenset({"lr", "learning_rate"})  # that callbacks of fit add
-GIVEN = ("verbose", "batch_size", "epochs", "shuffle")
+STATEMENTS_WITH_CALL = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+CONDITIONAL_OR_LATER = (*node_lookup.SCOPE_NODES, *scope_names.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
+RATE_KEYS = frozenset({"lr", "learning_rate"})  # added to the history by callbacks of fit
+DROPPED_ARGUMENTS = ("verbose", "batch_size", "epochs", "shuffle")
 
 
-def with_history(source: Source, line: int) -> list[Edit]:
-    """``model.fit(x, y)`` at ``line``, known to take one step, of whose history only the numbers are read.
+def replace_fit_with_history(source: Source, line: int) -> list[Edit]:
+    """Edits for ``model.fit(x, y)`` at ``line``, which takes one step and whose history is read for numbers only.
 
-    ``train_on_batch`` goes on with the mean of its metrics, ``fit`` begins them anew: so does the edit.
+    ``fit`` resets the metrics and ``train_on_batch`` does not, so the edit resets them.
     """
     call = node_lookup.single_call(source, line, "fit")
     statement = node_lookup.enclosing_statement(source, call) if call is not None else None
-    if call is None or not isinstance(statement, HOLDS_CALL) or not kerascalls.one_epoch(source, call):
+    if call is None or not isinstance(statement, STATEMENTS_WITH_CALL) or not kerascalls.one_epoch(source, call):
         return []
     assert isinstance(call.func, ast.Attribute)
-    owner, read = scope_names.dotted_name(call.func.value), _read(source, call, statement)
-    if not owner or not read or _apart(source, call, statement):
+    owner, read = scope_names.dotted_name(call.func.value), _history_reads(source, call, statement)
+    if not owner or not read or _may_not_run_once(source, call, statement):
         return []
     kept = [edits.node_text(source, a) for a in call.args]
-    kept += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in GIVEN]
+    kept += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in DROPPED_ARGUMENTS]
     taken = f"{owner}.train_on_batch({', '.join(kept)}, return_dict=True)"
     before = edits.insert_before(source, statement, f"{owner}.reset_metrics()")
     inline = [n for n in read if call in syntax_tree.walk(n)]
     if inline:
-        return [before, edits.replace_node(source, inline[0], f"float({taken}[{_key(source, inline[0])}])")]
+        return [before, edits.replace_node(source, inline[0], f"float({taken}[{_metric_key(source, inline[0])}])")]
     assert isinstance(statement, ast.Assign)
     name = scope_names.dotted_name(statement.targets[0])
-    changed = [edits.replace_node(source, n, f"float({name}[{_key(source, n)}])") for n in read]
+    changed = [edits.replace_node(source, n, f"float({name}[{_metric_key(source, n)}])") for n in read]
     return [before, edits.replace_node(source, call, taken), *changed]
 
 
-def _read(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subscript]:
-    """Every ``h.history["loss"][0]`` of what the call gives; nothing where it is used in any other way."""
-    direct = _number(source, call)
+def _history_reads(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subscript]:
+    """Every ``h.history["loss"][0]`` of the call's result; empty if the result is used in any other way."""
+    direct = _history_value(source, call)
     if direct is not None:
         return [direct]
     if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
@@ -57,12 +57,12 @@ def _read(source: Source, call: ast.Call, statement: ast.stmt) -> list[ast.Subsc
         return []
     every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == target.id]
     uses = [n for n in every if isinstance(n.ctx, ast.Load) and call_arguments.binding_function(source, n) is scope]
-    found = [_number(source, n) for n in uses]
+    found = [_history_value(source, n) for n in uses]
     return [n for n in found if n is not None] if all(n is not None for n in found) else []
 
 
-def _number(source: Source, history: ast.expr) -> ast.Subscript | None:
-    """``h.history["loss"][0]`` around ``h``: of one epoch the first is the last."""
+def _history_value(source: Source, history: ast.expr) -> ast.Subscript | None:
+    """The ``h.history["loss"][0]`` around ``h``. After one epoch, index 0 and index -1 are the same value."""
     above = node_lookup.parents_of(source)
     series = above.get(history)
     named = above.get(series) if isinstance(series, ast.Attribute) and series.attr == "history" else None
@@ -70,21 +70,21 @@ def _number(source: Source, history: ast.expr) -> ast.Subscript | None:
     if not isinstance(named, ast.Subscript) or not isinstance(one, ast.Subscript) or one.value is not named:
         return None
     key = named.slice.value if isinstance(named.slice, ast.Constant) else None
-    plain = isinstance(key, str) and not key.startswith("val_") and key not in RATES
+    plain = isinstance(key, str) and not key.startswith("val_") and key not in RATE_KEYS
     return one if plain and ast.unparse(one.slice) in ("0", "-1") and isinstance(one.ctx, ast.Load) else None
 
 
-def _key(source: Source, number: ast.Subscript) -> str:
+def _metric_key(source: Source, number: ast.Subscript) -> str:
     assert isinstance(number.value, ast.Subscript)
     return edits.node_text(source, number.value.slice)
 
 
-def _apart(source: Source, call: ast.Call, statement: ast.stmt) -> bool:
+def _may_not_run_once(source: Source, call: ast.Call, statement: ast.stmt) -> bool:
     """Whether the call may run later than its statement, more than once in it, or not at all."""
     above = node_lookup.parents_of(source)
     node: ast.AST | None = call
     while node is not None and node is not statement:
-        if isinstance(node, OWN):
+        if isinstance(node, CONDITIONAL_OR_LATER):
             return True
         node = above.get(node)
     return False

@@ -1,10 +1,10 @@
-"""Where the cause host/predict-in-loop shows in a script's text."""
+"""Finds the cause host/predict-in-loop in a script's text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.host.predict_in_loop import CALLED, ON_BATCH
+from slowtrain.causes.host.predict_in_loop import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
@@ -13,16 +13,14 @@ from slowtrain.source.spots.host import fits
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """``predict`` of a few rows, or ``fit`` of one step, many times over."""
+    """Calls of ``predict`` for a few rows, or of ``fit`` for one step, in a loop."""
     known = list(fits.little(source))
     seen = {call for call, _, _ in known}
     for call in dict.fromkeys(one for one in reached.little_predicts(source) if one not in seen):
-        says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
-        yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, CALLED))
+        says = "predict() is called for few rows in each iteration of a loop, and each call has a fixed cost"
+        yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, CALL_MODEL))
     for call, says, changed in known:
-        cure = ON_BATCH if changed else CALLED
-        if node_lookup.called_name(call) == "fit":
-            cure = "call train_on_batch for each chunk, or one fit over all of them"
-        yield Spot(
-            *call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed)
-        )
+        words = PREDICT_ON_BATCH if changed else CALL_MODEL
+        words = TRAIN_ON_BATCH if node_lookup.called_name(call) == "fit" else words
+        cure = Prescription("edit", Effect.EQUIVALENT, words, edits=changed)
+        yield Spot(*call_index.operation_range(call), says, cure)

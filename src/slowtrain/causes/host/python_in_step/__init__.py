@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.engine import step_loops
@@ -12,16 +12,32 @@ from slowtrain.script.locations.own_python_lines import OwnPython, own_python
 from slowtrain.script.locations.recorded_sources import is_interpreted
 from slowtrain.source.cures.input import quicker
 from slowtrain.trace import Trace
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-# Of the time that goes: array code takes a tenth of a loop in bytecode, or less. Of calls into libraries nobody can
-# tell before it is tried how much has to stay, hence half of them with a range up to all.
-LOOP_GOES, CALLS_GO = 0.9, 0.5
-MOST_PLACES = 3
-WAITS = 0.5  # of the Python: more of it without processor time is waiting, not computing
+# Array code takes a tenth of the time of a loop in bytecode, or less. For calls into libraries the saving is not known
+# before it is tried, hence half of them with a range up to all.
+LOOP_SAVED_SHARE, CALLS_SAVED_SHARE = 0.9, 0.5
+MAX_PLACES = 3
+MIN_WAITING_SHARE = 0.5  # of the Python without processor time: above it the evidence says that it waits
 
 
-class PythonInStep(Cause[Evidence]):
+@dataclass(frozen=True)
+class PythonInStepFinding:
+    python: OwnPython
+    waiting_ms: float  # without processor time; 0 if that was not measured
+
+    @property
+    def is_element_loop(self) -> bool:
+        """Whether the interpreter takes the time: very many visits of quick lines."""
+        return self.python.traced and is_interpreted(self.python.lines, self.python.ms)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(line.place for line in self.python.lines[:MAX_PLACES])
+
+
+class PythonInStep(Cause[PythonInStepFinding]):
     """The script's own Python, which makes no input, takes a large part of each step."""
 
     title = "Python of the script takes a large part of each step"
@@ -30,62 +46,49 @@ class PythonInStep(Cause[Evidence]):
     symptoms = frozenset({Category.PYTHON})
     words = step_loops.STEP_WORDS
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = own_python(trace)
-        if found is None or found.ms < LITTLE * trace.step_ms:
+    def find(self, trace: Trace) -> PythonInStepFinding | None:
+        python = own_python(trace)
+        if python is None or python.ms < MIN_SYMPTOM_SHARE * trace.step_ms:
             return None
-        first = found.lines[0]
-        turns = f", {first.visits:,.0f} times" if found.traced and first.visits >= 2 else ""
-        waits = _waiting(trace, found)
-        idle = (
-            f"; for {format_number(waits)} ms of it Python waits and computes nothing"
-            if waits > WAITS * found.ms
-            else ""
-        )
+        main = trace.facts.get("main_cpu_ms")
+        return PythonInStepFinding(python, max(python.ms - float(main), 0.0) if main is not None else 0.0)
+
+    def evidence(self, trace: Trace, finding: PythonInStepFinding) -> Evidence:
+        python, waiting_ms = finding.python, finding.waiting_ms
+        first = python.lines[0]
+        times = f", {first.visits:,.0f} times" if python.traced and first.visits >= 2 else ""
+        waits = f"; for {format_number(waiting_ms)} ms of it Python waits and computes nothing"
+        waits = waits if waiting_ms > MIN_WAITING_SHARE * python.ms else ""
         return Evidence(
-            f"Python of the script takes {format_number(found.ms)} of each step's {format_number(trace.step_ms)} ms"
-            f" ({found.ms / trace.step_ms:.0%}); line {first.place.line} takes {first.share:.0%} of that{turns}{idle}",
+            f"Python of the script takes {format_number(python.ms)} of each step's {format_number(trace.step_ms)} ms"
+            f" ({python.ms / trace.step_ms:.0%}); line {first.place.line} takes {first.share:.0%} of "
+            f"that{times}{waits}",
             {
-                "python_ms": found.ms,
-                "step_share": found.ms / trace.step_ms,
+                "python_ms": python.ms,
+                "step_share": python.ms / trace.step_ms,
                 "hottest_line_ms": first.ms,
                 "hottest_line_visits": first.visits,
-                "waiting_ms": waits,
+                "waiting_ms": waiting_ms,
             },
-            tuple(line.place for line in found.lines[:MOST_PLACES]),
+            finding.places,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = own_python(trace)
-        if found is None:
-            return []
-        goes = found.ms * (LOOP_GOES if _loops(found) else CALLS_GO)
-        # The least is what the hottest line alone gives, with the same part of it left.
-        least = found.lines[0].share
-        computing = 1 - evidence.numbers["waiting_ms"] / found.ms
-        return [Drop({Category.PYTHON: goes}, computing, spread=(least, found.ms / goes))]
+    def remedies(self, trace: Trace, finding: PythonInStepFinding) -> Sequence[Remedy]:
+        python = finding.python
+        saved_ms = python.ms * (LOOP_SAVED_SHARE if finding.is_element_loop else CALLS_SAVED_SHARE)
+        # The low end is the saving in the hottest line alone, with the same share of it left.
+        least = python.lines[0].share
+        computing = 1 - finding.waiting_ms / python.ms
+        return [Drop({Category.PYTHON: saved_ms}, computing, spread=(least, python.ms / saved_ms))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = own_python(trace)
-        looping = found is not None and _loops(found)
-        yield Prescription("advice", Effect.EQUIVALENT, _advice(trace, evidence.where, looping=looping))
+    def cures(self, trace: Trace, finding: PythonInStepFinding) -> Iterable[Prescription]:
+        yield Prescription("advice", Effect.EQUIVALENT, _advice_text(trace, finding))
 
 
-def _loops(found: OwnPython) -> bool:
-    """Whether the time goes to the interpreter: very many visits of quick lines."""
-    return found.traced and is_interpreted(found.lines, found.ms)
-
-
-def _waiting(trace: Trace, found: OwnPython) -> float:
-    """Ms of this Python in which the main thread had no processor; 0 where that was not measured."""
-    main = trace.facts.get("main_cpu_ms")
-    return max(found.ms - float(main), 0.0) if main is not None else 0.0
-
-
-def _advice(trace: Trace, where: Sequence[Place], *, looping: bool) -> str:
-    function = quicker.hottest(trace, where)
+def _advice_text(trace: Trace, finding: PythonInStepFinding) -> str:
+    function = quicker.hottest(trace, finding.places)
     of = f" of {function}" if function else ""
-    if looping:
+    if finding.is_element_loop:
         graph = "a jitted function" if trace.on_jax else "the tf.function"
         return f"write the loop{of} for whole arrays (NumPy), or in array operations inside {graph}"
     return f"move this work{of} out of the loop, into the data set's map, or do it every hundredth step"

@@ -1,4 +1,4 @@
-"""Where the cause host/python-in-step shows in a script's text."""
+"""Finds the cause host/python-in-step in a script's text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slowtrain.source.spots.host import insteps, loops
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Loops over a thousand elements and more in each turn of a loop that trains, which make no input."""
+    """Loops over at least a thousand elements in each iteration of a training loop that make no input."""
     for loop, turns in insteps.beside_steps(source):
-        says = f"in each training step Python takes {turns:,} turns of this loop"
+        says = f"in each training step Python runs {turns:,} iterations of this loop"
         whole = "write the loop for whole arrays (NumPy), or in array operations inside the tf.function"
         found = vectorising.vectorised(source, loop.lineno)
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT

@@ -20,158 +20,184 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import retraced
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.retraces import TracedFunction, common_axes, signature_changes, traces_by_function
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
-LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
-DEAR = 0.2  # of the steady steps
-OTHERWISE = "give the function the same objects each time, and tensors for what changes"
-BOTH = "pass the numbers that change as tensors, and leave the varying shapes open: reduce_retracing=True"
-ENTRY = re.compile(r"(\w+)\['(\w+)'\]")  # of a mapping, as a signature calls it
-ITEM = re.compile(r"\w+\[\d+\]")  # of a tuple, with names or without
+MIN_RETRACES = 3  # of one function: Keras' own functions are traced again for a smaller last batch
+MIN_COMPILE_SHARE = 0.2  # of the steady steps
+SAME_OBJECTS = "give the function the same objects each time, and tensors for what changes"
+TENSORS_AND_OPEN_SHAPES = (
+    "pass the numbers that change as tensors, and leave the varying shapes open: reduce_retracing=True"
+)
+MAPPING_ENTRY = re.compile(r"(\w+)\['(\w+)'\]")  # its name in a signature
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
-class Retracing(Cause[Evidence]):
+@dataclass(frozen=True)
+class ChangedArgument:
+    """An argument that differs between the traces of a function, and how."""
+
+    name: str
+    traces: int
+    change: str
+
+
+@dataclass(frozen=True)
+class RetracingFinding:
+    """At least one retraced function, the costliest first, and the arguments that change for that one."""
+
+    functions: tuple[TracedFunction, ...]
+    changes: tuple[ChangedArgument, ...]
+
+    @property
+    def worst(self) -> TracedFunction:
+        return self.functions[0]
+
+
+class Retracing(Cause[RetracingFinding]):
     """A `tf.function` is traced again and again, because an argument keeps changing."""
 
-    title = "a tf.function is traced again and again"
+    title = "A tf.function is traced again and again"
     needs = frozenset({Signal.STEPS, Signal.TRACES})
     words = (".function", "import function")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = trace.once(_again)
-        if not found:
+    def find(self, trace: Trace) -> RetracingFinding | None:
+        functions = _retraced_functions(trace)
+        if not functions:
             return None
-        worst = found[0]
+        changes = (ChangedArgument(*row) for row in signature_changes(functions[0].events))
+        return RetracingFinding(tuple(functions), tuple(changes))
+
+    def evidence(self, trace: Trace, finding: RetracingFinding) -> Evidence:
+        worst = finding.worst
         count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
         each = float(median_value([worst.extra_ms(e) for e in worst.again]))
-        what = "a profile does not hold its arguments" if trace.fact("profile") else _what(trace.once(_changed))
+        what = "a profile does not hold its arguments" if trace.fact("profile") else _changes_text(finding.changes)
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {format_number(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
-            source_locations.merge_places(_made(trace, worst), places),
+            source_locations.merge_places(_places_of_changes(trace, finding), places),
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = trace.once(_again)
-        events = [(f, e) for f in found for e in f.again]
-        column, traced = _added(trace, events)
+    def remedies(self, trace: Trace, finding: RetracingFinding) -> Sequence[Remedy]:
+        events = [(f, e) for f in finding.functions for e in f.again]
+        column, traced = _tracing_per_step(trace, events)
         steady = trace.steps.steady
         compiling = trace.categories.get(Category.COMPILE, np.zeros(len(trace.steps)))
         compile_ms = float(np.minimum(column, compiling)[steady].mean()) if steady.any() else 0.0
-        # What is collected while tracing was made by tracing.
+        # Garbage that is collected while tracing comes from tracing.
         collected = trace.categories.get(Category.GC, np.zeros(len(trace.steps)))
         rest = collected[steady & ~traced]
         own = np.maximum(collected - (rest.mean() if len(rest) else 0.0), 0.0)
         gc_ms = float(own[steady & traced].sum()) / max(int(steady.sum()), 1)
-        # Padded inputs compute more than ragged ones; without a call that traced nothing the rest is an estimate.
-        spread = (0.97, 1.01) if all(f.measured for f in found) else (0.95, 1.015)
+        # Padded inputs compute more than ragged ones. Without a call that did not trace, the rest is an estimate.
+        spread = (0.97, 1.01) if all(f.measured for f in finding.functions) else (0.95, 1.015)
         return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=spread)]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = trace.once(_again)
-        rows = trace.once(_changed)
-        text = rows[0][2] if rows else ""
+    def cures(self, trace: Trace, finding: RetracingFinding) -> Iterable[Prescription]:
+        worst, changes = finding.worst, finding.changes
+        name, change = (changes[0].name, changes[0].change) if changes else ("", "")
         if trace.on_jax:
-            yield Prescription("edit", Effect.EQUIVALENT, _on_jax(rows[0][0], text) if rows else OTHERWISE)
-        elif both := _both(trace, found[0], rows) if found else ():
-            yield Prescription("edit", Effect.EQUIVALENT, BOTH, edits=both)
-        elif "Python" in text:
-            tensor = f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable"
-            yield Prescription("edit", Effect.EQUIVALENT, tensor, edits=_as_tensors(trace, found[0], rows))
-        elif "shape" in text or "list" in text:
-            opened = _opened(trace, found[0], rows)
-            if opened:
-                says = f"let the graph leave the varying shape of {rows[0][0]} open: reduce_retracing=True"
+            yield Prescription("edit", Effect.EQUIVALENT, _jax_cure_text(name, change) if changes else SAME_OBJECTS)
+        elif combined := _combined_edits(trace, worst, changes):
+            yield Prescription("edit", Effect.EQUIVALENT, TENSORS_AND_OPEN_SHAPES, edits=combined)
+        elif "Python" in change:
+            says = f"pass {name} as a tensor (tf.constant) or keep it in a tf.Variable"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=_tensor_argument_edits(trace, worst, changes))
+        elif "shape" in change or "list" in change:
+            if opened := _open_shape_edits(trace, worst, changes):
+                says = f"let the graph leave the varying shape of {name} open: reduce_retracing=True"
                 yield Prescription("edit", Effect.EQUIVALENT, says, edits=opened)
-            pad = f"pad {rows[0][0]} to one shape, or declare an input_signature with None"
-            yield Prescription("edit", Effect.EQUIVALENT, pad)
-        elif len(rows) == 1 and NEW_OBJECT.fullmatch(text):
-            says = f"pass the numbers of {rows[0][0]} as tensors: each new object is traced"
+            says = f"pad {name} to one shape, or declare an input_signature with None"
+            yield Prescription("edit", Effect.EQUIVALENT, says)
+        elif len(changes) == 1 and NEW_OBJECT.fullmatch(change):
+            says = f"pass the numbers of {name} as tensors: each new object is traced"
             yield Prescription("edit", Effect.EQUIVALENT, says)
         else:
-            yield Prescription("edit", Effect.EXACT, OTHERWISE)
+            yield Prescription("edit", Effect.EXACT, SAME_OBJECTS)
 
 
-def _as_tensors(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
-    """Calls with every argument that changes as a Python number given as a tensor; none where others change too."""
+def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
+    """Passes every argument that changes as a Python number as a tensor; empty if other arguments change too."""
     numbers: dict[str, str] = {}
     entries: dict[str, str] = {}
-    for name, _, text in rows:
-        kind = "float" if text.endswith("a Python float") else "int" if text.endswith("a Python int") else ""
+    for one in changes:
+        kind = (
+            "float" if one.change.endswith("a Python float") else "int" if one.change.endswith("a Python int") else ""
+        )
         if not kind:
             return ()
-        base = name.partition("[")[0].partition(".")[0]
+        base = one.name.partition("[")[0].partition(".")[0]
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
-        entry = ENTRY.fullmatch(name)
+        entry = MAPPING_ENTRY.fullmatch(one.name)
         entries |= {entry.group(2): kind} if entry else {}
     written = [worst.written] if worst.written is not None else []
-    if len(entries) == len(rows) and len(numbers) == 1:
+    if len(entries) == len(changes) and len(numbers) == 1:
         (whole,) = numbers
         return measured.first(trace, written, lambda source, line: retraced.as_entries(source, line, whole, entries))
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
 
 
-def _opened(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
-    """``reduce_retracing``, where nothing but shapes changes, each of one rank: of several, a graph would know none."""
-    if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
+def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
+    """Adds ``reduce_retracing`` if only shapes change and each keeps its rank. With several ranks none is known."""
+    if worst.written is None or not all(one.change.startswith("shape") for one in changes):
         return ()
     known = common_axes(worst.events)
-    if any(known.get(name, ()) is None for name, _, _ in rows):
+    if any(known.get(one.name, ()) is None for one in changes):
         return ()
     return measured.first(trace, [worst.written], lambda source, line: retraced.reduced(source, line, known))
 
 
-def _both(trace: Trace, worst: TracedFunction, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
-    """Numbers as tensors and shapes left open, where a function is traced for either."""
-    shapes = [row for row in rows if row[2].startswith("shape")]
-    numbers = [row for row in rows if row not in shapes]
-    opened = _opened(trace, worst, shapes) if shapes and numbers else ()
-    given = _as_tensors(trace, worst, numbers) if opened else ()
+def _combined_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
+    """Passes numbers as tensors and leaves shapes open, if the function is traced again for both."""
+    shapes = [one for one in changes if one.change.startswith("shape")]
+    numbers = [one for one in changes if one not in shapes]
+    opened = _open_shape_edits(trace, worst, shapes) if shapes and numbers else ()
+    given = _tensor_argument_edits(trace, worst, numbers) if opened else ()
     text = recorded_source(trace, opened[0].file) if opened else None
     together = tuple(dict.fromkeys((*given, *opened)))
     return together if given and text is not None and measured.parses(text, together) else ()
 
 
-def _on_jax(name: str, changed: str) -> str:
-    """There numbers are traced by their type alone, unless the script says that they are static."""
-    if "Python" in changed:
+def _jax_cure_text(name: str, change: str) -> str:
+    """The cure on JAX, which traces numbers by their type unless the script declares them static."""
+    if "Python" in change:
         return f"let {name} be traced: take it out of static_argnums and static_argnames"
-    if "shape" in changed or "list" in changed:
+    if "shape" in change or "list" in change:
         return f"pad {name} to one shape, or to a few"
     return f"give the function {name} as the same object, or the same kind of array, each time"
 
 
-def _again(trace: Trace) -> list[TracedFunction]:
-    """Functions that go on being traced, those that cost most first."""
-    found = []
-    for one in traces_by_function(trace):
-        if len(one.again) < LEAST or not (_goes_on(one) or _dear(trace, one)):
-            continue
-        found.append(one)
+def _retraced_functions(trace: Trace) -> list[TracedFunction]:
+    """Functions that continue to be traced, in order of decreasing cost."""
+    found = [
+        one
+        for one in traces_by_function(trace)
+        if len(one.again) >= MIN_RETRACES and (_continues_retracing(one) or _takes_much_of_steps(trace, one))
+    ]
     return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.again))
 
 
-def _dear(trace: Trace, one: TracedFunction) -> bool:
-    """Whether tracing again, though it may end, takes much of the steady steps: short runs never get to its end."""
+def _takes_much_of_steps(trace: Trace, one: TracedFunction) -> bool:
+    """Whether retracing takes much of the steady steps. It may end later, but a short run does not get that far."""
     steady = trace.steps.steady
     if not steady.any():
         return False
     begins = float(trace.steps.start_ms[steady][0])
     late = [e for e in one.again if e.start_ms >= begins]
-    return len(late) >= LEAST and trace.share(Category.COMPILE) >= DEAR
+    return len(late) >= MIN_RETRACES and trace.share(Category.COMPILE) >= MIN_COMPILE_SHARE
 
 
-def _goes_on(one: TracedFunction) -> bool:
-    """Whether at least two traces lie in the second half of the calls: what stops early was warm-up."""
+def _continues_retracing(one: TracedFunction) -> bool:
+    """Whether at least two traces are in the second half of the calls. If tracing stops earlier, it is warm-up."""
     starts = one.calls.start_ms if len(one.calls) else np.array([e.start_ms for e in one.events])
     middle = float(median_value(starts))
     return sum(e.start_ms > middle for e in one.events) >= 2
 
 
-def _added(trace: Trace, events: list[tuple[TracedFunction, Event]]) -> tuple[Floats, np.ndarray]:
-    """Ms that the traces added to each step, and which steps they were in."""
+def _tracing_per_step(trace: Trace, events: list[tuple[TracedFunction, Event]]) -> tuple[Floats, np.ndarray]:
+    """Milliseconds that the traces added to each step, and which steps contain traces."""
     column = np.zeros(len(trace.steps))
     for function, event in events:
         i = int(np.searchsorted(trace.steps.start_ms, event.end_ms)) - 1
@@ -180,8 +206,9 @@ def _added(trace: Trace, events: list[tuple[TracedFunction, Event]]) -> tuple[Fl
     return column, column > 0
 
 
-def _made(trace: Trace, worst: TracedFunction) -> tuple[Place, ...]:
-    """Where what changes is put into an argument that holds more, or the object is made that is new in each call."""
+def _places_of_changes(trace: Trace, finding: RetracingFinding) -> tuple[Place, ...]:
+    """Lines that put the changing part into an argument, or that create the object which is new in each call."""
+    worst = finding.worst
     written = recorded_source(trace, worst.written.file) if worst.written is not None else None
     function = (
         source_locations.function_defined_at(written, worst.written.line)
@@ -191,10 +218,10 @@ def _made(trace: Trace, worst: TracedFunction) -> tuple[Place, ...]:
     if trace.fact("profile") or worst.place is None or written is None or function is None:
         return ()
     given, found = class_members.positional_parameters(written, function), list[Place]()
-    for name, _, text in trace.once(_changed):
-        base = re.split(r"[.\[]", name, maxsplit=1)[0]
-        inside = name[len(base) :]
-        if base not in given or not (inside or NEW_OBJECT.fullmatch(text)):
+    for one in finding.changes:
+        base = re.split(r"[.\[]", one.name, maxsplit=1)[0]
+        inside = one.name[len(base) :]
+        if base not in given or not (inside or NEW_OBJECT.fullmatch(one.change)):
             continue
         argument = (base, given.index(base))
         found += source_locations.file_places(
@@ -207,15 +234,9 @@ def _made(trace: Trace, worst: TracedFunction) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _changed(trace: Trace) -> list[tuple[str, int, str]]:
-    """What differs between the traces of the worst of them."""
-    found = trace.once(_again)
-    return signature_changes(found[0].events) if found else []
-
-
-def _what(rows: Sequence[tuple[str, int, str]]) -> str:
-    if not rows:
-        return "none of its arguments changed as recorded; it may depend on Python state outside them"
-    texts = [f"{name}: {text}" for name, _, text in rows[:2]]
-    more = f" and {len(rows) - 2} more" if len(rows) > 2 else ""
+def _changes_text(changes: Sequence[ChangedArgument]) -> str:
+    if not changes:
+        return "none of its recorded arguments changed; it may depend on Python state outside them"
+    texts = [f"{one.name}: {one.change}" for one in changes[:2]]
+    more = f" and {len(changes) - 2} more" if len(changes) > 2 else ""
     return "; ".join(texts) + more

@@ -1,4 +1,4 @@
-"""Where the cause host/retracing shows in a script's text."""
+"""Finds the cause host/retracing in a script's text."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from slowtrain.source.spots.host import retraces
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
+    """Arguments that a loop changes as Python numbers, lists or shapes; methods of objects that it creates."""
     found: dict[ast.Call, list[retraces.Changing]] = {}
     for one in reached.changing(source):
         if all(one.parameter != known.parameter for known in found.get(one.call, ())):
             found.setdefault(one.call, []).append(one)
     for several in found.values():
-        yield _spot(source, several)
+        yield _changing_arguments_spot(source, several)
     for call, kind in retraces.fresh(source):
-        same = "make the object once before the loop: its tf.function is traced for each object anew"
+        same = "create the object once before the loop: its tf.function is traced for each object"
         says = (
-            f"{node_lookup.called_name(call)} is a tf.function of {kind}, of which each turn makes a new one to trace"
+            f"{node_lookup.called_name(call)} is a tf.function of {kind}; each iteration creates a new one, which is "
+            "traced"
         )
         yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EXACT, same))
 
 
-def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
-    """The arguments of one call that change."""
+def _changing_arguments_spot(source: Source, several: list[retraces.Changing]) -> Spot:
+    """The spot for the changing arguments of one call."""
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
     texts = [one.parameter for one in several if one.number == "text"]
     numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
     known = {"": "an array of another shape", "object": "an object with other numbers",
-             "held": "a structure with another Python number", "text": "another text, or holds one,"}  # fmt: skip
+             "held": "a structure with another Python number", "text": "another text, or contains one,"}  # fmt: skip
     what = known.get(first.number, "a Python number")
-    says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
+    says = f"{first.parameter} of {name}() is {what} in each iteration of the loop, and each is traced"
     if texts:
-        cure = Prescription("edit", Effect.EXACT, f"leave the text out of what {name}() is given: {', '.join(texts)}")
+        cure = Prescription("edit", Effect.EXACT, f"do not pass the text to {name}(): {', '.join(texts)}")
     elif any(one.number in ("object", "held") for one in several):
-        apart = f"pass what changes in {first.parameter} as tensors (tf.constant)"
-        cure = Prescription("edit", Effect.EQUIVALENT, apart)
+        tensors = f"pass the parts of {first.parameter} that change as tensors (tf.constant)"
+        cure = Prescription("edit", Effect.EQUIVALENT, tensors)
     elif len(numbers) == len(several):
         tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
         sure = all(one.number != "number" for one in several)

@@ -1,4 +1,4 @@
-"""``fit`` that goes on with one iterator over its data, instead of a new one for each epoch."""
+"""Makes ``fit`` use one iterator over its data for all epochs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
-# What Keras takes of arrays alone, or counts by the batch that it makes itself.
-OF_ARRAYS = ("validation_split", "sample_weight", "shuffle")
-KERAS_BATCH = "32"
+# Arguments that Keras accepts for arrays only, or counts in batches that it makes itself.
+ARRAY_ARGUMENTS = ("validation_split", "sample_weight", "shuffle")
+DEFAULT_BATCH = "32"
 
 
-def repeated(source: Source, line: int) -> list[Edit]:
-    """``fit(ds)`` at ``line`` as ``fit(ds.repeat(), steps_per_epoch=len(ds))``; arrays become a data set first."""
+def repeat_dataset(source: Source, line: int) -> list[Edit]:
+    """Makes ``fit(ds)`` at ``line`` ``fit(ds.repeat(), steps_per_epoch=len(ds))``. Arrays become a data set first."""
     call = node_lookup.single_call(source, line, "fit")
     if call is None or any(k.arg is None for k in call.keywords) or node_lookup.argument_value(call, "steps_per_epoch"):
         return []
     x, y = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "y", 1)
     if y is not None:
-        return _of_arrays(source, call, x, y)
+        return _dataset_from_arrays(source, call, x, y)
     if x is None or not isinstance(x, ast.Name) or not queries.is_dataset(source, x):
         return []
     return [
@@ -31,18 +31,18 @@ def repeated(source: Source, line: int) -> list[Edit]:
     ]
 
 
-def _of_arrays(source: Source, call: ast.Call, x: ast.expr | None, y: ast.expr) -> list[Edit]:
-    """Arrays that have names; their lengths must be one, and neither may be a list of several inputs."""
+def _dataset_from_arrays(source: Source, call: ast.Call, x: ast.expr | None, y: ast.expr) -> list[Edit]:
+    """The edits for two arrays that are plain names. Neither may be a list of several inputs."""
     if not isinstance(x, ast.Name) or not isinstance(y, ast.Name) or len(call.args) not in (0, 2):
         return []
     if queries.kind_at(source, x) != queries.ARRAY or queries.kind_at(source, y) != queries.ARRAY:
         return []
-    if any(node_lookup.argument_value(call, name) is not None for name in OF_ARRAYS):
+    if any(node_lookup.argument_value(call, name) is not None for name in ARRAY_ARGUMENTS):
         return []
     batch = node_lookup.argument_value(call, "batch_size")
     if batch is not None and not isinstance(batch, (ast.Constant, ast.Name, ast.Attribute)):
         return []
-    size = edits.node_text(source, batch) if batch is not None else KERAS_BATCH
+    size = edits.node_text(source, batch) if batch is not None else DEFAULT_BATCH
     tf, imports = edits.ensure_import(source, "tensorflow", "tf")
     made = f"{tf}.data.Dataset.from_tensor_slices(({x.id}, {y.id})).shuffle(len({x.id})).batch({size}).repeat()"
     steps = edits.set_keyword(source, call, "steps_per_epoch", f"-(-len({x.id}) // {size})")

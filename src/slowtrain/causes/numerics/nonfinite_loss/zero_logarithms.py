@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.causes.numerics.nonfinite_loss import root_gradients
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.numerics import finite

@@ -1,11 +1,11 @@
-"""Where the cause startup/slow-startup shows in a script's text."""
+"""Finds the cause startup/slow-startup in a script's text."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.startup.slow_startup import graphloops, unrolled
+from slowtrain.causes.startup.slow_startup import graph_loops, unrolled_layers
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -14,8 +14,8 @@ from slowtrain.source.spots.compute import layered
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Layers and loops that are written out in the graph, in a run of a few steps."""
-    known = list(unrolled.short(source))
+    """Layers and loops that are unrolled in the graph, in a run of a few steps."""
+    known = list(unrolled_layers.short_run_unrolls(source))
     for call, says in layered.unrolled(source) if not known and "unroll" in source.text else ():
         rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
         cure = Prescription("edit", Effect.EQUIVALENT, rolled)
@@ -28,8 +28,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
         yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
     for loop, turns in reached.written_out(source, chained=True):
-        says = f"the graph gets the ops of each of {turns} turns of this loop, which are all traced and compiled"
+        says = f"the graph gets the ops of each of {turns} iterations of this loop, which are all traced and compiled"
         rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
-        changed = tuple(graphloops.looped(source, loop.lineno))
+        changed = tuple(graph_loops.loop_in_graph(source, loop.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
         yield Spot(edits.node_start(loop), edits.node_end(loop.iter), says, cure)

@@ -1,4 +1,4 @@
-"""A data set that is built on the last turn's, longer each time: built on what it was at first instead."""
+"""Builds a data set on the first one if each iteration builds it on the previous one, so that it gets longer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import extracting
 
-SAME = frozenset({"prefetch", "with_options"})  # more of them hand on the same elements in the same order
+HARMLESS_STAGES = frozenset({"prefetch", "with_options"})  # more of them keep the same elements in the same order
 
 
-def rebased(source: Source, line: int) -> tuple[list[Edit], bool]:
-    """``ds = ds.map(f)`` at ``line``, in each turn anew, with a name of its own; and whether every number stays.
+def rebase_dataset(source: Source, line: int) -> tuple[list[Edit], bool]:
+    """Gives ``ds = ds.map(f)`` at ``line`` another name on the left; and whether every number stays the same.
 
-    Only where nothing reads the longer data set but what follows in the same turn.
+    Empty if code outside the same iteration reads the longer data set.
     """
     made = [
         n for n in call_index.nodes_of_kind(source, ast.Assign)
@@ -26,7 +26,7 @@ def rebased(source: Source, line: int) -> tuple[list[Edit], bool]:
     if len(made) != 1:
         return [], False
     statement, target = made[0], made[0].targets[0]
-    operations = _operations(statement)
+    operations = _added_operations(statement)
     whole = scope_names.dotted_name(target)
     function = node_lookup.enclosing_function(source, statement)
     own = isinstance(target, ast.Attribute) and scope_names.dotted_name(target.value) == "self"
@@ -42,35 +42,35 @@ def rebased(source: Source, line: int) -> tuple[list[Edit], bool]:
         for n in syntax_tree.walk(s)
         if scope_names.dotted_name(n) == whole
     ]
-    if not behind or not _alone(source, statement, target, behind):
+    if not behind or not _has_no_other_use(source, statement, target, behind):
         return [], False
     usual = target.attr if isinstance(target, ast.Attribute) else whole
     name = extracting.free_name(source, f"this_{usual}", f"this_turns_{usual}")
     renamed = [
         edits.replace_node(source, n, name) for n in (target, *behind) if isinstance(n, (ast.Name, ast.Attribute))
     ]
-    return renamed, {node_lookup.called_name(c) for c in operations} <= SAME
+    return renamed, {node_lookup.called_name(c) for c in operations} <= HARMLESS_STAGES
 
 
-def _operations(statement: ast.Assign) -> list[ast.Call]:
-    """What ``ds = ds.a().b()`` puts on the data set; none where something else is assigned."""
+def _added_operations(statement: ast.Assign) -> list[ast.Call]:
+    """The operations that ``ds = ds.a().b()`` adds to the data set; empty if something else is assigned."""
     found: list[ast.Call] = []
     node = statement.value
     while isinstance(node, ast.Call) and dataset_chains.is_operation(node) and isinstance(node.func, ast.Attribute):
         found.append(node)
         node = node.func.value
     itself = scope_names.dotted_name(node) == scope_names.dotted_name(statement.targets[0]) != ""
-    given = {n for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in _dotted(a)}
+    given = {n for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in _dotted_names(a)}
     return found if itself and scope_names.dotted_name(node) not in given else []
 
 
-def _alone(source: Source, statement: ast.Assign, target: ast.expr, behind: list[ast.AST]) -> bool:
-    """Whether all other uses of what is assigned are those ``behind``, and those that made it at first."""
+def _has_no_other_use(source: Source, statement: ast.Assign, target: ast.expr, behind: list[ast.AST]) -> bool:
+    """Whether all other uses of the target are those ``behind`` and those that create it at first."""
     allowed = {id(n) for n in behind} | {id(n) for n in syntax_tree.walk(statement)}
     if any(not isinstance(getattr(n, "ctx", None), ast.Load) for n in behind):
         return False
     if isinstance(target, ast.Attribute):
-        if len([n for n in call_index.nodes_of_kind(source, ast.ClassDef) if _sets(n, target.attr)]) != 1:
+        if len([n for n in call_index.nodes_of_kind(source, ast.ClassDef) if _sets_attribute(n, target.attr)]) != 1:
             return False
         uses = [
             n
@@ -91,12 +91,12 @@ def _alone(source: Source, statement: ast.Assign, target: ast.expr, behind: list
     return all(isinstance(n.ctx, ast.Store) and n.lineno < turn.lineno for n in rest_names)
 
 
-def _sets(node: ast.AST, name: str) -> bool:
+def _sets_attribute(node: ast.AST, name: str) -> bool:
     return any(
         isinstance(n, ast.Attribute) and n.attr == name and not isinstance(n.ctx, ast.Load)
         for n in syntax_tree.walk(node)
     )
 
 
-def _dotted(node: ast.AST) -> set[str]:
+def _dotted_names(node: ast.AST) -> set[str]:
     return {d for n in syntax_tree.walk(node) if (d := scope_names.dotted_name(n))}

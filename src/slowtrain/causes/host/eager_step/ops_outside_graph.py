@@ -1,4 +1,4 @@
-"""Small ops over all weights that a loop starts from Python after each compiled step: averages of them, clipping."""
+"""Ops that a loop starts from Python around a compiled step: over all weights after it, on each batch before it."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.input import augmenting
 from slowtrain.source.spots.transfer.readbacks import VARIABLES
 
-WORDS = ("assign", "assign_add", "assign_sub")
-OFTEN = 2  # turns in one of which it happens: in fewer, what a step pays for it is no large part of one
-SEVERAL_OPS = 3  # on pictures: fewer start in a tenth of a millisecond
-FIXED = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")  # beside random layers
-PASSING = frozenset({"zip", "enumerate", "list", "tuple", "reversed", "range", "len", "zip_longest"})
+ASSIGN_METHODS = ("assign", "assign_add", "assign_sub")
+MAX_PERIOD_STEPS = 2  # at a longer period it costs a small part of a step
+MIN_IMAGE_OPS = 3  # fewer start in a tenth of a millisecond
+DETERMINISTIC_LAYERS = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")
+ITERATION_FUNCTIONS = frozenset({"zip", "enumerate", "list", "tuple", "reversed", "range", "len", "zip_longest"})
 
 
-def over_weights(source: Source) -> Iterator[ast.expr]:
-    """``for t, s in zip(teacher.weights, student.weights): t.assign(...)`` in each turn of a loop of compiled steps.
+def weight_loops(source: Source) -> Iterator[ast.expr]:
+    """``for t, s in zip(teacher.weights, student.weights): t.assign(...)`` in each iteration of compiled steps.
 
-    One variable after the other is read, computed with and assigned: some four ops, each started from Python. What
-    does no more than to copy is meant as well. A loop whose own gradient is taken eagerly has more to cure than this.
+    Each variable is read, computed with and assigned: about four ops, each started from Python. Copies count too.
+    A loop that takes its gradient eagerly is left out, because the gradient costs more.
     """
-    if source.words.isdisjoint(WORDS) or not any(name in source.words for name in VARIABLES):
+    if source.words.isdisjoint(ASSIGN_METHODS) or not any(name in source.words for name in VARIABLES):
         return
     every = interpreter.file_events(source)
     seen: set[ast.AST] = set()
     for event in every:
-        if event.name.removeprefix(".") not in WORDS or event.graph or event.producer:
+        if event.name.removeprefix(".") not in ASSIGN_METHODS or event.graph or event.producer:
             continue
         loop = step_loops.step_loop_of(source, event)
         inner = event.loops[event.loops.index(loop) + 1 :] if loop is not None else ()
         around = step_loops.loop_and_period(source, event)
-        if loop is None or around is None or around[1] > OFTEN or _copied_in(event):
+        if loop is None or around is None or around[1] > MAX_PERIOD_STEPS or _is_copy_into_model(event):
             continue
-        over = next((one for one in inner if _weights(source, one)), None)
+        over = next((one for one in inner if _iterates_weights(source, one)), None)
         if over is None or over.node in seen or any(one.number in event.rare for one in inner):
             continue
         if any(e.name == "tensorflow.GradientTape" and loop in e.loops and not e.graph for e in every):
@@ -48,11 +48,8 @@ def over_weights(source: Source) -> Iterator[ast.expr]:
         yield over.node.iter  # type: ignore[attr-defined]
 
 
-def augmented(source: Source) -> Iterator[ast.Call]:
-    """Where a loop has each batch augmented op by op, in front of the step: by TensorFlow's ops or by random layers.
-
-    One place of each loop.
-    """
+def augmenting_calls(source: Source) -> Iterator[ast.Call]:
+    """Calls that augment each batch op by op before the step, with TensorFlow's ops or random layers; one per loop."""
     own = "image" in source.words or not source.words.isdisjoint(augmenting.LAYERS)
     if not own and not imported_functions.may_import_project_files(source):
         return
@@ -60,22 +57,22 @@ def augmented(source: Source) -> Iterator[ast.Call]:
     layers: list[tuple[int, ast.Call]] = []
     for event in interpreter.project_events(source):
         loop = step_loops.step_loop_of(source, event)
-        place = _called_in(source, event, loop) if loop is not None else None
+        place = _call_in_loop(source, event, loop) if loop is not None else None
         if loop is None or place is None or event.regular_loops()[-1:] != (loop,):
             continue
         if event.name.startswith("tensorflow.image."):
             ops.setdefault((loop.number, place), set()).add(event.node)
-        elif event.name == "__call__" and event.on is not None and _augments(source, event.on):
+        elif event.name == "__call__" and event.on is not None and _is_random_augmentation(source, event.on):
             layers.append((loop.number, place))
     seen: set[int] = set()
-    for number, place in (*layers, *(key for key, nodes in ops.items() if len(nodes) >= SEVERAL_OPS)):
+    for number, place in (*layers, *(key for key, nodes in ops.items() if len(nodes) >= MIN_IMAGE_OPS)):
         if number not in seen:
             seen.add(number)
             yield place
 
 
-def _called_in(source: Source, event: Event, loop: Loop) -> ast.Call | None:
-    """The call in a loop of this file that leads to an event."""
+def _call_in_loop(source: Source, event: Event, loop: Loop) -> ast.Call | None:
+    """The call in a loop of this file that leads to the event."""
     above = node_lookup.parents_of(source)
     way = zip((*event.path, event.node), (*event.files, event.source), strict=True)
     for node in (one for one, file in way if file is source and loop.source is source):
@@ -87,8 +84,8 @@ def _called_in(source: Source, event: Event, loop: Loop) -> ast.Call | None:
     return None
 
 
-def _augments(source: Source, on: Value) -> bool:
-    """A random layer, or a model of nothing but such, or of functions in a file of TensorFlow's ops on pictures."""
+def _is_random_augmentation(source: Source, on: Value) -> bool:
+    """Whether it is a random layer, a model of random layers, or a model of functions with TensorFlow's image ops."""
     made = on.node
     names = (
         [node_lookup.called_name(n) for n in syntax_tree.walk(made) if isinstance(n, ast.Call)]
@@ -99,36 +96,36 @@ def _augments(source: Source, on: Value) -> bool:
     if on.kind != "keras" or not names or not isinstance(made, ast.Call):
         return False
     if any(n in augmenting.LAYERS for n in names):
-        return all(n in (*augmenting.LAYERS, *FIXED) for n in names)
+        return all(n in (*augmenting.LAYERS, *DETERMINISTIC_LAYERS) for n in names)
     own = {kind.name for kind in class_members.class_definitions(source)}
     several = sum(name_bindings.qualified_name(source, n.func).startswith("tensorflow.image.")
                   for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
-    return "Lambda" in names and set(names) <= {"Lambda", *own} and several >= SEVERAL_OPS
+    return "Lambda" in names and set(names) <= {"Lambda", *own} and several >= MIN_IMAGE_OPS
 
 
-def _copied_in(event: Event) -> bool:
-    """Whether what is assigned is an array or one number: a copy into the model, and no op."""
+def _is_copy_into_model(event: Event) -> bool:
+    """Whether the assigned value is an array or a number, which is copied into the model without another op."""
     given = event.given.get("value", 0)
     return given.kind == "array" or given.known is not NOT_KNOWN
 
 
-def _weights(source: Source, loop: Loop) -> bool:
-    """Whether a loop goes through the variables of a model, also by a name or by their numbers."""
+def _iterates_weights(source: Source, loop: Loop) -> bool:
+    """Whether a loop iterates over the variables of a model, directly, by a name or by their indexes."""
     over = loop.node.iter if isinstance(loop.node, (ast.For, ast.comprehension)) else None
-    return over is not None and any(_of_model(source, one) for one in _parts(over))
+    return over is not None and any(_is_model_variables(source, one) for one in _iterated_parts(over))
 
 
-def _parts(over: ast.expr) -> Iterator[ast.expr]:
-    """What a loop goes through side by side."""
-    if isinstance(over, ast.Call) and node_lookup.called_name(over) in PASSING:
+def _iterated_parts(over: ast.expr) -> Iterator[ast.expr]:
+    """The iterables inside ``zip``, ``enumerate`` and similar calls."""
+    if isinstance(over, ast.Call) and node_lookup.called_name(over) in ITERATION_FUNCTIONS:
         for one in over.args:
-            yield from _parts(one)
+            yield from _iterated_parts(one)
     else:
         yield over
 
 
-def _of_model(source: Source, over: ast.expr) -> bool:
-    """``model.weights``, whatever it is called by now; also several together: ``a.weights + b.weights``."""
+def _is_model_variables(source: Source, over: ast.expr) -> bool:
+    """Whether it is ``model.weights``, a name for it, or a sum as in ``a.weights + b.weights``."""
     for node in syntax_tree.walk(over):
         if isinstance(node, ast.Attribute) and node.attr in VARIABLES:
             return True

@@ -1,4 +1,4 @@
-"""A tensor that every step makes longer by its own rows: kept as long as it was at first."""
+"""Keeps a tensor that every step makes longer at its first length."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
-JOINS = frozenset("tensorflow.concat numpy.concatenate keras.ops.concatenate numpy.vstack".split())
+JOINING_FUNCTIONS = frozenset("tensorflow.concat numpy.concatenate keras.ops.concatenate numpy.vstack".split())
 
 
-def kept_as_long(source: Source, line: int) -> list[Edit]:
-    """``queue = tf.concat([queue, keys], axis=0)`` in the loop around ``line`` with only its newest rows.
+def keep_newest_rows(source: Source, line: int) -> list[Edit]:
+    """Keeps only the newest rows of ``queue = tf.concat([queue, keys], axis=0)`` in the loop around ``line``.
 
-    As many as the loop began with; nothing where that may be none.
+    It keeps as many rows as the loop started with. Empty if that may be no row.
     """
     found: list[Edit] = []
     joined = [
         n
         for n in call_index.nodes_of_kind(source, ast.Assign)
-        if isinstance(n, ast.Assign) and _in_loop(source, n, line)
+        if isinstance(n, ast.Assign) and _is_in_eager_loop(source, n, line)
     ]
     for one in joined:
-        part = _part(source, one)
-        if part is not None and _begun(source, one):
+        part = _newest_rows_slice(source, one)
+        if part is not None and _has_known_start(source, one):
             found += edits.append_to_chain(source, one.value, part)
     return found
 
 
-def _in_loop(source: Source, one: ast.Assign, line: int) -> bool:
-    """Whether the assignment stands in a loop, in eager code, that holds ``line`` or what is called there."""
+def _is_in_eager_loop(source: Source, one: ast.Assign, line: int) -> bool:
+    """Whether the assignment is in eager code in a loop that contains ``line``."""
     around = scope_names.enclosing_loops(source, one)
     function = node_lookup.enclosing_function(source, one)
     if not around or (function is not None and graph_obstacles.is_graph_function(source, function)):
@@ -40,8 +40,8 @@ def _in_loop(source: Source, one: ast.Assign, line: int) -> bool:
     return any(n.lineno <= line <= (n.end_lineno or 0) for n in around)
 
 
-def _part(source: Source, one: ast.Assign) -> str | None:
-    """The slice that leaves as many rows as before, the newest: they are joined behind the old ones, or before."""
+def _newest_rows_slice(source: Source, one: ast.Assign) -> str | None:
+    """The slice that keeps the number of rows and the newest ones, which are joined after or before the old ones."""
     target, call = one.targets[0], one.value
     if len(one.targets) != 1 or not scope_names.dotted_name(target) or not isinstance(call, ast.Call) or not call.args:
         return None
@@ -51,7 +51,7 @@ def _part(source: Source, one: ast.Assign) -> str | None:
     parts = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else []
     names = [scope_names.dotted_name(p) for p in parts]
     name = scope_names.dotted_name(target)
-    if whole not in JOINS or not by_rows or len(parts) != 2 or names.count(name) != 1:
+    if whole not in JOINING_FUNCTIONS or not by_rows or len(parts) != 2 or names.count(name) != 1:
         return None
     other = parts[1 - names.index(name)]
     if name in {scope_names.dotted_name(n) for n in syntax_tree.walk(other)}:
@@ -59,8 +59,8 @@ def _part(source: Source, one: ast.Assign) -> str | None:
     return f"[-{name}.shape[0]:]" if names[0] == name else f"[:{name}.shape[0]]"
 
 
-def _begun(source: Source, one: ast.Assign) -> bool:
-    """Whether the name is given one thing before the loop, which has rows by what its text says."""
+def _has_known_start(source: Source, one: ast.Assign) -> bool:
+    """Whether the name has one assignment before the loop, whose text shows that it has rows."""
     target = one.targets[0]
     if not isinstance(target, ast.Name):
         return False
@@ -70,18 +70,18 @@ def _begun(source: Source, one: ast.Assign) -> bool:
     if len(before) != 1 or not isinstance(before[0], ast.Assign) or scope_names.enclosing_loops(source, before[0]):
         return False
     value = before[0].value
-    empty = any(isinstance(n, ast.Constant) and n.value in (0, None) for n in _sizes(value))
+    empty = any(isinstance(n, ast.Constant) and n.value in (0, None) for n in _first_sizes(value))
     listed = any(isinstance(n, (ast.List, ast.Tuple)) and not n.elts for n in syntax_tree.walk(value))
     return (
         before[0].lineno < loop.lineno
         and isinstance(value, ast.Call)
-        and bool(_sizes(value))
+        and bool(_first_sizes(value))
         and not empty
         and not listed
     )
 
 
-def _sizes(value: ast.expr) -> list[ast.expr]:
-    """The first numbers of shapes that are written out in an expression: ``cfg.bank`` of ``[cfg.bank, cfg.dim]``."""
+def _first_sizes(value: ast.expr) -> list[ast.expr]:
+    """The first size of each shape in an expression: ``cfg.bank`` for ``[cfg.bank, cfg.dim]``."""
     shapes = [n for n in syntax_tree.walk(value) if isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > 1]
     return [n.elts[0] for n in shapes]

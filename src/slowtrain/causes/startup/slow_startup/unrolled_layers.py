@@ -1,4 +1,4 @@
-"""Recurrent layers written out turn by turn for a run of a few steps, as far as sizes in the text tell."""
+"""Recurrent layers that are unrolled for a run of a few steps, by sizes in the text."""
 
 from __future__ import annotations
 
@@ -13,47 +13,51 @@ from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
 
-LAYERS = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D"})
-# Tracing a turn of a layer takes about as long as some tens of steps through it do.
-LEAST_TURNS = 64
-MOST_STEPS = 100
-_SET = re.compile(r"\bunroll\b")
+RECURRENT_LAYERS = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D"})
+# Tracing one time step of a layer takes about as long as some tens of training steps through it.
+MIN_SEQUENCE_LENGTH = 64
+MAX_STEPS = 100
+_UNROLL_PATTERN = re.compile(r"\bunroll\b")
 
 
-def short(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """``unroll=True`` on long sequences in a file whose runs are short: where it stands, and what is seen."""
-    if len(_SET.findall(source.plain)) == 0 or not call_index.index_of(source).called("fit"):
+def short_run_unrolls(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Each ``unroll=True`` on long sequences in a file whose runs are short, with the text of the spot."""
+    if len(_UNROLL_PATTERN.findall(source.plain)) == 0 or not call_index.index_of(source).called("fit"):
         return
-    found = list(_set(source))
-    turns, steps = _turns(source) if found else None, _steps(source) if found else None
-    if turns is None or steps is None or turns <= LEAST_TURNS or steps > MOST_STEPS:
+    found = list(_unroll_values(source))
+    turns, steps = _sequence_length(source) if found else None, _total_steps(source) if found else None
+    if turns is None or steps is None or turns <= MIN_SEQUENCE_LENGTH or steps > MAX_STEPS:
         return
     for given in found:
-        yield given, f"{turns} turns are each built and traced by themselves, for a run of {steps} steps"
+        yield given, f"{turns} time steps are each built and traced separately, for a run of {steps} steps"
 
 
-def _set(source: Source) -> Iterator[ast.expr]:
-    """The ``True`` that layers of the file get for ``unroll``, through mappings and ``partial`` as well."""
+def _unroll_values(source: Source) -> Iterator[ast.expr]:
+    """The True that layers of the file get for ``unroll``, also through mappings and ``partial``."""
     for call in call_index.nodes_of_kind(source, ast.Call):
         assert isinstance(call, ast.Call)
         given = node_lookup.argument_value(call, "unroll")
-        if given is not None and _true(source, given) and (_layer(source, call) or _on_its_way(source, call)):
+        if (
+            given is not None
+            and _is_true(source, given)
+            and (_is_recurrent_layer(source, call) or _reaches_layer(source, call))
+        ):
             yield given
     for table in call_index.nodes_of_kind(source, ast.Dict):
         assert isinstance(table, ast.Dict)
         pairs = zip(table.keys, table.values, strict=True)
         under = [v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "unroll"]
-        if under and _true(source, under[0]) and _on_its_way(source, table):
+        if under and _is_true(source, under[0]) and _reaches_layer(source, table):
             yield under[0]
 
 
-def _true(source: Source, given: ast.expr) -> bool:
+def _is_true(source: Source, given: ast.expr) -> bool:
     written = setting_origins.literal_origin(source, given)
     return written is not None and written.value is True
 
 
-def _layer(source: Source, call: ast.Call) -> bool:
-    """A recurrent layer, by its name or by ``getattr(layers, kind)``; ``partial`` of one."""
+def _is_recurrent_layer(source: Source, call: ast.Call) -> bool:
+    """Whether it creates a recurrent layer, by its name, by ``getattr(layers, kind)`` or by ``partial``."""
     made: ast.expr = call.func
     if node_lookup.called_name(call) == "partial" and call.args:
         made = call.args[0]
@@ -63,14 +67,14 @@ def _layer(source: Source, call: ast.Call) -> bool:
         written = setting_origins.written_value(source, made)  # cell = layers.GRU
         made = written if written is not None else made
     name = name_bindings.qualified_name(source, made)
-    return name.startswith("keras.layers.") and name.rpartition(".")[2] in LAYERS
+    return name.startswith("keras.layers.") and name.rpartition(".")[2] in RECURRENT_LAYERS
 
 
-def _on_its_way(source: Source, table: ast.expr) -> bool:
-    """Whether a mapping is handed to such a layer by ``**``, and nothing else in the file says ``unroll``."""
+def _reaches_layer(source: Source, table: ast.expr) -> bool:
+    """Whether a mapping is passed to such a layer by ``**``, and nothing else in the file contains ``unroll``."""
     if isinstance(table, ast.Call) and scope_names.dotted_name(table.func) != "dict":
         return False
-    if len(_SET.findall(source.plain)) > 1:
+    if len(_UNROLL_PATTERN.findall(source.plain)) > 1:
         return False
     above = node_lookup.parents_of(source)
     holder = above.get(table)
@@ -78,13 +82,15 @@ def _on_its_way(source: Source, table: ast.expr) -> bool:
     for call in call_index.nodes_of_kind(source, ast.Call):
         assert isinstance(call, ast.Call)
         stars = [k.value for k in call.keywords if k.arg is None]
-        if any(s is table or scope_names.dotted_name(s) in names - {""} for s in stars) and _layer(source, call):
+        if any(s is table or scope_names.dotted_name(s) in names - {""} for s in stars) and _is_recurrent_layer(
+            source, call
+        ):
             return True
     return False
 
 
-def _turns(source: Source) -> int | None:
-    """The longest sequence that an input of the file is said to have; None where one does not say."""
+def _sequence_length(source: Source) -> int | None:
+    """The longest sequence of the inputs in the file; None if a length is not known."""
     shapes = [
         shape_argument(interpreter.value_at(source, given))
         for c in call_index.index_of(source).called("Input")
@@ -94,22 +100,22 @@ def _turns(source: Source) -> int | None:
     return max(n for n in known if n is not None) if known and None not in known else None
 
 
-def _steps(source: Source) -> int | None:
-    """Steps of all the file's calls of ``fit``, none of them in a loop."""
+def _total_steps(source: Source) -> int | None:
+    """Steps of all calls of ``fit`` in the file; None if one is in a loop or has unknown sizes."""
     total = 0
     for call in call_index.index_of(source).called("fit"):
         epochs, size = node_lookup.argument_value(call, "epochs", 3), node_lookup.argument_value(call, "batch_size", 2)
         if any(k.arg is None for k in call.keywords) or queries.repeating_loop(source, call, 2) is not None:
             return None
         times = 1 if epochs is None else queries.int_at(source, epochs)
-        each = _of_fit(source, call, 32 if size is None else queries.int_at(source, size))
+        each = _epoch_steps(source, call, 32 if size is None else queries.int_at(source, size))
         if times is None or each is None:
             return None
         total += times * each
     return total
 
 
-def _of_fit(source: Source, call: ast.Call, batch: int | None) -> int | None:
+def _epoch_steps(source: Source, call: ast.Call, batch: int | None) -> int | None:
     given = node_lookup.argument_value(call, "steps_per_epoch")
     if given is not None:
         return queries.int_at(source, given)

@@ -1,4 +1,4 @@
-"""What compiling by XLA costs a run at its start, and what the steps would lose without it."""
+"""What compilation by XLA costs a run at its start, and what the steps would lose without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from slowtrain.causes.startup.slow_startup import remainder
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event
-from slowtrain.model import Effect, Evidence, Place, Prescription
+from slowtrain.model import Effect, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import xla_default
 from slowtrain.source.cures import measured
@@ -21,25 +21,25 @@ from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, Avoidabl
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.values import dataclass
 
-XLA_SHARE = 0.9  # of the first call beyond tracing, on a CPU: without XLA the graph starts within a second
-# On a GPU without XLA a first call took 355 and 626 ms beyond tracing (H200, two functions of 67 and 301 ops).
+XLA_TIME_SHARE = 0.9  # of the first call beyond tracing, on a CPU: without XLA the graph starts within a second
+# A first call without XLA on a GPU took 355 and 626 ms beyond tracing (H200, two functions of 67 and 301 ops).
 FIRST_RUN_MS = 600.0
-LEAST_SAVED = 0.6  # of what is taken for saved: cuDNN tries its algorithms without XLA, too, which was not measured
-# Kernels that TensorFlow starts one by one: 31 of 35 ops and 164 of 173 in two functions without XLA (H200), constants
-# and reads of variables left out.
-KERNELS_AN_OP = 0.9
-# Of the host for one of them: CUDA's call alone takes 4, and 11 were seen in a step under the profiler (H200).
+MIN_SAVED_SHARE = 0.6  # of the saving: cuDNN also tries its algorithms without XLA, which was not measured
+# Kernels that TensorFlow starts one by one: 31 of 35 ops and 164 of 173 in two functions without XLA (H200), without
+# constants and reads of variables.
+KERNELS_PER_OP = 0.9
+# Host time for one launch: CUDA's call alone takes 4, and 11 were measured in a step under the profiler (H200).
 LAUNCH_US = (4.0, 8.0, 11.0)
-NO_KERNELS = frozenset(
+OPS_WITHOUT_KERNELS = frozenset(
     "Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split()
 )
-TWICE = "multi_step_on_iterator"  # Keras traces the step twice for fit: the first time its variables are made
-AUTOTUNE_CACHE_SINCE = (2, 17)  # older versions of TensorFlow end the process at a flag of XLA's that they do not know
+TRACED_TWICE_NAME = "multi_step_on_iterator"  # Keras traces the step of fit twice: the first time creates its variables
+AUTOTUNE_CACHE_SINCE = (2, 17)  # an older TensorFlow ends the process at an XLA flag that it does not know
 
 
 @dataclass(frozen=True)
-class Price:
-    """What a run without XLA gains at its start, and what each step loses: the low end, the likeliest, the high end."""
+class XlaPrice:
+    """What a run without XLA saves at its start and loses in each step (low, likely, high)."""
 
     saved_ms: float
     lost_ms: tuple[float, float, float] | None
@@ -51,16 +51,16 @@ class Price:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The range of what is saved altogether, as shares of ``net_ms``."""
+        """The range of the net saving, as shares of ``net_ms``."""
         if self.lost_ms is None or self.net_ms <= 0:
             return (0.7, 1.1)
-        low = LEAST_SAVED * self.saved_ms - self.steps * self.lost_ms[2]
+        low = MIN_SAVED_SHARE * self.saved_ms - self.steps * self.lost_ms[2]
         high = self.saved_ms - self.steps * self.lost_ms[0]
         return (max(low / self.net_ms, 0.0), high / self.net_ms)
 
     @property
     def break_even_steps(self) -> float | None:
-        """After so many steps XLA has made up for its start; None where the steps lose nothing, or nobody knows."""
+        """The steps after which XLA has repaid its start; None if the steps lose nothing or their loss is unknown."""
         return self.saved_ms / self.lost_ms[1] if self.lost_ms and self.lost_ms[1] > 0 else None
 
     @property
@@ -69,7 +69,7 @@ class Price:
         if self.lost_ms is None:
             return f"{sooner}; how much longer each step takes without XLA is not known"
         low, likely, high = (format_number(ms, 2) for ms in self.lost_ms)
-        not_known = "what its kernels compute longer is not known"
+        not_known = "how much longer its kernels compute is not known"
         even = self.break_even_steps
         if even is None:
             return f"{sooner}, and each step launches its kernels for up to {high} ms longer; {not_known}"
@@ -91,49 +91,59 @@ def first_training(trace: Trace) -> Event | None:
     return max(firsts, key=lambda e: e.ms) if firsts else None
 
 
-def by_xla(trace: Trace) -> AvoidableStart | None:
-    """The compilation of the training function, where XLA does it for a model or a function."""
+@dataclass(frozen=True)
+class XlaStart:
+    """A training function that XLA compiles."""
+
+    start: AvoidableStart
+    price: XlaPrice
+    is_default: bool  # Keras chose XLA
+
+
+def xla_start(trace: Trace) -> XlaStart | None:
+    """The compilation of the training function, if XLA compiles a model or a function."""
     event = first_training(trace)
     if event is None or not xla_compilation.is_xla_compiled(trace, event):
         return None
-    price = without_xla(trace, event)
-    by_keras = "Keras compiles with XLA by default on a GPU: " if by_default(trace, event) else ""
+    price, is_default = price_without_xla(trace, event), is_keras_default(trace, event)
+    by_keras = "Keras compiles with XLA by default on a GPU: " if is_default else ""
     says = f"{by_keras}tracing and compiling by XLA"
     also = f"without XLA the run {price.says}"
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
     where = distinct_places((*places, event.place))
-    return AvoidableStart(
+    start = AvoidableStart(
         AvoidableKind.XLA, says, event.ms, price.net_ms, where, price.spread, also=also, numbers=price.numbers
     )
+    return XlaStart(start, price, is_default)
 
 
-def by_default(trace: Trace, event: Event) -> bool:
-    """Whether Keras chose XLA, as it does on a GPU."""
+def is_keras_default(trace: Trace, event: Event) -> bool:
+    """Whether Keras chose XLA, as it does by default on a GPU."""
     return trace.on_accelerator and bool(
         xla_default.is_xla_default(trace, xla_compilation.deciding_compile_call(trace, event))
     )
 
 
-def without_xla(trace: Trace, event: Event) -> Price:
-    """Both prices of leaving XLA out of the function that ``event`` traced."""
+def price_without_xla(trace: Trace, event: Event) -> XlaPrice:
+    """The price of leaving XLA out of the function that ``event`` traced."""
     beyond_ms = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
-    again_ms = sum(ms for _, ms in compiled_again(trace))
+    again_ms = sum(ms for _, ms in recompiled_steps(trace))
     steps = int(trace.steps.number[-1]) + 1 if len(trace.steps) else 0
     if not trace.on_accelerator:
-        return Price(XLA_SHARE * beyond_ms + again_ms, None, steps)
-    return Price(max(beyond_ms - FIRST_RUN_MS, 0.0) + again_ms, lost_ms(trace, event), steps)
+        return XlaPrice(XLA_TIME_SHARE * beyond_ms + again_ms, None, steps)
+    return XlaPrice(max(beyond_ms - FIRST_RUN_MS, 0.0) + again_ms, unfused_launch_ms(trace, event), steps)
 
 
-def lost_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
-    """What a step on a GPU takes longer where its kernels are not fused, as far as the host launches them.
+def unfused_launch_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
+    """How much longer the host launches the kernels of a step on a GPU if they are not fused.
 
-    How much longer they compute is not in it. Launches that the device's own work covers cost nothing.
+    How much longer they compute is not included. Launches during the device's own work cost nothing.
     """
     kernels = unfused_kernels(event)
     if kernels is None:
         return None
     device = trace.device
-    # Copies are left out: no launch goes on beside the copy of the batch.
+    # Copies are left out, because nothing is launched during the copy of the batch.
     busy_ms = min(device.busy_ms, device.kernel_ms) if device is not None else 0.0
     fused = device.kernels if device is not None else 0.0
     low, likely, high = (max(kernels * us / 1e3 - max(busy_ms, fused * us / 1e3), 0.0) for us in LAUNCH_US)
@@ -141,22 +151,22 @@ def lost_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
 
 
 def unfused_kernels(event: Event) -> float | None:
-    """Kernels of a step whose ops are started one by one, by the graph's ops; None without a graph."""
+    """Kernels of a step without XLA, by the ops of its graph; None without a graph."""
     graph = event.data.get("graph") or {}
     types = graph.get("types") or {}
     if not graph.get("ops") or not types:
         return None
-    working = float(graph["ops"]) - sum(float(n) for kind, n in types.items() if kind in NO_KERNELS)
-    return KERNELS_AN_OP * working / copies_of_step(event)
+    working = float(graph["ops"]) - sum(float(n) for kind, n in types.items() if kind in OPS_WITHOUT_KERNELS)
+    return KERNELS_PER_OP * working / copies_of_step(event)
 
 
 def copies_of_step(event: Event) -> int:
-    """How many times the ops of one step stand in the summary of a traced graph."""
-    return 2 if event.name.endswith(TWICE) else 1
+    """How many times the summary of a traced graph counts the ops of one step."""
+    return 2 if event.name.endswith(TRACED_TWICE_NAME) else 1
 
 
-def compiled_again(trace: Trace) -> list[tuple[int, float]]:
-    """Steps in which XLA compiled again, each with what it took: for a smaller batch, traced anew or not."""
+def recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
+    """Steps in which XLA compiled again for a smaller batch, with or without a new trace, and the time it took."""
     steps = trace.steps
     if len(steps) < 3:
         return []
@@ -172,9 +182,9 @@ def compiled_again(trace: Trace) -> list[tuple[int, float]]:
     return sorted(again.items())
 
 
-def for_last_batch(trace: Trace) -> AvoidableStart | None:
-    """Compilations for a batch that is smaller than the others."""
-    again = compiled_again(trace)
+def last_batch_start(trace: Trace) -> AvoidableStart | None:
+    """Compilations for a last batch that is smaller than the others."""
+    again = recompiled_steps(trace)
     if not again:
         return None
     ms = sum(took for _, took in again)
@@ -195,45 +205,38 @@ def for_last_batch(trace: Trace) -> AvoidableStart | None:
     )
 
 
-def left_out(trace: Trace, evidence: Evidence) -> Iterator[Prescription]:
-    """XLA left out of this run, or its results kept for the next ones."""
-    event = first_training(trace)
-    if event is None:
-        return
-    price = without_xla(trace, event)
-    edit = measured.first(trace, evidence.where, kerascalls.without_xla)
+def leave_out_cures(trace: Trace, price: XlaPrice, places: Iterable[Place]) -> Iterator[Prescription]:
+    """Leaves XLA out of this run, or keeps its results for the next ones."""
+    edit = measured.first(trace, places, kerascalls.without_xla)
     call = (
         "compile(..., jit_compile=False)" if trace.on_accelerator else "leave jit_compile=True out of runs this short"
     )
     yield Prescription("edit", Effect.EQUIVALENT, f"{call}: the run {price.says}", edits=edit)
-    yield from kept_for_later(trace)
+    yield from cache_cures(trace)
 
 
-def kept_for_later(trace: Trace) -> Iterator[Prescription]:
-    """Caches on the disk, which help from the second run on. What they save is not measured."""
+def cache_cures(trace: Trace) -> Iterator[Prescription]:
+    """Caches on the disk, which help from the second run on. Their saving is not measured."""
     cache = "TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER"
-    says = f"{cache} keeps compiled programs for the next run of the same script (what it saves: not measured)"
+    says = f"{cache} keeps compiled programs for the next run of the same script (the saving is not measured)"
     yield Prescription("setting", Effect.EXACT, says)
     if not trace.on_accelerator:
         return
     version = tuple(int(n) for n in str(trace.facts.get("version.tensorflow") or "0").split(".")[:2] if n.isdigit())
     if version >= AUTOTUNE_CACHE_SINCE:
         cache = "XLA_FLAGS=--xla_gpu_per_fusion_autotune_cache_dir=FOLDER"
-        says = f"{cache}, a folder that exists, keeps what autotuning chose (what it saves: not measured)"
+        says = f"{cache}, a folder that exists, keeps what autotuning chose (the saving is not measured)"
         yield Prescription("setting", Effect.EQUIVALENT, says)
     says = "XLA_FLAGS=--xla_gpu_autotune_level=0 leaves autotuning out; kernels may be slower (neither is measured)"
     yield Prescription("setting", Effect.EQUIVALENT, says)
 
 
-def batches_of_one_size(trace: Trace, where: Iterable[Place]) -> Iterator[Prescription]:
-    """The last batch left out, with its price."""
-    part = for_last_batch(trace)
-    if part is None:
-        return
-    spared = f"spares a compilation of {format_number(part.ms / 1e3, 2)} s"
+def one_batch_size_cures(trace: Trace, last_batch: AvoidableStart, places: Iterable[Place]) -> Iterator[Prescription]:
+    """Leaves the last batch out."""
+    saves = f"spares a compilation of {format_number(last_batch.ms / 1e3, 2)} s"
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"
-    edit = measured.first(trace, where, remainder.drop_remainder)
-    says = f".batch(n, drop_remainder=True) {spared}; {left}"
+    edit = measured.first(trace, places, remainder.drop_remainder)
+    says = f".batch(n, drop_remainder=True) {saves}; {left}"
     if not edit and not any(xla_recompilations.uneven_batches(trace.events)):
-        says = f"a number of samples that the batch size divides {spared}; {left}"
+        says = f"a number of samples that the batch size divides {saves}; {left}"
     yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edit)

@@ -1,11 +1,11 @@
-"""Models, functions and optimizers that a loop makes again though nothing in it asks for another one."""
+"""Models and functions that a loop creates in each iteration although no iteration needs another one."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from slowtrain.causes.host.compile_in_loop import rebuilding
+from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
@@ -15,12 +15,12 @@ from slowtrain.source.cures.host import hoisting
 from slowtrain.source.spots.host import retraces
 from slowtrain.values import dataclass
 
-LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
+MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
 
 
 @dataclass(frozen=True)
-class Build:
-    """From where to where it stands, what is seen, and what takes it out of the loop."""
+class RepeatedBuild:
+    """The range of the code, the text of the spot, and the edits that move it out of the loop."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -28,33 +28,33 @@ class Build:
     changed: tuple[Edit, ...]
 
 
-def compiled_again(source: Source) -> Iterator[Build]:
-    """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
+def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
+    """``compile()`` in a loop on a model that is compiled already, with no change but the learning rate."""
     for call in call_index.index_of(source).called("compile") if training_calls.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
         turns = queries.loop_turns(source, loops[0]) if loops else 0
-        if turns is not None and turns < LEAST_BUILDS:
+        if turns is not None and turns < MIN_BUILDS:
             continue
         changed = tuple(hoisting.recompiled(source, call.lineno))
         if changed:
-            yield Build(
+            yield RepeatedBuild(
                 *call_index.operation_range(call),
-                "compile() in each turn of a loop throws the traced graph away",
+                "compile() in each iteration of a loop discards the traced graph",
                 changed,
             )
 
 
-def functions_again(source: Source) -> Iterator[Build]:
-    """A ``tf.function`` that a loop defines, or has another function define, and calls."""
+def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
+    """Each ``tf.function`` that a loop defines, itself or by a call, and then calls."""
     if not retraces.may_graph(source):
         return
     makers: set[str] = set()
     for graph in retraces.graphs(source):
         loops = scope_names.enclosing_loops(source, graph.function)
         outer = node_lookup.enclosing_function(source, graph.function)
-        if loops and not _excused(source, graph.function, loops[0], graph.names[0]):
-            yield _made_here(source, graph.function)
-        elif outer is not None and not loops and _returns(outer, graph.names[0]):
+        if loops and not _is_excused(source, graph.function, loops[0], graph.names[0]):
+            yield _defined_function_build(source, graph.function)
+        elif outer is not None and not loops and _returns_name(outer, graph.names[0]):
             makers.add(outer.name)
     for call in call_index.index_of(source).called("function"):
         loops = scope_names.enclosing_loops(source, call)
@@ -62,51 +62,56 @@ def functions_again(source: Source) -> Iterator[Build]:
         if not loops or name_bindings.qualified_name(source, call.func) != "tensorflow.function":
             continue
         name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
-        if isinstance(name, ast.Name) and holder is not None and not _excused(source, holder, loops[0], name.id):
+        if isinstance(name, ast.Name) and holder is not None and not _is_excused(source, holder, loops[0], name.id):
             changed = tuple(hoisting.hoisted(source, call.lineno))
-            yield Build(
+            yield RepeatedBuild(
                 edits.node_start(call),
                 edits.node_end(call),
-                "tf.function() in a loop traces anew in each turn",
+                "tf.function() in a loop is traced in each iteration",
                 changed,
             )
     for call in call_index.index_of(source).called(*sorted(makers)) if makers else ():
-        yield from _made_by(source, call)
+        yield from _factory_call_builds(source, call)
 
 
-def _made_here(source: Source, function: ast.FunctionDef) -> Build:
+def _defined_function_build(source: Source, function: ast.FunctionDef) -> RepeatedBuild:
     first = function.decorator_list[0]
-    says = f"{function.name} is a new tf.function in each turn of the loop, and traced anew"
-    return Build(edits.node_start(first), edits.node_end(first), says, tuple(hoisting.hoisted(source, function.lineno)))
+    says = f"{function.name} is a new tf.function in each iteration of the loop, and is traced again"
+    return RepeatedBuild(
+        edits.node_start(first), edits.node_end(first), says, tuple(hoisting.hoisted(source, function.lineno))
+    )
 
 
-def _made_by(source: Source, call: ast.Call) -> Iterator[Build]:
+def _factory_call_builds(source: Source, call: ast.Call) -> Iterator[RepeatedBuild]:
     loops, holder = scope_names.enclosing_loops(source, call), node_lookup.enclosing_statement(source, call)
     if not loops or not isinstance(holder, ast.Assign) or holder.value is not call:
         return
     name = holder.targets[0]
-    if isinstance(name, ast.Name) and not _excused(source, holder, loops[0], name.id):
+    if isinstance(name, ast.Name) and not _is_excused(source, holder, loops[0], name.id):
         says = (
-            f"{node_lookup.called_name(call)}() makes a new tf.function in each turn of the loop, which is traced anew"
+            f"{node_lookup.called_name(call)}() creates a new tf.function in each iteration of the loop, which is "
+            "traced again"
         )
-        yield Build(edits.node_start(call), edits.node_end(call), says, tuple(rebuilding.rebuilt(source, call.lineno)))
+        yield RepeatedBuild(
+            edits.node_start(call), edits.node_end(call), says, tuple(model_hoisting.hoist_model(source, call.lineno))
+        )
 
 
-def _returns(function: ast.AST, name: str) -> bool:
+def _returns_name(function: ast.AST, name: str) -> bool:
     found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
     return len(found) == 1 and isinstance(found[0], ast.Name) and found[0].id == name
 
 
-def _excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
-    """Whether each turn needs one of its own, takes none, or there are few turns."""
+def _is_excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
+    """Whether each iteration needs its own, does not use it, or there are few iterations."""
     if queries.has_few_turns(source, loop) or scope_names.is_literal_loop(loop):
         return True
     called = [c for c in call_index.index_of(source).called(name) if loop in scope_names.enclosing_loops(source, c)]
-    return not called or bool(scope_names.read_names(made) & _of_the_turn(source, loop, made))
+    return not called or bool(scope_names.read_names(made) & _loop_dependent_names(source, loop, made))
 
 
-def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> set[str]:
-    """Names that hold something else in each turn: the loop's own, what is computed of them, what counts or draws."""
+def _loop_dependent_names(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> set[str]:
+    """Names that differ between iterations: the loop's variables, names computed from them, counters, random values."""
     differ = scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
     every = [
         n
@@ -122,12 +127,12 @@ def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> s
             read = {
                 n for p in parts if not isinstance(p, FUNCTION_NODES) or p is value for n in scope_names.read_names(p)
             }
-            if isinstance(one, (ast.AugAssign, ast.With)) or read & differ or _draws(parts):
+            if isinstance(one, (ast.AugAssign, ast.With)) or read & differ or _draws_random_numbers(parts):
                 differ |= scope_names.bound_names(one.target if isinstance(one, ast.For) else one)
     return differ
 
 
-def _draws(parts: Sequence[ast.AST]) -> bool:
+def _draws_random_numbers(parts: Sequence[ast.AST]) -> bool:
     return any(
         isinstance(n, ast.Call) and node_lookup.called_name(n) in retraces.DRAWN
         for p in parts

@@ -1,4 +1,4 @@
-"""Models built anew in every turn of a loop: built once, with new weights and a new optimizer's state in each turn."""
+"""Moves a model that each iteration builds out of the loop, and resets weights and optimizer in each iteration."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures import extracting
 
-MAKES_MODEL = frozenset({"Sequential", "Model"})
-GIVES_SHAPE = frozenset({"Input", "InputLayer"})
-OF_MODEL = frozenset(
+MODEL_CLASSES = frozenset({"Sequential", "Model"})
+INPUT_CLASSES = frozenset({"Input", "InputLayer"})
+MODEL_ATTRIBUTES = frozenset(
     "compile fit evaluate predict predict_on_batch train_on_batch test_on_batch set_weights get_weights load_weights "
     "save save_weights summary trainable_variables trainable_weights weights variables count_params losses".split()
 )
-OF_OPTIMIZER = frozenset("apply_gradients apply minimize".split())
-FORBIDDEN = frozenset("clear_session adapt add pop trainable append_model clone_model".split())
+OPTIMIZER_ATTRIBUTES = frozenset("apply_gradients apply minimize".split())
+FORBIDDEN_NAMES = frozenset("clear_session adapt add pop trainable append_model clone_model".split())
 
 
 @dataclass
-class Parts:
-    """Statements of the loop's body: what makes the model, compiles it, makes an optimizer and functions of both."""
+class LoopParts:
+    """Statements of the loop's body that create the model, compile it, create an optimizer, and functions of both."""
 
     model: ast.Assign
     compiled: ast.Expr | None
@@ -32,20 +32,20 @@ class Parts:
     functions: list[ast.stmt]
 
 
-def rebuilt(source: Source, line: int) -> list[Edit]:
-    """The model that a loop around ``line`` builds in every turn, built before it; nothing where it is not sure.
+def hoist_model(source: Source, line: int) -> list[Edit]:
+    """Moves the model that a loop around ``line`` builds in front of the loop; empty if that may not be safe.
 
-    The new model of each turn is still made, for its initial weights: what is spared is tracing and compiling.
+    Each iteration still builds a model for its initial weights. Tracing and compiling are saved.
     """
-    for loop in _loops(source, line):
-        found = _parts(source, loop)
+    for loop in _loops_around(source, line):
+        found = _loop_parts(source, loop)
         if found is not None:
-            return _edits(source, loop, found) if _sure(source, loop, found) else []
+            return _hoisting_edits(source, loop, found) if _may_hoist(source, loop, found) else []
     return []
 
 
-def _loops(source: Source, line: int) -> list[ast.For | ast.While]:
-    """The loops around the line, and around calls of the function that holds it, the innermost first."""
+def _loops_around(source: Source, line: int) -> list[ast.For | ast.While]:
+    """The loops around the line, and around calls of the function that contains it, the innermost first."""
     lines = [line]
     function = source.function_at(line)
     while function is not None:
@@ -60,7 +60,7 @@ def _loops(source: Source, line: int) -> list[ast.For | ast.While]:
     return sorted(found, key=lambda n: -n.lineno)
 
 
-def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
+def _loop_parts(source: Source, loop: ast.For | ast.While) -> LoopParts | None:
     model, compiled, optimizer = None, None, None
     functions: list[ast.stmt] = []
     for one in loop.body:
@@ -74,40 +74,40 @@ def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
                 if optimizer is not None:
                     return None
                 optimizer = one
-            elif _graph(source, value):
+            elif _makes_graph(source, value):
                 functions.append(one)
         elif isinstance(one, ast.FunctionDef) and graph_obstacles.is_graph_function(source, one):
             functions.append(one)
         elif isinstance(one, ast.Expr) and isinstance(value, ast.Call) and node_lookup.called_name(value) == "compile":
             compiled = one
-    return Parts(model, compiled, optimizer, functions) if model is not None else None
+    return LoopParts(model, compiled, optimizer, functions) if model is not None else None
 
 
 def makes_model(source: Source, call: ast.Call) -> bool:
-    """Whether the call gives a model whose shapes are known, so that it has weights at once."""
-    made = _made_by(source, call)
+    """Whether the call returns a model with known shapes, which has weights at once."""
+    made = _making_function(source, call)
     nodes = [call] if made is None else source.called(made)
     calls = [n for one in nodes for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
-    models = [n for n in calls if node_lookup.called_name(n) in MAKES_MODEL]
+    models = [n for n in calls if node_lookup.called_name(n) in MODEL_CLASSES]
     shaped = any(
-        node_lookup.called_name(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls
+        node_lookup.called_name(n) in INPUT_CLASSES or any(k.arg == "input_shape" for k in n.keywords) for n in calls
     )
-    direct = node_lookup.called_name(call) in MAKES_MODEL
+    direct = node_lookup.called_name(call) in MODEL_CLASSES
     returned = made is not None and any(isinstance(n, ast.Return) for n in scope_names.nodes_in_scope(made.body))
     return bool(models) and shaped and (direct or returned)
 
 
-def _made_by(source: Source, call: ast.Call) -> ast.FunctionDef | None:
+def _making_function(source: Source, call: ast.Call) -> ast.FunctionDef | None:
     return (
         node_lookup.function_named(source, node_lookup.called_name(call)) if isinstance(call.func, ast.Name) else None
     )
 
 
-def _graph(source: Source, call: ast.Call) -> bool:
-    """``tf.function(f)``, or a function of the file that makes and returns one."""
+def _makes_graph(source: Source, call: ast.Call) -> bool:
+    """Whether it is ``tf.function(f)``, or a function of the file that creates and returns one."""
     if scope_names.resolved_name(source, call.func) == "tensorflow.function":
         return True
-    made = _made_by(source, call)
+    made = _making_function(source, call)
     inner = (
         [n for n in syntax_tree.walk(made) if isinstance(n, FUNCTION_NODES) and n is not made]
         if made is not None
@@ -116,7 +116,7 @@ def _graph(source: Source, call: ast.Call) -> bool:
     return any(graph_obstacles.is_graph_function(source, n) for n in inner)
 
 
-def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
+def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> bool:
     built = [found.model, found.compiled, found.optimizer, *found.functions]
     hoisted = [one for one in built if one is not None]
     own = {n for one in hoisted if one is not found.compiled for n in scope_names.bound_names(one)}
@@ -131,37 +131,37 @@ def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
         if len(binders) != 1 or name in others:
             return False
     for one in hoisted:
-        if _reads(source, one) & (turns - own) or extracting.edits_cross_strings([one]):
+        if _names_read(source, one) & (turns - own) or extracting.edits_cross_strings([one]):
             return False
-    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in syntax_tree.walk(loop)):
+    if any(isinstance(n, (ast.Attribute, ast.Name)) and _name_in(n) in FORBIDDEN_NAMES for n in syntax_tree.walk(loop)):
         return False
-    trained = found.compiled is not None or found.optimizer is not None or compiles(source, found.model)
+    trained = found.compiled is not None or found.optimizer is not None or is_compiled(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
-    return trained and ordered[0] == min(ordered) and _kept_to_itself(source, loop, found)
+    return trained and ordered[0] == min(ordered) and _stays_in_loop(source, loop, found)
 
 
-def _word(node: ast.AST) -> str:
+def _name_in(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _reads(source: Source, one: ast.stmt) -> set[str]:
-    """Names that the statement reads, those of functions that it calls too."""
+def _names_read(source: Source, one: ast.stmt) -> set[str]:
+    """Names that the statement and the functions that it calls read."""
     return {name for node in source.called(one) for name in scope_names.read_names(node)}
 
 
-def compiles(source: Source, model: ast.Assign) -> bool:
-    made = _made_by(source, model.value) if isinstance(model.value, ast.Call) else None
+def is_compiled(source: Source, model: ast.Assign) -> bool:
+    made = _making_function(source, model.value) if isinstance(model.value, ast.Call) else None
     calls = [n for n in syntax_tree.walk(made) if isinstance(n, ast.Call)] if made is not None else []
     return any(node_lookup.called_name(n) == "compile" for n in calls)
 
 
-def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
-    """Whether the loop only uses the model and the optimizer, and hands them to nothing that may keep them."""
+def _stays_in_loop(source: Source, loop: ast.For | ast.While, found: LoopParts) -> bool:
+    """Whether the loop only uses the model and the optimizer, and passes them to nothing that may keep them."""
     above = node_lookup.parents_of(source)
     model = found.model.targets[0]
-    names = {scope_names.dotted_name(model): OF_MODEL}
+    names = {scope_names.dotted_name(model): MODEL_ATTRIBUTES}
     if found.optimizer is not None:
-        names[scope_names.dotted_name(found.optimizer.targets[0])] = OF_OPTIMIZER
+        names[scope_names.dotted_name(found.optimizer.targets[0])] = OPTIMIZER_ATTRIBUTES
     inside = {id(n) for one in found.functions for n in syntax_tree.walk(one)}
     for node in syntax_tree.walk(loop):
         if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
@@ -175,7 +175,7 @@ def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> 
     return True
 
 
-def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit]:
+def _hoisting_edits(source: Source, loop: ast.For | ast.While, found: LoopParts) -> list[Edit]:
     rows = source.text.split("\n")
     indent = rows[loop.lineno - 1][: loop.col_offset]
     name = scope_names.dotted_name(found.model.targets[0])
@@ -187,7 +187,11 @@ def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit
         return []
     before = [row for one in hoisted for row in extracting.lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
-    anew = [] if _weighted(loop, found, name) else [f"{name}.set_weights({_written(source, found)}.get_weights())"]
+    anew = (
+        []
+        if _sets_weights_first(loop, found, name)
+        else [f"{name}.set_weights({_hoisted_text(source, found)}.get_weights())"]
+    )
     anew += [
         f"for variable, value in zip({tuned}.variables, {start}):",
         f"{edits.indentation_unit(source)}variable.assign(value)",
@@ -203,11 +207,11 @@ def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit
     ]
 
 
-def _written(source: Source, found: Parts) -> str:
+def _hoisted_text(source: Source, found: LoopParts) -> str:
     return edits.node_text(source, found.model.value)
 
 
-def _weighted(loop: ast.For | ast.While, found: Parts, name: str) -> bool:
+def _sets_weights_first(loop: ast.For | ast.While, found: LoopParts, name: str) -> bool:
     """Whether the loop sets the model's weights itself before it does anything else with it."""
     for one in loop.body[loop.body.index(found.model) + 1 :]:
         call = one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None

@@ -1,4 +1,4 @@
-"""Lists that each turn of a training loop makes longer, and each turn goes through as a whole."""
+"""Lists that each iteration of a training loop makes longer and goes through as a whole."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from slowtrain.script.navigation import call_index, class_members, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
-ADDING = frozenset({".append", ".extend"})
-# What goes through all items of a list, for each of which it makes a row of an array, or a text.
-WHOLE = frozenset(
+ADDING_METHODS = frozenset({".append", ".extend"})
+# Functions that go through all items of a list and make a row of an array, or a text, of each.
+TRAVERSING_FUNCTIONS = frozenset(
     "numpy.array numpy.asarray numpy.stack numpy.concatenate numpy.vstack numpy.hstack tensorflow.constant "
     "tensorflow.convert_to_tensor tensorflow.stack tensorflow.concat json.dump json.dumps pickle.dump pickle.dumps "
     "numpy.save numpy.savez numpy.savez_compressed numpy.savetxt pandas.DataFrame tensorflow.ragged.constant "
     "keras.ops.stack keras.ops.concatenate keras.ops.convert_to_tensor".split()
 )
-# Of plain numbers these are quick; of tensors each is read by itself.
-AVERAGED = frozenset(
+# These are quick for plain numbers. Tensors are read one by one.
+AVERAGING_FUNCTIONS = frozenset(
     "numpy.mean numpy.sum numpy.std tensorflow.reduce_mean tensorflow.reduce_sum tensorflow.add_n sum".split()
 )
-LARGE = ("list", "tuple", "dict", "array", "tensor", "object")
-LONG = 1000  # items that a queue may hold: until it is full it grows
+COSTLY_KINDS = ("list", "tuple", "dict", "array", "tensor", "object")
+MIN_QUEUE_LENGTH = 1000  # items: a queue grows until it is full
 
 
-def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Where a step goes through all that the steps before it have put into a list; the words."""
+def traversed_growing_lists(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Where a step goes through all items that the steps before it added to a list, with the text of the spot."""
     if ".append(" not in source.text and ".extend(" not in source.text:
         return
     every = interpreter.file_events(source)
@@ -40,23 +40,25 @@ def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
         on = event.on
         if on is None or on.kind != "list":
             continue
-        if event.name in ADDING and event.loops and not event.graph and not event.producer:
+        if event.name in ADDING_METHODS and event.loops and not event.graph and not event.producer:
             added.setdefault(id(on.items), []).append(event)
         elif event.name.removeprefix(".") in REMOVING_METHODS:
             taken.add(id(on.items))
     seen: set[ast.AST] = set()
     for event in every if added else ():
-        for held in _whole(source, event):
+        for held in _traversed_lists(source, event):
             if id(held.items) in taken or held.data == "open" or event.node in seen:
                 continue
             adding = added.get(id(held.items), ())
-            if any(_each_step(source, event, one, held) and _stays(source, event, one) for one in adding):
+            if any(
+                _grows_each_step(source, event, one, held) and _is_never_replaced(source, event, one) for one in adding
+            ):
                 seen.add(event.node)
-                yield event.node, "each step goes through all that the steps before it have collected"
+                yield event.node, "each step goes through all items that the steps before it collected"
 
 
-def _whole(source: Source, event: Event) -> Iterator[Value]:
-    """The lists that an event goes through from one end to the other."""
+def _traversed_lists(source: Source, event: Event) -> Iterator[Value]:
+    """The lists that an event goes through completely."""
     over = event.begun
     if over is not None:
         leaves = isinstance(over.node, ast.For) and any(
@@ -64,27 +66,27 @@ def _whole(source: Source, event: Event) -> Iterator[Value]:
         )
         if not leaves:
             yield over.items
-    elif event.name in WHOLE or event.name in AVERAGED:
+    elif event.name in TRAVERSING_FUNCTIONS or event.name in AVERAGING_FUNCTIONS:
         yield from (one for one in event.given.args[:1] if one.kind == "list")
     if event.name == "zip" and isinstance(event.node, ast.Call):  # zip(*rows): a column of each
         yield from (interpreter.value_at(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
 
 
-def _each_step(source: Source, event: Event, adding: Event, held: Value) -> bool:
-    """Whether the loop that takes the steps both adds to the list and goes through it, and has not made it."""
+def _grows_each_step(source: Source, event: Event, adding: Event, held: Value) -> bool:
+    """Whether the loop of steps adds to the list and goes through it, and does not create it."""
     loop = step_loops.per_step_loop(source, event)
     if loop is None or loop not in adding.loops or loop.number in held.born:
         return False
     item = join_values(held.items.values())
-    if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= LONG):
+    if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= MIN_QUEUE_LENGTH):
         return False
     if event.begun is not None and item.kind == "unknown":
-        return True  # whatever it is: Python takes one after the other
-    return item.kind == "tensor" if event.name in AVERAGED else item.kind in LARGE
+        return True  # Python goes through the items one by one, whatever they are
+    return item.kind == "tensor" if event.name in AVERAGING_FUNCTIONS else item.kind in COSTLY_KINDS
 
 
-def _stays(source: Source, event: Event, adding: Event) -> bool:
-    """Whether no turn makes the list another one, or a shorter one."""
+def _is_never_replaced(source: Source, event: Event, adding: Event) -> bool:
+    """Whether no iteration replaces or shortens the list."""
     read = [n for n in syntax_tree.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
     of = [n for n in read if interpreter.value_at(source, n).kind == "list"]
     if isinstance(adding.node, ast.Call) and isinstance(adding.node.func, ast.Attribute):

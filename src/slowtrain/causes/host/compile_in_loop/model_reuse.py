@@ -1,19 +1,19 @@
-"""Models that a function builds and compiles whenever it is called, and gives other weights at once: built once."""
+"""Makes a function build its model once, if each call builds, compiles and sets the weights of an equal model."""
 
 from __future__ import annotations
 
 import ast
 
-from slowtrain.causes.host.compile_in_loop import rebuilding
+from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, class_members, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures import extracting
 
-COPYING = "clone_model"
-CHANGING = frozenset({"clear_session", "adapt", "add", "pop", "trainable"})
-KEEP = """\
+COPY_FUNCTION = "clone_model"
+CHANGING_ATTRIBUTES = frozenset({"clear_session", "adapt", "add", "pop", "trainable"})
+REUSE_TEMPLATE = """\
 if not {kept}:
 {made}
 {unit}{model}.optimizer.build({model}.trainable_variables)
@@ -23,24 +23,24 @@ for variable, value in zip({model}.optimizer.variables, {state}):
 {unit}variable.assign(value)"""
 
 
-def reused(source: Source, line: int) -> list[Edit]:
-    """``model = build()`` and ``model.compile(...)`` of the function at ``line``, done in its first call alone.
+def reuse_model(source: Source, line: int) -> list[Edit]:
+    """Makes the function at ``line`` build and compile its model in the first call only.
 
-    Where its next use is ``set_weights``, it leaves the function by ``get_weights`` at most, and every call would build
-    the same. The optimizer begins anew in each call. ``line`` may be that of a function that such a one calls.
+    Its next use must be ``set_weights``, nothing but ``get_weights`` may leave the function, and every call must build
+    the same model. The optimizer's state is reset in each call. ``line`` may also be in a function that it calls.
     """
     function = source.function_at(line)
-    functions = [function, *_callers(source, function)] if isinstance(function, ast.FunctionDef) else []
+    functions = [function, *_calling_functions(source, function)] if isinstance(function, ast.FunctionDef) else []
     for one in functions:
         for made in one.body:
             if isinstance(made, ast.Assign) and _makes_model(source, made):
-                found = _edits(source, one, made)
+                found = _function_edits(source, one, made)
                 if found:
                     return found
     return []
 
 
-def _callers(source: Source, made: ast.FunctionDef) -> list[ast.FunctionDef]:
+def _calling_functions(source: Source, made: ast.FunctionDef) -> list[ast.FunctionDef]:
     holders = [node_lookup.enclosing_function(source, c) for c in call_index.index_of(source).called(made.name)]
     return [h for h in dict.fromkeys(holders) if isinstance(h, ast.FunctionDef)]
 
@@ -49,76 +49,80 @@ def _makes_model(source: Source, made: ast.Assign) -> bool:
     call = made.value
     if len(made.targets) != 1 or not isinstance(made.targets[0], ast.Name) or not isinstance(call, ast.Call):
         return False
-    return node_lookup.called_name(call) == COPYING or rebuilding.makes_model(source, call)
+    return node_lookup.called_name(call) == COPY_FUNCTION or model_hoisting.makes_model(source, call)
 
 
-def _edits(source: Source, function: ast.FunctionDef, made: ast.Assign) -> list[Edit]:
+def _function_edits(source: Source, function: ast.FunctionDef, made: ast.Assign) -> list[Edit]:
     at, name = function.body.index(made), scope_names.dotted_name(made.targets[0])
     after = function.body[at + 1 :]
-    compiled = after[0] if after and _called(after[0]) == f"{name}.compile" else None
+    compiled = after[0] if after and _called_name(after[0]) == f"{name}.compile" else None
     rest = after[1:] if compiled is not None else after
     built: list[ast.stmt] = [made] if compiled is None else [made, compiled]
-    if compiled is None and not rebuilding.compiles(source, made):
+    if compiled is None and not model_hoisting.is_compiled(source, made):
         return []
-    if not rest or _called(rest[0]) != f"{name}.set_weights" or name in _given(rest[0]):
+    if not rest or _called_name(rest[0]) != f"{name}.set_weights" or name in _names_passed(rest[0]):
         return []
-    if not _own(source, function, name) or not _always_alike(source, function, built):
+    if not _owns_model(source, function, name) or not _builds_the_same(source, function, built):
         return []
-    return _written(source, function, built, name)
+    return _reuse_edits(source, function, built, name)
 
 
-def _called(statement: ast.stmt) -> str:
-    """``model.compile`` of ``model.compile(...)`` as a statement."""
+def _called_name(statement: ast.stmt) -> str:
+    """``model.compile`` for the statement ``model.compile(...)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return scope_names.dotted_name(call.func) if isinstance(call, ast.Call) else ""
 
 
-def _given(statement: ast.stmt) -> set[str]:
+def _names_passed(statement: ast.stmt) -> set[str]:
     call = statement.value if isinstance(statement, ast.Expr) else None
     return (
         scope_names.read_names([*call.args, *(k.value for k in call.keywords)]) if isinstance(call, ast.Call) else set()
     )
 
 
-def _own(source: Source, function: ast.FunctionDef, name: str) -> bool:
-    """Whether nothing but ``function`` gets hold of the model, which it binds once and leaves as it is built."""
+def _owns_model(source: Source, function: ast.FunctionDef, name: str) -> bool:
+    """Whether only ``function`` has the model, binds it once and does not change it."""
     above = node_lookup.parents_of(source)
     if len(scope_names.binding_statements(source, name, function)) != 1 or "clear_session" in source.words:
         return False
     for node in syntax_tree.walk(function):
         if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)):
             return False
-        if isinstance(node, ast.Attribute) and node.attr in CHANGING and scope_names.dotted_name(node.value) == name:
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in CHANGING_ATTRIBUTES
+            and scope_names.dotted_name(node.value) == name
+        ):
             return False
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             parent = above.get(node)
-            if not isinstance(parent, ast.Attribute) or parent.attr not in rebuilding.OF_MODEL:
+            if not isinstance(parent, ast.Attribute) or parent.attr not in model_hoisting.MODEL_ATTRIBUTES:
                 return False
             if not isinstance(parent.ctx, ast.Load) or node_lookup.enclosing_function(source, node) is not function:
                 return False
     return True
 
 
-def _always_alike(source: Source, function: ast.FunctionDef, built: list[ast.stmt]) -> bool:
-    """Whether every call builds the same: from parameters that all calls give alike, and from what stays as it is."""
+def _builds_the_same(source: Source, function: ast.FunctionDef, built: list[ast.stmt]) -> bool:
+    """Whether every call builds the same model: from parameters with equal arguments, and from values that stay."""
     read, parameters = (
         scope_names.read_names(built) - scope_names.bound_names(built),
         scope_names.parameter_names(function),
     )
     if read & scope_names.bound_names(function.body) or "self" in read:
-        return False  # of another object it may be another one
+        return False  # another object may have another value
     calls = call_index.index_of(source).called(function.name)
     named = [
         n for n in syntax_tree.walk(source.tree)
         if function.name in (getattr(n, "id", ""), getattr(n, "attr", "")) and isinstance(n, (ast.Name, ast.Attribute))
     ]  # fmt: skip
     if not calls or len(named) != len(calls):
-        return False  # called from where nobody sees it
+        return False  # it may be called by other means
     places = parameters[1:] if parameters[:1] == ["self"] else parameters
     given: list[ast.AST] = [*built]
     for name in read & set(parameters):
         arguments = [node_lookup.argument_value(c, name, places.index(name)) for c in calls]
-        if any(a is None or not _stays(source, a) for a in arguments):
+        if any(a is None or not _is_loop_invariant(source, a) for a in arguments):
             return False
         if len({ast.dump(a) for a in arguments if a is not None}) != 1:
             return False
@@ -129,8 +133,8 @@ def _always_alike(source: Source, function: ast.FunctionDef, built: list[ast.stm
     return not class_members.is_stored_outside_init(source, attributes)
 
 
-def _stays(source: Source, given: ast.expr) -> bool:
-    """Whether an argument is the same in every turn of the loops around the call."""
+def _is_loop_invariant(source: Source, given: ast.expr) -> bool:
+    """Whether an argument is the same in every iteration of the loops around the call."""
     root = scope_names.dotted_name(given).partition(".")[0]
     if not root:
         return isinstance(given, ast.Constant)
@@ -148,7 +152,7 @@ def _stays(source: Source, given: ast.expr) -> bool:
     return root not in around
 
 
-def _written(source: Source, function: ast.FunctionDef, built: list[ast.stmt], name: str) -> list[Edit]:
+def _reuse_edits(source: Source, function: ast.FunctionDef, built: list[ast.stmt], name: str) -> list[Edit]:
     rows = source.text.split("\n")
     first, last = built[0], built[-1]
     indent = rows[first.lineno - 1][: first.col_offset]
@@ -160,7 +164,7 @@ def _written(source: Source, function: ast.FunctionDef, built: list[ast.stmt], n
     state = extracting.free_name(source, "start_state", "optimizer_start")
     unit = edits.indentation_unit(source)
     made = "\n".join(f"{unit}{row}" if row else "" for one in built for row in extracting.lines(rows, one))
-    text = KEEP.format(kept=kept, made=made, model=name, state=state, unit=unit)
+    text = REUSE_TEMPLATE.format(kept=kept, made=made, model=name, state=state, unit=unit)
     inside = "\n".join(f"{indent}{row}" if row else "" for row in text.split("\n")).lstrip()
     return [
         edits.insert_before(

@@ -16,40 +16,40 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.host import fits
 
-FEW = 4  # steps of an epoch: with as many one iterator for all epochs made a run 2.9 times as fast
-MANY = 200  # epochs: each takes ten ms and more to start, so some seconds in all
-# Of an epoch of dense layers, six operations for each weight and sample (forward, and two back): a processor does
-# this in ten ms, an accelerator in less.
-MOST_WORK = 1_000_000_000
+MAX_EPOCH_STEPS = 4  # with as many, one iterator for all epochs made a run 2.9 times as fast
+MIN_EPOCHS = 200  # each takes ten ms and more to start, so some seconds in all
+# In an epoch of dense layers, with six operations for each weight and sample (two forward, four backward). A processor
+# does this in ten ms, an accelerator in less.
+MAX_EPOCH_OPERATIONS = 1_000_000_000
 
 
-def epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Calls of ``fit`` of many epochs, and loops over a data set in a loop over epochs; what is seen."""
+def short_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Calls of ``fit`` with many short epochs, and loops over a data set in a loop over epochs, each with its text."""
     if call_index.index_of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE):
-        return  # of what these compute no number of samples tells
+        return  # the number of samples does not say how much these compute
     every = file_events(source)
     for event in every:
-        found = _of_fit(event) if event.name == ".fit" else _of_loop(source, event)
+        found = _fit_epochs(event) if event.name == ".fit" else _loop_epochs(source, event)
         if found is None:
             continue
         many, steps, data = found
-        work = _work(every, data)
-        if many >= MANY and 1 <= steps <= FEW and work is not None and work <= MOST_WORK:
+        work = _epoch_operations(every, data)
+        if many >= MIN_EPOCHS and 1 <= steps <= MAX_EPOCH_STEPS and work is not None and work <= MAX_EPOCH_OPERATIONS:
             each = f"{steps} steps" if steps > 1 else "one step"
-            yield event.node, f"each of {many:,} epochs of {each} begins with a new iterator over the data"
+            yield event.node, f"each of {many:,} epochs of {each} starts with a new iterator over the data"
 
 
-def _of_fit(event: Event) -> tuple[int, int, Value] | None:
+def _fit_epochs(event: Event) -> tuple[int, int, Value] | None:
     given, data = event.given, event.given.get("x", 0)
     many = given.get("epochs", 3).known
     if "steps_per_epoch" in given.keywords or not isinstance(many, int):
-        return None  # data that goes on keeps its iterator
+        return None  # with steps_per_epoch the data keeps its iterator
     steps = layered.of_epoch(event)
     return (many, steps, data) if steps and event.on is not None and event.on.kind in ("keras", "object") else None
 
 
-def _of_loop(source: Source, event: Event) -> tuple[int, int, Value] | None:
-    """``for epoch in range(1000): for x, y in data: step(x, y)``, of a step that is a graph."""
+def _loop_epochs(source: Source, event: Event) -> tuple[int, int, Value] | None:
+    """``for epoch in range(1000): for x, y in data: step(x, y)`` if the step is a graph."""
     loop = event.begun
     if (
         loop is None
@@ -66,9 +66,9 @@ def _of_loop(source: Source, event: Event) -> tuple[int, int, Value] | None:
     return None if eager or not around or None in around else (many, loop.turns, loop.items)
 
 
-def _work(every: tuple[Event, ...], data: Value) -> int | None:
-    """The operations of an epoch through dense layers, as far as all sizes are known."""
-    rows, wide = _rows(data)
+def _epoch_operations(every: tuple[Event, ...], data: Value) -> int | None:
+    """The operations of an epoch through dense layers; None unless all sizes are known."""
+    rows, wide = _sample_counts(data)
     if not rows or not wide:
         return None
     widths, weights = [wide], 0
@@ -82,21 +82,21 @@ def _work(every: tuple[Event, ...], data: Value) -> int | None:
     return 6 * rows * weights or None
 
 
-def _rows(data: Value) -> tuple[int | None, int | None]:
-    """The samples that an epoch goes through, and the numbers of one; None where they are not known."""
+def _sample_counts(data: Value) -> tuple[int | None, int | None]:
+    """The samples of an epoch and the numbers in one sample; None for what is not known."""
     if data.kind == "dataset":
         known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
-        steps, batch, first = operators.known_length(data), known.get("batch"), _first(data.of)
+        steps, batch, first = operators.known_length(data), known.get("batch"), _first_component(data.of)
         rows = steps * batch if steps and batch else None
     else:
-        rows, first = layered.samples(data), _first(data)
+        rows, first = layered.samples(data), _first_component(data)
     shape = first.shape if first is not None else None
     if not shape or None in shape[1:]:
         return rows, None
     return rows, prod(n or 1 for n in shape[1:])
 
 
-def _first(data: Value | None) -> Value | None:
+def _first_component(data: Value | None) -> Value | None:
     while data is not None and data.kind in ("tuple", "list", "dict") and data.items and data.shape is None:
         data = next(iter(data.items.values()))
     return data

@@ -1,4 +1,4 @@
-"""Loops of Python inside a graph, as loops of the graph: then it holds one turn, however often that is taken."""
+"""Makes a Python loop inside a graph a loop of the graph, which then contains one iteration."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
-COLLECTS = frozenset({"append", "extend", "insert", "add", "update", "pop"})  # of Python's own: once, in a graph's loop
-LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.Await)
+COLLECTING_METHODS = frozenset({"append", "extend", "insert", "add", "update", "pop"})  # run once in a graph's loop
+LEAVING_STATEMENTS = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.Await)
 
 
-def looped(source: Source, line: int) -> list[Edit]:
-    """``for _ in tf.range(n)`` for ``for _ in range(n)`` at ``line``, where no turn asks which one it is."""
+def loop_in_graph(source: Source, line: int) -> list[Edit]:
+    """Replaces ``for _ in range(n)`` at ``line`` by ``for _ in tf.range(n)`` if the body does not read the index."""
     short = scope_names.module_alias(source, "tensorflow")
     found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno == line]
     over = found[0].iter if len(found) == 1 and short else None
     if not isinstance(over, ast.Call) or scope_names.dotted_name(over.func) != "range" or over.keywords:
         return []
     loop = found[0]
-    if scope_names.bound_names(loop.target) & scope_names.read_names(loop.body) or not _tensors_alone(source, loop):
+    if scope_names.bound_names(loop.target) & scope_names.read_names(loop.body) or not _passes_only_tensors(
+        source, loop
+    ):
         return []
     return [edits.replace_node(source, over.func, f"{short}.range")]
 
 
-def _tensors_alone(source: Source, loop: ast.For) -> bool:
-    """Whether the turns hand on values by names that are there before the loop, and nothing of Python's changes."""
+def _passes_only_tensors(source: Source, loop: ast.For) -> bool:
+    """Whether iterations pass values on only by names that exist before the loop, and change no Python object."""
     function = node_lookup.enclosing_function(source, loop)
     if function is None or loop.orelse:
         return False
     for one in scope_names.nodes_in_scope(list(loop.body)):
-        if isinstance(one, (*LEAVES, *FUNCTION_NODES)) or (
-            isinstance(one, ast.Call) and node_lookup.called_name(one) in COLLECTS
+        if isinstance(one, (*LEAVING_STATEMENTS, *FUNCTION_NODES)) or (
+            isinstance(one, ast.Call) and node_lookup.called_name(one) in COLLECTING_METHODS
         ):
             return False
         if isinstance(one, (ast.Subscript, ast.Attribute)) and isinstance(one.ctx, ast.Store):
