@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.compute.host_placed_ops import fix
 from slowtrain.columns.device import Device
 from slowtrain.columns.device_copies import DirectionCopies
@@ -125,7 +125,7 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
     if trace.fact("host_callbacks", default=0.0) >= MIN_CALLBACKS_PER_STEP:  # a program of JAX that calls Python
         called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON))
         return HostCrossing(0.0, called, out.exposed_ms + back.exposed_ms, computing)
-    if not both and computing < LITTLE * trace.step_ms:
+    if not both and computing < MIN_SYMPTOM_SHARE * trace.step_ms:
         return None
     part = min(count / (out.count + back.count), 1.0) if both else 0.0
     copies = part * (out.exposed_ms + back.exposed_ms)
@@ -196,4 +196,4 @@ def _has_unexplained_copies(trace: Trace, device: Device) -> bool:
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     named = any(framework_names.GRAPH_EDGE.search(text) or "#edge_name=" in text for text in device.by_op)
     exposed = out.exposed_ms + back.exposed_ms
-    return not named and out.count >= 2 and back.count >= 2 and exposed >= LITTLE * trace.step_ms
+    return not named and out.count >= 2 and back.count >= 2 and exposed >= MIN_SYMPTOM_SHARE * trace.step_ms

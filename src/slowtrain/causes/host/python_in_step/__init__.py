@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.engine import step_loops
@@ -32,7 +32,7 @@ class PythonInStep(Cause[Evidence]):
 
     def find(self, trace: Trace) -> Evidence | None:
         found = own_python(trace)
-        if found is None or found.ms < LITTLE * trace.step_ms:
+        if found is None or found.ms < MIN_SYMPTOM_SHARE * trace.step_ms:
             return None
         first = found.lines[0]
         turns = f", {first.visits:,.0f} times" if found.traced and first.visits >= 2 else ""

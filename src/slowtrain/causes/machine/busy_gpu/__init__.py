@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.fact_causes import FactCause, has_given_facts, machine_facts, recheck_signals
 from slowtrain.machine.tables.fact_access import nested_fact
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
@@ -56,7 +56,7 @@ def _waits_for_other_process(trace: Trace) -> Evidence | None:
     if trace.device is None or trace.device.kind != "GPU":
         return None
     waited_ms, step_ms = trace.device.profiled_idle(OTHER_PROCESS_REASON)
-    if waited_ms <= 0 or waited_ms < LITTLE * step_ms:
+    if waited_ms <= 0 or waited_ms < MIN_SYMPTOM_SHARE * step_ms:
         return None
     step = "profiled step" if trace.device.profiled is not None else "step"
     return Evidence(

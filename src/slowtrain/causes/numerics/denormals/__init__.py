@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.columns.spans import place_of
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -107,7 +107,7 @@ def _find_slow_variables(trace: Trace) -> SubnormalVariables | None:
     way = str(trace.fact("subnormals", "way") or "function")
     slowdown = float(trace.fact("subnormal_cost", way) or 1.0)
     # What an op over all variables loses. A step does more than that, so this is an upper bound of the gain.
-    if share * (slowdown - 1) < LITTLE:
+    if share * (slowdown - 1) < MIN_SYMPTOM_SHARE:
         return None
     where, most = trace.fact("subnormals", "where"), float(trace.fact("subnormals", "most") or 0.0)
     return SubnormalVariables(share, slowdown, str(where or ""), most)
@@ -118,7 +118,7 @@ def _find_slow_array(trace: Trace) -> SubnormalArray | None:
     facts = trace.fact("subnormal_arrays", default=None)
     arrays = [_subnormal_array(trace, one) for one in facts if one.get("cost")] if facts and trace.step_ms else []
     slowest = max((a for a in arrays if a is not None), key=lambda a: a.saved_ms, default=None)
-    return slowest if slowest is not None and slowest.saved_ms >= LITTLE * trace.step_ms else None
+    return slowest if slowest is not None and slowest.saved_ms >= MIN_SYMPTOM_SHARE * trace.step_ms else None
 
 
 def _subnormal_array(trace: Trace, fact: Mapping[str, Any]) -> SubnormalArray | None:

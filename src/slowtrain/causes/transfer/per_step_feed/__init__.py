@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.transfer.per_step_feed import fix
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -49,7 +49,7 @@ class PerStepFeed(Cause[Evidence]):
         # Python between calls may be what makes the batch.
         hidden = sum(map(trace.share, (Category.CONVERT, Category.FEED, Category.PYTHON, Category.UNATTRIBUTED)))
         on_device = Signal.DEVICE in trace.signals
-        told = _copied(trace) is not None or hidden < LITTLE
+        told = _copied(trace) is not None or hidden < MIN_SYMPTOM_SHARE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.FEEDS}))
 
     def find(self, trace: Trace) -> Evidence | None:
@@ -158,13 +158,13 @@ def _copied(trace: Trace) -> Evidence | None:
     device = trace.device
     copies = device.copies.get("h2d") if device is not None else None
     waited = sum(handover_ms_by_category(trace).values())
-    if device is None or waited < LITTLE * trace.step_ms:
+    if device is None or waited < MIN_SYMPTOM_SHARE * trace.step_ms:
         return None
     if device.idle.get("h2d", 0.0) + device.idle.get("convert", 0.0) < BY_HAND * waited:
         return None
     if trace.fact("fed_by_keras"):
         return None  # not by hand
-    if trace.share(Category.INPUT) >= LITTLE or trace.pipelines:
+    if trace.share(Category.INPUT) >= MIN_SYMPTOM_SHARE or trace.pipelines:
         return None
     count = copies.count if copies is not None else 0.0
     size = (

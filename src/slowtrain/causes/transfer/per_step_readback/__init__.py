@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.transfer.per_step_readback import fix
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -33,7 +33,7 @@ class PerStepReadback(Cause[Evidence]):
             return self.needs
         on_device = Signal.DEVICE in trace.signals
         hidden = trace.share(Category.READBACK) + trace.share(Category.UNATTRIBUTED)
-        told = _copied(trace) is not None or hidden < LITTLE
+        told = _copied(trace) is not None or hidden < MIN_SYMPTOM_SHARE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.READBACKS}))
 
     def find(self, trace: Trace) -> Evidence | None:
@@ -116,7 +116,7 @@ def _copied(trace: Trace) -> Evidence | None:
     device = trace.device
     copies = device.copies.get("d2h") if device is not None else None
     waited = trace.mean(Category.READBACK)
-    if device is None or copies is None or waited < LITTLE * trace.step_ms:
+    if device is None or copies is None or waited < MIN_SYMPTOM_SHARE * trace.step_ms:
         return None
     if trace.fact("host_callbacks", default=0.0) >= LEAST_COUNT:
         return None  # arguments of what the compiled step has the host compute

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import LITTLE, Cause, pcie_link
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause, pcie_link
 from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
@@ -111,8 +111,8 @@ def _small(found: DirectionCopies) -> bool:
 def _untold(trace: Trace, copied: DirectionCopies) -> bool:
     """Whether what is waited for may be pageable copies, or, where no bytes are told, small ones."""
     if not copied.bytes:
-        return trace.share(Category.FEED) >= LITTLE
-    return copied.pageable is None and not _small(copied) and copied.exposed_ms >= LITTLE * trace.step_ms
+        return trace.share(Category.FEED) >= MIN_SYMPTOM_SHARE
+    return copied.pageable is None and not _small(copied) and copied.exposed_ms >= MIN_SYMPTOM_SHARE * trace.step_ms
 
 
 def _pageable(trace: Trace, found: DirectionCopies) -> Slow | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-from slowtrain.causes import LITTLE, Cause
+from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.transfer.wide_input import caststep, doubles, narrowed
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
@@ -57,7 +57,7 @@ class WideInput(Cause[Evidence]):
     words = ("from_tensor_slices", "uint8", "decode_jpeg", "decode_png")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
+        told = trace.share(Category.FEED) < MIN_SYMPTOM_SHARE or _by_casts(trace) is not None or _narrow(trace)
         told = told or _by_array(trace) is not None
         typed = trace.pipeline is not None and any(_dtype(p) for w in trace.pipeline.written for p in _element(w))
         return super().wants(trace) | (set() if told or typed else {Signal.PIPELINE, Signal.WRITTEN})
