@@ -23,8 +23,8 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
-# Of a step: where a profile shows less of a cause's symptoms, curing it could not give the tenth that is worth a word.
-LITTLE = 0.05
+# Of a step: if a profile shows less of a cause's symptoms, curing it cannot save the tenth that is reported.
+MIN_SYMPTOM_SHARE = 0.05
 
 SECTIONS = (
     "## What it means",
@@ -95,7 +95,7 @@ class Cause(ABC, Generic[FindingT]):
     scope: ClassVar[str] = "step"
     matters: ClassVar[bool] = False
     spoils: ClassVar[bool] = False
-    grows: ClassVar[bool] = False  # what it costs grows with the run's length: it is told before what each step gains
+    grows: ClassVar[bool] = False  # its cost grows with the run's length, so it is reported before gains per step
     verdict_word: ClassVar[VerdictKind | None] = None  # of the run, if this cause comes first; None: what bounds a step
     rules_out: ClassVar[VerdictKind | None] = None  # no step is called so if this cause was judged and not found
     fills_memory: ClassVar[bool] = False  # memory ran out or will: that comes before any saving
@@ -104,7 +104,7 @@ class Cause(ABC, Generic[FindingT]):
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
     lines_shared_as: ClassVar[str] = ""  # a line of one may show the causes with the same word
     watch_rules: ClassVar[frozenset[str]] = frozenset()  # rules of ``watch`` that are a cheap sign of this cause
-    machine_topic: ClassVar[str] = ""  # what the checks of ``slowtrain.machine`` say of it is filed under
+    machine_topic: ClassVar[str] = ""  # of the checks of ``slowtrain.machine`` that judge it
     doctor_rank: ClassVar[int | None] = None  # place in the doctor's list, the worst first; None: not judged by facts
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
@@ -123,12 +123,12 @@ class Cause(ABC, Generic[FindingT]):
             raise TypeError(f"{inspect.getsourcefile(cls)}: cause {cls.id!r} lacks {', '.join(missing)}")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        """The signals without which nothing can be said of this trace, neither that the cause is there nor that not."""
+        """The signals without which this trace can show neither the presence nor the absence of the cause."""
         if not trace.fact("profile"):
             return self.needs
-        # What has no reason may have this one.
-        if self.symptoms and sum(map(trace.share, self.symptoms | {Category.UNATTRIBUTED})) < LITTLE:
-            return frozenset({Signal.STEPS, Signal.INPUT})  # the host's threads say what the device waited for
+        # Unattributed time may have this cause.
+        if self.symptoms and sum(map(trace.share, self.symptoms | {Category.UNATTRIBUTED})) < MIN_SYMPTOM_SHARE:
+            return frozenset({Signal.STEPS, Signal.INPUT})  # the host's threads show what the device waited for
         return self.needs | self.recorded
 
     @abstractmethod
