@@ -52,5 +52,6 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for each in rebuilt_caches.find_rebuilt_caches(source):
         says = "build it once, before the loop; put what differs between iterations behind its cache"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
-        says = f"each iteration builds the data set again, with a cache that is never read: every pass does {each.does} again"
+        says = "each iteration builds the data set again, with a cache that is never read: "
+        says += f"every pass does {each.does} again"
         yield Spot(edits.node_start(each.built), edits.node_end(each.built), says, cure)
