@@ -77,7 +77,7 @@ def test_a_data_set_of_one_batch_becomes_the_batch(batches: int, edited: bool) -
 
 
 def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> None:
-    numbers = found(parse_drawing(EACH.replace("line=8", "line=9").replace('"train.py",8', '"train.py",9'))).numbers
+    numbers = found(parse_drawing(EACH.replace("line=8", "line=9").replace('"train.py",8', '"train.py",9')))
     assert numbers.lines_ms == 0
     assert numbers.making_ms == pytest.approx(3)
 
@@ -85,10 +85,8 @@ def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> No
 def test_lines_that_build_what_is_gone_through_count() -> None:
     """A line of the loop that no step waits in is the script's own, unless a data set is made there."""
     drawing = EACH.replace("@line 8 ms=7", "@line 7 ms=3\n        @line 8 ms=4")
-    plain = found(parse_drawing(drawing)).numbers.lines_ms
-    built = found(parse_drawing(f"{drawing}\n        @pipeline Slices ms=0.1 line=7 > Batch ms=0.1 line=7")).numbers[
-        "lines_ms"
-    ]
+    plain = found(parse_drawing(drawing)).lines_ms
+    built = found(parse_drawing(f"{drawing}\n        @pipeline Slices ms=0.1 line=7 > Batch ms=0.1 line=7")).lines_ms
     assert plain == 0
     assert built == pytest.approx(3)
 
