@@ -1,11 +1,11 @@
-"""The producer waits for bytes, not for a processor."""
+"""The input waits for bytes, not for a processor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.causes.waiting import bytes_to_tell, for_bytes, mean, read_mb_per_s, reads, waiting
+from slowtrain.causes.waiting import Waiting, bytes_to_tell, for_bytes, mean, read_mb_per_s, reads, waiting
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import handmade_input
@@ -16,7 +16,7 @@ from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
-class SlowStorage(Cause[Evidence]):
+class SlowStorage(Cause[Waiting]):
     """Batches come as slowly as a disk, a file share or a network gives their bytes."""
 
     title = "Storage is the limit"
@@ -26,41 +26,37 @@ class SlowStorage(Cause[Evidence]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | bytes_to_tell(trace)
 
-    def find(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> Waiting | None:
         found = waiting(trace)
-        if found is None or not for_bytes(trace, found):
-            return None
-        iowait, rate = mean(trace, "iowait_share"), read_mb_per_s(trace)
-        beside = (
-            f"; {format_number(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
-        )
+        return found if found is not None and for_bytes(trace, found) else None
+
+    def evidence(self, trace: Trace, finding: Waiting) -> Evidence:
+        iowait, rate = mean(trace, "iowait_share") or 0.0, read_mb_per_s(trace)
+        read = f"; {format_number(rate)} MB/s were read, I/O wait {100 * iowait:.0f} %" if rate is not None else ""
         return Evidence(
-            f"making a batch takes up to {format_number(found.made_ms)} ms, "
-            f"{format_number(found.ms)} ms of it with no core at work{beside}",
-            {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
-            found.where,
+            f"making a batch takes up to {format_number(finding.made_ms)} ms, "
+            f"{format_number(finding.ms)} ms of it with no core at work{read}",
+            {"waiting_ms": finding.ms, "iowait_share": iowait, "read_mb_per_s": rate or 0.0},
+            finding.where,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = waiting(trace)
-        if found is None:
-            return []
-        if found.by_hand:
-            return [Drop({Category.PYTHON: found.ms}, 0.0, (0.7, 1.1))]
-        return [Supply(found.left, spread=(0.7, 1.1))]
+    def remedies(self, trace: Trace, finding: Waiting) -> Sequence[Remedy]:
+        if finding.by_hand:
+            return [Drop({Category.PYTHON: finding.ms}, 0.0, (0.7, 1.1))]
+        return [Supply(finding.left, spread=(0.7, 1.1))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, finding: Waiting) -> Iterable[Prescription]:
         pipe = trace.pipeline
         readers = [n for n in slowest_stage_nodes(pipe) if reads(trace, n)] if pipe is not None else []
         node = measured.making(trace) or (readers[0] if readers else None)
         if handmade_input(trace) is not None:
-            beside = measured.first(trace, evidence.where, ahead.made_ahead)
+            in_thread = measured.first(trace, finding.where, ahead.made_ahead)
             says = "fetch the next batch in a background thread while the step runs"
-            yield Prescription("edit", Effect.EXACT, says, edits=beside)
-        made = measured.kept(trace, evidence.where, node)
-        if made:
+            yield Prescription("edit", Effect.EXACT, says, edits=in_thread)
+        cached = measured.kept(trace, finding.where, node)
+        if cached:
             says = "keep what was read with .cache(): it fits in memory"
-            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
+            yield Prescription("edit", Effect.EXACT, says, edits=cached, later=True)
         yield Prescription(
             "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
         )
