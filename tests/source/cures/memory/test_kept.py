@@ -75,11 +75,15 @@ def test_an_object_forgets_as_well() -> None:
 
 def test_what_nothing_reads_before_the_end_is_no_part_of_the_training() -> None:
     assert not fix.is_read_in_training(read(LOOP + "print(held[-1])\n"), fix.NamedContainer("held", False, "list"))
-    assert fix.is_read_in_training(read(LOOP + "    y = random.sample(held, 2)\n"), fix.NamedContainer("held", False, "list"))
+    assert fix.is_read_in_training(
+        read(LOOP + "    y = random.sample(held, 2)\n"), fix.NamedContainer("held", False, "list")
+    )
 
 
 def test_a_dictionary_forgets_its_oldest() -> None:
-    new = limit_length(BANK.format(got="train(few)\nmodel, held = train(ds)", use="print(held[max(held)])"), kind="dict")
+    new = limit_length(
+        BANK.format(got="train(few)\nmodel, held = train(ds)", use="print(held[max(held)])"), kind="dict"
+    )
     assert new is not None
     assert "        if len(held) > 700:\n            del held[next(iter(held))]\n    return" in new
     space: dict[str, object] = {"step": float, "ds": range(900), "few": range(3), "model": None}

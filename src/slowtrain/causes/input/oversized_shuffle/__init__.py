@@ -27,7 +27,7 @@ class OversizedBuffer:
     free_bytes: float
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def shuffle_places(self) -> tuple[Place, ...]:
         return (self.node.written.place,) if self.node.written and self.node.written.place else ()
 
 
@@ -53,7 +53,7 @@ class OversizedShuffle(Cause[OversizedBuffer]):
             f"the shuffle buffer held {format_number(held / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
             "free",
             {"buffer_bytes": held, "free_bytes": free},
-            finding.places,
+            finding.shuffle_places,
         )
 
     def remedies(self, trace: Trace, finding: OversizedBuffer) -> Sequence[Remedy]:
@@ -69,6 +69,6 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         return "run" if fill is not None and fill.step_ms <= 0 else "step"
 
     def cures(self, trace: Trace, finding: OversizedBuffer) -> Iterable[Prescription]:
-        made = measured.first(trace, finding.places, datasets.shuffled_first)
+        made = measured.first(trace, finding.shuffle_places, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")

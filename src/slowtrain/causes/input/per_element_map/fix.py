@@ -87,8 +87,10 @@ def _makes_one_batch(source: Source, flat: ast.Call, size: ast.expr) -> bool:
     if isinstance(function, ast.Lambda):
         body = function.body
     elif isinstance(function, ast.FunctionDef) and isinstance(function.body[-1], ast.Return):
-        told = [s for s in function.body[:-1] if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-        body = function.body[-1].value if not told and not function.decorator_list else None
+        statements = [
+            s for s in function.body[:-1] if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        ]
+        body = function.body[-1].value if not statements and not function.decorator_list else None
     if not isinstance(body, ast.Call) or node_lookup.called_name(body) != "batch" or len(parameters) != 1:
         return False
     owner = body.func.value if isinstance(body.func, ast.Attribute) else None

@@ -69,7 +69,7 @@ class TinyMaps:
         )
 
     def where(self) -> tuple[Place, ...]:
-        return distinct_places(place for one in self.maps for place in _places(self.pipeline, one.node))
+        return distinct_places(place for one in self.maps for place in _map_places(self.pipeline, one.node))
 
     def remedies(self) -> Sequence[Remedy]:
         pipe = self.pipeline
@@ -113,7 +113,7 @@ def _tiny_map(trace: Trace, pipe: Pipeline, node: Node) -> TinyMap | None:
     return TinyMap(node, ops_ms) if overhead_ms >= MIN_OVERHEAD_SHARE * node.ms else None
 
 
-def _places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
+def _map_places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
     """The map, the stages in front of it that take batches apart, and its function."""
     line, *function = user_lines(node) or (None,)
     in_front = pipe.nodes[: pipe.nodes.index(node)]

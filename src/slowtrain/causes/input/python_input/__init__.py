@@ -20,7 +20,7 @@ SAYS_BY_KIND = {
     "samples": "return one sample at a time, {calls:.0f} calls a batch",
     "loop": "run line by line in the interpreter",
     "once": "do the same work again in every epoch",
-    "drawn": "draw every batch anew",
+    "drawn": "draw every batch again",
     "beside": "work while the step waits",
     "work": "work on one core",
     "waits": "wait for something and compute nothing meanwhile, and the bytes read do not explain it",

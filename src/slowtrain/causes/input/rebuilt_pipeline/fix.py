@@ -11,7 +11,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 STAGES_TO_ONE_BATCH = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
-ITERATING_FUNCTIONS = frozenset({"iter", "enumerate"})
+ITERATING_BUILTINS = frozenset({"iter", "enumerate"})
 
 
 def list_one_batch(source: Source, line: int, parts: int) -> list[Edit]:
@@ -94,6 +94,6 @@ def _is_iterated_at(source: Source, taken: ast.AST) -> bool:
         return holder.iter is taken
     return (
         isinstance(holder, ast.Call)
-        and scope_names.resolved_name(source, holder.func) in ITERATING_FUNCTIONS
+        and scope_names.resolved_name(source, holder.func) in ITERATING_BUILTINS
         and holder.args[:1] == [taken]
     )

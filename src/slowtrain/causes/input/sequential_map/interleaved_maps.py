@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slowtrain.causes.input.sequential_map.user_map import MIN_CALL_US, MIN_IDLE_CORES, idle_cores_text
+from slowtrain.causes.input.sequential_map.user_map import MIN_IDLE_CORES, MIN_THREADED_CALL_US, idle_cores_text
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
@@ -64,7 +64,7 @@ def find_sequential_interleave(trace: Trace) -> SequentialInterleave | None:
             n for n in pipe.upstream_nodes(node) if n.family == "Map" and not is_user_node(n) and not n.asynchronous
         ]
         map_ms, elements = sum(n.ms for n in inner), sum(n.elements for n in inner)
-        if map_ms >= MIN_MAP_SHARE * pipe.made_ms and 1e3 * map_ms >= MIN_CALL_US * elements:
+        if map_ms >= MIN_MAP_SHARE * pipe.made_ms and 1e3 * map_ms >= MIN_THREADED_CALL_US * elements:
             cycle_length = int(node.written.detail.get("cycle_length") or 0)
             return SequentialInterleave(pipe, node, map_ms, elements, cycle_length)
     return None

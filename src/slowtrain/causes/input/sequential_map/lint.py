@@ -36,9 +36,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
             "" if limit is None or isinstance(limit, ast.Constant) else f": {ast.unparse(limit)} allows no more"
         )
         seen.add(call)
-        yield _spot(source, call, f"map does {work.says} for one element at a time{limit_text}", effect)
+        yield _parallel_map_spot(source, call, f"map does {work.says} for one element at a time{limit_text}", effect)
     for more in staged.beside(seen, staged.sequential(source)):
-        yield _spot(source, more.call, more.says, Effect.EXACT)
+        yield _parallel_map_spot(source, more.call, more.says, Effect.EXACT)
 
 
 def _sequential_calls(source: Source) -> Iterable[ast.Call]:
@@ -55,6 +55,6 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
             yield call
 
 
-def _spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
+def _parallel_map_spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
     made = tuple(datasets.parallel(source, edits.node_end(call.func)[0]))
     return Spot(*call_index.operation_range(call), says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))

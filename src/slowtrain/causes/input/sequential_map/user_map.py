@@ -22,7 +22,7 @@ from slowtrain.trace.signals.input.input_feed import (
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
-MIN_CALL_US = 30.0  # assumed: a shorter call is mostly overhead, which threads do not lower
+MIN_THREADED_CALL_US = 30.0  # assumed: a shorter call is mostly overhead, which threads do not lower
 MIN_IDLE_CORES = 0.25
 
 
@@ -75,7 +75,7 @@ def find_sequential_map(trace: Trace) -> SequentialUserMap | None:
     for node in slow_user_maps(pipe):
         calls = calls_per_batch(pipe, node)
         is_sequential = (node.parallelism or 1.0) <= 1.0 and not node.tunable
-        is_long = 1e3 * node.ms >= MIN_CALL_US * calls
+        is_long = 1e3 * node.ms >= MIN_THREADED_CALL_US * calls
         if is_sequential and is_long and calls > 1 and node.written and not node.written.python:
             return SequentialUserMap(pipe, node, calls)
     return None

@@ -26,9 +26,9 @@ from slowtrain.whatif import Remedy, Supply
 
 MIN_BUSY_SHARE = 0.85  # of the cores: the scheduler and other processes leave no more
 MAX_SINGLE_CALLS = 1.4  # calls under way at once: measured with a pool of one thread
-MIN_CALL_US = 200.0  # shorter calls are mostly overhead, which a node's own time does not include
+MIN_WORKING_CALL_US = 200.0  # shorter calls are mostly overhead, which a node's own time does not include
 AUTOTUNE = -1  # tf.data.AUTOTUNE
-MIN_IDLE_CORES = 0.4  # enough to show that there are too few threads, not too few cores
+MIN_IDLE_CORES_FOR_THREADS = 0.4  # enough to show that there are too few threads, not too few cores
 MAX_WIDTH_SHARE = 0.7  # of the calls that were asked for: with more under way the pool has enough threads
 ONE_THREAD_CURE = "remove the limit on the data set's threads (private_threadpool_size)"
 
@@ -79,7 +79,7 @@ class StarvedHost(Cause[StarvedNode]):
             f"{says}{format_number(busy, 2)} of {trace.cores:g} cores are busy; "
             f"a batch needs {format_number(finding.node.ms)} ms of work",
             {"parallelism": finding.width, "under_way": finding.under_way, "busy_cores": busy, "cores": trace.cores},
-            _places(trace, finding),
+            _evidence_places(trace, finding),
         )
 
     def remedies(self, trace: Trace, finding: StarvedNode) -> Sequence[Remedy]:
@@ -91,7 +91,7 @@ class StarvedHost(Cause[StarvedNode]):
 
     def cures(self, trace: Trace, finding: StarvedNode) -> Iterable[Prescription]:
         if finding.runs_single_calls:
-            where = _places(trace, finding)
+            where = _evidence_places(trace, finding)
             freed = measured.first(trace, where, datasets.threads_freed)
             written = trace.pipeline.written if trace.pipeline is not None else ()
             # Threads draw at the same time: the order of calls decides which element gets which random number.
@@ -121,10 +121,10 @@ def _starved_node(trace: Trace, pipe: Pipeline, node: Node, busy: float) -> Star
     under_way = node.ms / trace.step_ms
     limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
     where = (*limits, *user_lines(node))
-    idle = idle_cores(trace) >= MIN_IDLE_CORES
+    idle = idle_cores(trace) >= MIN_IDLE_CORES_FOR_THREADS
     if threads is not None and threads < max_calls and idle:
         return StarvedNode(node, width, min(under_way, threads), True, where, max_calls)
-    is_long = 1e3 * node.ms >= MIN_CALL_US * calls_per_batch(pipe, node)
+    is_long = 1e3 * node.ms >= MIN_WORKING_CALL_US * calls_per_batch(pipe, node)
     single = 1 / MAX_SINGLE_CALLS <= under_way <= MAX_SINGLE_CALLS
     if is_long and single and idle and width * MAX_WIDTH_SHARE > under_way:
         return StarvedNode(node, width, under_way, True, where, max_calls)
@@ -140,7 +140,7 @@ def _private_threads(trace: Trace) -> int | None:
     return int(given) if given else None
 
 
-def _places(trace: Trace, finding: StarvedNode) -> tuple[Place, ...]:
+def _evidence_places(trace: Trace, finding: StarvedNode) -> tuple[Place, ...]:
     """The lines of the finding, after those that set the limit, which are the lines to change."""
     if not finding.few_threads or not finding.runs_single_calls:
         return finding.where

@@ -34,7 +34,7 @@ class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
     def remedies(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> Sequence[Remedy]:
         if isinstance(finding, RepeatedWork):
             return finding.remedies(trace)
-        supply = finding.supply()
+        supply = finding.supply_once_filled()
         return [supply, *shuffle_fill_remedies(trace, supply.share)]
 
     def scope_in(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> str:

@@ -13,7 +13,7 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-MAX_DEPTH = 6  # calls from the loop to the start of a pass, and names from a use back to its value
+MAX_CALL_DEPTH = 6  # calls from the loop to the start of a pass, and names from a use back to its value
 IN_PLACE_METHODS = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")
 INSPECTING_ATTRIBUTES = frozenset({"cardinality", "element_spec"})  # of a data set; they do not iterate over it
 Loop = ast.For | ast.While
@@ -37,13 +37,13 @@ class _Iteration:
     functions: frozenset[ast.AST] = frozenset()
     calls: tuple[ast.Call, ...] = ()
 
-    def holds(self, node: ast.AST) -> bool:
+    def has_node(self, node: ast.AST) -> bool:
         return (
             self.loop in scope_names.enclosing_loops(self.source, node)
             or node_lookup.enclosing_function(self.source, node) in self.functions
         )
 
-    def within(self, function: ast.AST, call: ast.Call) -> _Iteration:
+    def inside_function(self, function: ast.AST, call: ast.Call) -> _Iteration:
         return _Iteration(self.source, self.loop, self.functions | {function}, (*self.calls, call))
 
 
@@ -89,7 +89,7 @@ def _one_epoch(source: Source, fit: ast.Call) -> bool:
     return ast.unparse(epochs) == f"{ast.unparse(first)} + 1"
 
 
-def _iterations_around(source: Source, place: ast.AST, depth: int = MAX_DEPTH) -> Iterator[_Iteration]:
+def _iterations_around(source: Source, place: ast.AST, depth: int = MAX_CALL_DEPTH) -> Iterator[_Iteration]:
     """The loops that run ``place`` in every iteration: around it, or around a call of its function."""
     around = [one for one in scope_names.enclosing_loops(source, place) if one is not place]
     if around:
@@ -99,7 +99,7 @@ def _iterations_around(source: Source, place: ast.AST, depth: int = MAX_DEPTH) -
     for call in call_targets.calls_running(source, function) if function is not None and depth else ():
         for iteration in _iterations_around(source, call, depth - 1):
             if function is not None:
-                yield iteration.within(function, call)
+                yield iteration.inside_function(function, call)
 
 
 def _rebuilt_cache_of(iteration: _Iteration, given: ast.expr, place: ast.AST) -> RebuiltCache | None:
@@ -127,7 +127,7 @@ def _creation_in_iteration(
     for _ in range(dataset_chains.MAX_LINKS):
         if node is None:
             break
-        if isinstance(node, ast.Call) and not iteration.holds(node) and node is not getattr(place, "iter", None):
+        if isinstance(node, ast.Call) and not iteration.has_node(node) and node is not getattr(place, "iter", None):
             break
         if isinstance(node, ast.Name):
             node = _value_of_name(iteration, node, place)
@@ -155,7 +155,7 @@ def _creation_in_iteration(
             break
         if isinstance(node.func, ast.Attribute) and _is_bound_in_loop(iteration, node.func.value):
             break
-        iteration = iteration.within(inner, node)
+        iteration = iteration.inside_function(inner, node)
         node = back[0]
         place = node if node is not None else place
     return None, iteration
@@ -172,7 +172,7 @@ def _value_of_name(iteration: _Iteration, name: ast.Name, place: ast.AST) -> ast
 def _is_bound_in_loop(iteration: _Iteration, owner: ast.expr) -> bool:
     """Whether the loop binds the object, possibly to another one in each iteration."""
     bound = scope_names.bound_names(iteration.loop)
-    return any(isinstance(n, ast.Name) and n.id in bound and iteration.holds(n) for n in syntax_tree.walk(owner))
+    return any(isinstance(n, ast.Name) and n.id in bound and iteration.has_node(n) for n in syntax_tree.walk(owner))
 
 
 def _work_of_map(source: Source, call: ast.Call) -> map_work.Work | None:
@@ -195,7 +195,7 @@ def _may_differ(iteration: _Iteration, call: ast.Call) -> bool:
         given += (
             [n for n in syntax_tree.walk(made) if isinstance(n, (ast.Name, ast.Attribute))] if made is not None else []
         )
-    return any(_value_may_change(iteration, one, MAX_DEPTH) for one in given)
+    return any(_value_may_change(iteration, one, MAX_CALL_DEPTH) for one in given)
 
 
 def _value_may_change(iteration: _Iteration, value: ast.expr, depth: int) -> bool:
@@ -244,7 +244,7 @@ def _name_may_change(iteration: _Iteration, name: ast.Name, depth: int) -> bool:
     if _is_changed_in_place(iteration, name):
         return True
     stored = [n for n in name_bindings.bindings_of(where, name.id) if isinstance(n, ast.Name)]
-    inside = [n for n in stored if iteration.holds(n) or n in syntax_tree.walk(getattr(iteration.loop, "target", n))]
+    inside = [n for n in stored if iteration.has_node(n) or n in syntax_tree.walk(getattr(iteration.loop, "target", n))]
     if not inside:
         return False
     for one in inside:
@@ -276,14 +276,14 @@ def _is_changed_in_place(iteration: _Iteration, name: ast.Name) -> bool:
     """Whether the iteration changes a value in place: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
     for call in call_index.index_of(iteration.source).called(*IN_PLACE_METHODS):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and iteration.holds(call):
+        if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and iteration.has_node(call):
             return True
     stored = (n for n in call_index.nodes_of_kind(iteration.source, ast.Subscript) if isinstance(n, ast.Subscript))
     return any(
         isinstance(n.value, ast.Name)
         and n.value.id == name.id
         and not isinstance(n.ctx, ast.Load)
-        and iteration.holds(n)
+        and iteration.has_node(n)
         for n in stored
     )
 
@@ -291,11 +291,11 @@ def _is_changed_in_place(iteration: _Iteration, name: ast.Name) -> bool:
 def _is_read_again(iteration: _Iteration, name: ast.Name, value: ast.expr) -> bool:
     """Whether something else in the iteration iterates over the value of ``name``: that pass reads the cache."""
     source = iteration.source
-    if not iteration.holds(value):
+    if not iteration.has_node(value):
         return False
     above = node_lookup.parents_of(source)
     for other in name_bindings.reads_of(source, name.id):
-        if other is name or not iteration.holds(other):
+        if other is name or not iteration.has_node(other):
             continue
         holder = above.get(other)
         asked = isinstance(holder, ast.Attribute) and holder.attr in INSPECTING_ATTRIBUTES

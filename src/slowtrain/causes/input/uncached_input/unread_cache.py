@@ -47,7 +47,7 @@ class UnreadCacheFinding:
             tuple(dict.fromkeys((*measured.turning(trace, cache), *user_lines(cache)))),
         )
 
-    def supply(self) -> Supply:
+    def supply_once_filled(self) -> Supply:
         """The pipeline once its cache is read: the work in front of it is done in the first pass only."""
         pipe, cache, times = self.unread.pipe, self.unread.cache, self.unread.times
         size = cache.written.element_bytes or 0 if cache.written is not None else 0

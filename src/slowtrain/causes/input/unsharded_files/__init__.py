@@ -40,7 +40,7 @@ class UnshardedFiles(Cause[FilePerDataset | FilePerElement | SingleReader]):
         yield Prescription(
             "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"
         )
-        node = finding.cacheable
+        node = finding.cacheable_node
         cached = measured.kept(trace, finding.where(trace), node) if node is not None else ()
         says = "or keep what was read with .cache(), if it fits in memory"
         yield Prescription("edit", Effect.EXACT, says, edits=cached, later=bool(cached))

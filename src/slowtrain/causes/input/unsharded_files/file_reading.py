@@ -37,10 +37,10 @@ READER_NAMES = ("TFRecord", "TextLine", "FixedLengthRecord")
 
 @dataclass(frozen=True)
 class FilePerDataset:
-    """Each file is opened as a data set of its own. ``cacheable``: a node that reads as well, whose results fit."""
+    """Each file is opened as a data set of its own. ``cacheable_node``: another node that reads, if there is one."""
 
     nested: NestedDatasets
-    cacheable: Node | None
+    cacheable_node: Node | None
 
     def where(self, trace: Trace) -> tuple[Place, ...]:
         return (self.nested.place,)
@@ -70,7 +70,7 @@ class FilePerElement:
     other_ms: float
 
     @property
-    def cacheable(self) -> Node | None:
+    def cacheable_node(self) -> Node | None:
         return self.node
 
     def where(self, trace: Trace) -> tuple[Place, ...]:
@@ -102,7 +102,7 @@ class SingleReader:
     node: Node
 
     @property
-    def cacheable(self) -> Node | None:
+    def cacheable_node(self) -> Node | None:
         return self.node
 
     def where(self, trace: Trace) -> tuple[Place, ...]:

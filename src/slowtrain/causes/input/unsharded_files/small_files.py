@@ -17,7 +17,7 @@ WRITER = "TFRecordWriter"
 MIN_WRITTEN_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch
 MAX_RECORDS_PER_FILE = 8  # with as many or fewer, a batch of 64 opens at least eight files
 MAX_FILE_BYTES = 65_536  # opening and closing takes about 20 µs; in that time a disk's cache gives as many bytes
-BYTES_BY_DTYPE = {
+NUMBER_BYTES_BY_DTYPE = {
     "uint8": 1,
     "int8": 1,
     "int16": 2,
@@ -75,7 +75,7 @@ def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChai
     batch = element_sizes.int_behind_name(source, batches[0]) if batches else None
     decoded = _tensorflow_calls(source, call, "decode_raw")
     kind = node_lookup.argument_value(decoded[0], "out_type", 1) if len(decoded) == 1 else None
-    each = BYTES_BY_DTYPE.get(kind.attr) if isinstance(kind, ast.Attribute) else None
+    each = NUMBER_BYTES_BY_DTYPE.get(kind.attr) if isinstance(kind, ast.Attribute) else None
     for shaped in (*_tensorflow_calls(source, call, "reshape"), *_tensorflow_calls(source, call, "ensure_shape")):
         shape = node_lookup.argument_value(shaped, "shape", 1)
         if each is None or not isinstance(shape, (ast.Tuple, ast.List)):

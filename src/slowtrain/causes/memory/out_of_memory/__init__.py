@@ -55,7 +55,7 @@ class OutOfMemory(Cause[ExhaustedMemory]):
         held = dump.get("held") or []
         most = f"; {held[0][0]} held most" if held and dump.get("in_use_bytes") else ""
         numbers = {name: float(dump[name]) for name in DUMP_FIGURES if dump.get(name) is not None}
-        place = failure.place if failure is not None and failure.place is not None else _place(dump.get("site"))
+        place = failure.place if failure is not None and failure.place is not None else _place_of_site(dump.get("site"))
         return Evidence(
             f"{dump['says']}{request}{most}{_in_use_text(finding)}", numbers, (place,) if place is not None else ()
         )
@@ -138,5 +138,5 @@ def _summary_of_kill(trace: Trace) -> Mapping[str, Any]:
     }
 
 
-def _place(site: Any) -> Place | None:
+def _place_of_site(site: Any) -> Place | None:
     return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None

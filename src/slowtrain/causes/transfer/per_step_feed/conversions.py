@@ -20,7 +20,7 @@ from slowtrain.values import dataclass
 MIN_NUMBERS = 16_384  # numbers, 64 KB: less is converted in some 20 µs
 MIN_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it
 CONVERTING_FUNCTIONS = frozenset({"numpy.array", "numpy.asarray", "numpy.stack", *feeding_by_hand.CONVERSIONS})
-MAX_DEPTH = 4
+MAX_NAME_DEPTH = 4
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _is_large_array(source: Source, node: ast.expr) -> bool:
     )
 
 
-def _is_new_list_of_arrays(source: Source, given: ast.expr, depth: int = MAX_DEPTH) -> bool:
+def _is_new_list_of_arrays(source: Source, given: ast.expr, depth: int = MAX_NAME_DEPTH) -> bool:
     """Whether it is a new list whose elements are more than numbers."""
     if isinstance(given, ast.Call):
         inner = given.args[0] if len(given.args) == 1 else None

@@ -15,8 +15,8 @@ from slowtrain.source.cures import extracting
 from slowtrain.values import dataclass
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
-FLOAT_DTYPES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
-NUMBER_DTYPES = {**FLOAT_DTYPES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
+FLOAT_DTYPE_NAMES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
+NUMBER_DTYPES = {**FLOAT_DTYPE_NAMES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
 LIST_NODES = (ast.List, ast.ListComp)
 
 
@@ -142,10 +142,15 @@ def _grouping_list(source: Source, given: ast.ListComp, row: ast.Name) -> ast.Li
         return None
     made = scope_names.binding_statements(source, each.iter.id, scope_names.enclosing_scope(source, given))
     value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
-    beside = value is not None and scope_names.enclosing_loops(source, made[0]) == scope_names.enclosing_loops(
+    in_same_loops = value is not None and scope_names.enclosing_loops(source, made[0]) == scope_names.enclosing_loops(
         source, given
     )
-    if not isinstance(value, ast.ListComp) or len(value.generators) != 1 or value.generators[0].ifs or not beside:
+    if (
+        not isinstance(value, ast.ListComp)
+        or len(value.generators) != 1
+        or value.generators[0].ifs
+        or not in_same_loops
+    ):
         return None
     # It is evaluated once for each list, so a random draw would give other rows.
     called = {node_lookup.called_name(n) for n in syntax_tree.walk(value.generators[0].iter) if isinstance(n, ast.Call)}
@@ -192,7 +197,7 @@ def _is_changed(source: Source, name: str) -> bool:
     return False
 
 
-def _requested_dtype(source: Source, call: ast.Call, types: Mapping[str, str] = FLOAT_DTYPES) -> str | None:
+def _requested_dtype(source: Source, call: ast.Call, types: Mapping[str, str] = FLOAT_DTYPE_NAMES) -> str | None:
     """The type that the call asks for, if NumPy and TensorFlow round to it in the same way."""
     given = node_lookup.argument_value(call, "dtype", 1)
     if isinstance(given, ast.Constant) and isinstance(given.value, str):

@@ -24,7 +24,7 @@ class GpuLink:
     max_width: int
 
     @property
-    def gbps(self) -> float:
+    def rate_gbps(self) -> float:
         return LANE_GBPS.get(self.generation, 0.0) * self.width
 
     @property
@@ -33,7 +33,7 @@ class GpuLink:
 
     @property
     def is_slow(self) -> bool:
-        return 0 < self.gbps < self.max_gbps
+        return 0 < self.rate_gbps < self.max_gbps
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class SlowLink(Cause[SlowLinkFinding]):
 def _finding_of_link(trace: Trace, own: GpuLink) -> SlowLinkFinding:
     """The link as it was sampled during the steps."""
     exposed = _exposed_copies_ms(trace)
-    ms, share = sum(exposed.values()), own.gbps / own.max_gbps
+    ms, share = sum(exposed.values()), own.rate_gbps / own.max_gbps
     reached = _reached_gbps(trace)
     reached_text = f", {format_number(reached, 2)} GB/s reached" if reached else ""
     evidence = Evidence(
-        f"under load the link runs as PCIe {own.generation}.0 x{own.width} ({format_number(own.gbps)} "
+        f"under load the link runs as PCIe {own.generation}.0 x{own.width} ({format_number(own.rate_gbps)} "
         f"GB/s{reached_text}), but {own.max_generation}.0 x{own.max_width} ({format_number(own.max_gbps)} GB/s) is "
         f"possible; copies that nothing hides take {format_number(ms)} of each step's "
         f"{format_number(trace.step_ms)} ms",

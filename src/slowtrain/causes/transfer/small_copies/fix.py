@@ -24,7 +24,7 @@ OBSTACLE_WORDS = (
     "tf.device",
 )
 ITERATING_FUNCTIONS = ("enumerate", "iter")
-MAX_DEPTH = 4  # names and functions between the data set and the loop
+MAX_READER_DEPTH = 4  # names and functions between the data set and the loop
 
 
 def prefetch_to_device(source: Source, line: int) -> list[Edit]:
@@ -90,7 +90,7 @@ def _enclosing_loops(source: Source, node: ast.expr) -> list[ast.For | ast.While
     return [n for n in inside if not (isinstance(n, ast.For) and node in syntax_tree.walk(n.iter))]
 
 
-def _is_read_by_training_only(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> bool:
+def _is_read_by_training_only(source: Source, node: ast.expr, depth: int = MAX_READER_DEPTH) -> bool:
     """Whether only loops and ``fit`` read the data set ``node``, under any name."""
     holder = node_lookup.parents_of(source).get(node)
     if isinstance(holder, ast.Return):

@@ -19,13 +19,13 @@ MIN_PAGEABLE_SHARE = 0.5  # of the bytes
 MAX_LOCKED_TIME_SHARE = 0.8  # of a pageable copy's time: rates of locked copies differ by a seventh among themselves
 MIN_LOCKED_BYTES = 1e6  # a step: smaller copies do not show what the link can do
 PREFETCH_TO_DEVICE = (
-    'end the data set in .apply(tf.data.experimental.prefetch_to_device("/GPU:0")): it copies beside the step'
+    'end the data set in .apply(tf.data.experimental.prefetch_to_device("/GPU:0")): it copies while the step runs'
 )
 DATASET_OF_ARRAYS = (
-    'make a tf.data.Dataset of the arrays, and end it in prefetch_to_device("/GPU:0"): it copies beside the step'
+    'make a tf.data.Dataset of the arrays, and end it in prefetch_to_device("/GPU:0"): it copies while the step runs'
 )
 PREFETCH_IN_FIT = (
-    "end the data set in prefetch_to_device: it copies beside the step. Such a data set does not know its length: "
+    "end the data set in prefetch_to_device: it copies while the step runs. Such a data set does not know its length: "
     "repeat() it and give fit steps_per_epoch, or Keras counts a step too many in each epoch"
 )
 MAP_BEFORE_BATCH = (
@@ -58,7 +58,7 @@ class PageableCopies:
                 "feed_ms": self.exposed_ms,
                 "pageable_share": self.share,
             },
-            _places(trace),
+            _evidence_places(trace),
         )
 
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
@@ -93,11 +93,11 @@ def find_pageable_copies(trace: Trace, copied: DirectionCopies) -> PageableCopie
 
 
 def _prefetch_cure(trace: Trace) -> Prescription:
-    """Copies of the data set beside the step, with the edit if the script shows that nothing else reads it."""
+    """Copies of the data set while the step runs, with the edit if the script shows that nothing else reads it."""
     fits = [e for e in trace.events_of("loop") if e.name == "fit"]
     if any((e.data.get("data") or {}).get("type") == "numpy.ndarray" for e in fits):
         return Prescription("advice", Effect.EXACT, DATASET_OF_ARRAYS)
-    made = measured.first(trace, _places(trace), fix.prefetch_to_device)
+    made = measured.first(trace, _evidence_places(trace), fix.prefetch_to_device)
     if not made and trace.steps.source == "fit":
         return Prescription("advice", Effect.EXACT, PREFETCH_IN_FIT)
     return Prescription("edit", Effect.EXACT, PREFETCH_TO_DEVICE, edits=made)
@@ -108,7 +108,7 @@ def _maps_into_batches(trace: Trace) -> bool:
     return trace.pipeline is not None and any(node.family == "MapAndBatch" for node in trace.pipeline.nodes)
 
 
-def _places(trace: Trace) -> tuple[Place, ...]:
+def _evidence_places(trace: Trace) -> tuple[Place, ...]:
     """Where the data set ends, and where training takes its batches; a profile has neither."""
     if trace.fact("profile"):
         return ()

@@ -12,7 +12,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
 
-CASTING_FUNCTIONS = ("tensorflow.cast", "keras.ops.cast")
+MODEL_CAST_FUNCTIONS = ("tensorflow.cast", "keras.ops.cast")
 FLOAT32_NAMES = ("tensorflow.float32", "numpy.float32")
 PASSING_OPERATIONS = frozenset({"batch", "prefetch", "cache", "shuffle", "repeat", "take", "skip"})
 MODEL_METHODS = ("fit", "evaluate", "predict")
@@ -101,7 +101,7 @@ def _scale_of_expression(source: Source, value: ast.expr, name: str) -> str | No
             return None
         number = edits.node_text(source, value.right)
         return f"1 / {number}" if isinstance(value.op, ast.Div) else number
-    if not isinstance(value, ast.Call) or name_bindings.qualified_name(source, value.func) not in CASTING_FUNCTIONS:
+    if not isinstance(value, ast.Call) or name_bindings.qualified_name(source, value.func) not in MODEL_CAST_FUNCTIONS:
         return None
     kind = node_lookup.argument_value(value, "dtype", 1)
     to_float = kind is not None and (
