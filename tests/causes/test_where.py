@@ -68,9 +68,10 @@ def recorded(drawing: str, text: str) -> Trace:
 
 def named(cause: str, drawing: str, text: str) -> list[int]:
     """The lines that the evidence names."""
-    found = next(c for c in all_causes() if c.id == cause).find(recorded(drawing, text))
-    assert found is not None
-    return [place.line for place in found.where]
+    one, trace = next(c for c in all_causes() if c.id == cause), recorded(drawing, text)
+    finding = one.find(trace)
+    assert finding is not None
+    return [place.line for place in one.evidence(trace, finding).where]
 
 
 def test_the_switch_that_makes_everything_eager() -> None:
