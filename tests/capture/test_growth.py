@@ -420,8 +420,9 @@ def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
     assert found.low <= LEAK_BYTES * 1.02
     assert found.high >= LEAK_BYTES * 0.98
     assert found.high - found.low <= 0.5 * LEAK_BYTES
-    evidence = HostLeak().find(trace)
-    assert evidence is not None
+    finding = HostLeak().find(trace)
+    assert finding is not None
+    evidence = HostLeak().evidence(trace, finding)
     line = LEAKY.splitlines().index("        kept.append(np.ones(400000 // 8))") + 1
     assert [p.line for p in evidence.where] == [line]
     cost = trace.facts["growth"]
@@ -456,8 +457,10 @@ def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) ->
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KEPT_MODELS))
     assert done.code == 0, done.err
-    evidence = HostLeak().find(recording_trace.load_recording(done.folder))
-    assert evidence is not None
+    trace = recording_trace.load_recording(done.folder)
+    finding = HostLeak().find(trace)
+    assert finding is not None
+    evidence = HostLeak().evidence(trace, finding)
     assert "`tried` holds" in evidence.says
     assert "tuple of float, History of at least 7." in evidence.says
     line = KEPT_MODELS.splitlines().index(next(t for t in KEPT_MODELS.splitlines() if "tried[width]" in t)) + 1
@@ -499,8 +502,9 @@ def test_an_array_that_is_joined_to_itself_is_named_with_its_line(tmp_path: Path
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
     line = JOINED.splitlines().index("        self.seen = np.concatenate([self.seen, rows])") + 1
-    leak, growth = HostLeak().find(trace), GrowingStep().find(trace)
-    assert leak is not None
+    finding, growth = HostLeak().find(trace), GrowingStep().find(trace)
+    assert finding is not None
+    leak = HostLeak().evidence(trace, finding)
     assert re.search(r"`memory.seen` \(ndarray\) has \d\d\.?\d? MB and grows by 9\d(\.\d)? kB per step", leak.says)
     assert [p.line for p in leak.where] == [line]
     assert growth is not None

@@ -346,8 +346,9 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
     done = running.recorded(tmp_path / "run", script, env={"SLOWTRAIN_NATIVE": native})
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
-    evidence = HostLeak().find(trace)
-    assert evidence is not None
+    finding = HostLeak().find(trace)
+    assert finding is not None
+    evidence = HostLeak().evidence(trace, finding)
     assert re.search(r"`Node`: [\d,]+ objects, 4 a step more", evidence.says)
     assert evidence.numbers["made_per_step_bytes"] == pytest.approx(4 * 2000 * 32, rel=0.1)
     line = next(n for n, text in enumerate(LEAKY.splitlines(), 1) if "self.filled" in text)

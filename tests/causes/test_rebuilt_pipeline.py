@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline
+from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline, RebuiltPipelineFinding
 from slowtrain.checkup.headline import headline_and_notes, verdict_kind
 from slowtrain.diagnose import diagnose_trace
-from slowtrain.model import Effect, Evidence, VerdictKind
+from slowtrain.model import Effect, VerdictKind
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 
@@ -24,41 +24,45 @@ def anew(trace: Trace) -> Trace:
     return replace(trace, events=(*(e for e in trace.events if e.lane != "iterator"), *made))
 
 
-def found(trace: Trace) -> Evidence:
-    evidence = CAUSE.find(trace)
-    assert evidence is not None
-    return evidence
+def found(trace: Trace) -> RebuiltPipelineFinding:
+    finding = CAUSE.find(trace)
+    assert finding is not None
+    return finding
 
 
 def test_what_has_to_be_done_depends_on_whether_the_data_set_is_new_as_well() -> None:
     same, new = parse_drawing(EACH), anew(parse_drawing(EACH))
-    assert found(same).says.startswith("an iterator over the same data set is made in each step: 6 of its 10 ms, 3 of")
-    assert found(new).says.startswith("a data set and an iterator over it are made in each step: 6 of its 10 ms, 3 of")
+    assert CAUSE.evidence(same, found(same)).says.startswith(
+        "an iterator over the same data set is made in each step: 6 of its 10 ms, 3 of"
+    )
+    assert CAUSE.evidence(new, found(new)).says.startswith(
+        "a data set and an iterator over it are made in each step: 6 of its 10 ms, 3 of"
+    )
     says = [next(iter(CAUSE.cures(t, found(t)))).says for t in (same, new)]
     assert "before the loop: it = iter(ds.repeat())" in says[0]
-    assert "hand the arrays to the step" in says[1]
+    assert "give the step the arrays" in says[1]
 
 
 def test_waiting_for_elements_is_no_part_of_it() -> None:
     """The line takes seven ms, one of which the step waits for its batch."""
-    numbers = found(parse_drawing(EACH)).numbers
-    assert numbers["making_ms"] == pytest.approx(3)
-    assert numbers["lines_ms"] == pytest.approx(3)
+    numbers = found(parse_drawing(EACH))
+    assert numbers.making_ms == pytest.approx(3)
+    assert numbers.lines_ms == pytest.approx(3)
     longer = parse_drawing(EACH.replace("start=3 end=4", "start=3 end=6"))
-    assert found(longer).numbers["lines_ms"] == pytest.approx(1)
+    assert found(longer).lines_ms == pytest.approx(1)
 
 
 def test_of_new_data_sets_that_hand_arrays_on_nothing_is_left_to_wait_for() -> None:
     """Of what a function makes the wait would stay, wherever it is made."""
 
     def waiting(nodes: str, trace: Callable[[Trace], Trace] = anew) -> float:
-        return found(trace(parse_drawing(f"{EACH}\n        @pipeline {nodes}"))).numbers["waiting_ms"]
+        return found(trace(parse_drawing(f"{EACH}\n        @pipeline {nodes}"))).waiting_ms
 
     handed = "Slices ms=0.1 line=7 > Batch ms=0.1 line=7"
     assert waiting(handed) == pytest.approx(1)
     assert waiting(handed.replace("> Batch", "> Map ms=0.5 line=7 > Batch")) == 0
     assert waiting(handed, lambda trace: trace) == 0  # the data set stays, and waits for its elements as before
-    assert found(anew(parse_drawing(EACH))).numbers["waiting_ms"] == 0  # nobody knows what it is made of
+    assert found(anew(parse_drawing(EACH))).waiting_ms == 0  # nobody knows what it is made of
 
 
 @pytest.mark.parametrize(("batches", "edited"), [(1, True), (2, False)])
@@ -73,18 +77,16 @@ def test_a_data_set_of_one_batch_becomes_the_batch(batches: int, edited: bool) -
 
 
 def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> None:
-    numbers = found(parse_drawing(EACH.replace("line=8", "line=9").replace('"train.py",8', '"train.py",9'))).numbers
-    assert numbers["lines_ms"] == 0
-    assert numbers["making_ms"] == pytest.approx(3)
+    numbers = found(parse_drawing(EACH.replace("line=8", "line=9").replace('"train.py",8', '"train.py",9')))
+    assert numbers.lines_ms == 0
+    assert numbers.making_ms == pytest.approx(3)
 
 
 def test_lines_that_build_what_is_gone_through_count() -> None:
     """A line of the loop that no step waits in is the script's own, unless a data set is made there."""
     drawing = EACH.replace("@line 8 ms=7", "@line 7 ms=3\n        @line 8 ms=4")
-    plain = found(parse_drawing(drawing)).numbers["lines_ms"]
-    built = found(parse_drawing(f"{drawing}\n        @pipeline Slices ms=0.1 line=7 > Batch ms=0.1 line=7")).numbers[
-        "lines_ms"
-    ]
+    plain = found(parse_drawing(drawing)).lines_ms
+    built = found(parse_drawing(f"{drawing}\n        @pipeline Slices ms=0.1 line=7 > Batch ms=0.1 line=7")).lines_ms
     assert plain == 0
     assert built == pytest.approx(3)
 

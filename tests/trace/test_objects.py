@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.memory.host_leak import HostLeak
-from slowtrain.model import Place
+from slowtrain.model import Evidence, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.memory import kept_objects
@@ -18,6 +18,11 @@ ONE_LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":40000
 TRACED = '@event window name=allocations start=2100 end=2400 data={"steps":20,"lines":%s}'
 NODES = '[["dict",90000,2600],["__main__.Node",9000,2500],["cell",70,60]]'
 THOUSAND = GrowthUnit("thousand steps", 1000.0)
+
+
+def leak_evidence(trace: Trace) -> Evidence | None:
+    finding = HostLeak().find(trace)
+    return HostLeak().evidence(trace, finding) if finding is not None else None
 
 
 def run(*notes: str, by: int = 3_000_000, collected: bool = True) -> Trace:
@@ -71,11 +76,15 @@ def test_a_librarys_line_is_told_and_is_no_place_of_the_scripts() -> None:
 
 def test_host_leak_names_what_no_name_leads_to() -> None:
     trace = run(LOOK % NODES, TRACED % '[["train.py",9,true,14000000,400]]')
-    evidence = HostLeak().find(trace)
-    assert evidence is not None
-    assert "behind none of the script's own names: `Node`: 9,000 objects, 25 a step more; " in evidence.says
+    finding = HostLeak().find(trace)
+    assert finding is not None
+    evidence = HostLeak().evidence(trace, finding)
+    assert (
+        "none of the script's own names leads to what keeps it: `Node`: 9,000 objects, 25 a step more; "
+        in evidence.says
+    )
     assert evidence.where == (Place("train.py", 9),)
-    (cure,) = HostLeak().cures(trace, evidence)
+    (cure,) = HostLeak().cures(trace, finding)
     assert "gc.get_referrers()" in cure.says
 
 
@@ -84,7 +93,7 @@ def test_what_a_container_explains_is_not_told_by_type() -> None:
         '@grow held kept from=400 by=40 every=40 detail={"path":"kept","kind":"list","element":"ndarray",'
         '"element_bytes":75000,"file":"train.py","named":"kept"}'
     )
-    evidence = HostLeak().find(run(held, LOOK % NODES))
+    evidence = leak_evidence(run(held, LOOK % NODES))
     assert evidence is not None
     assert "`kept` holds" in evidence.says
     assert "Node" not in evidence.says
@@ -95,13 +104,13 @@ def test_what_a_container_explains_is_not_told_by_type() -> None:
 )
 def test_circles_count_once_the_collector_came_by_or_never_will(collected: bool, off: bool, told: bool) -> None:
     look = (LOOK % NODES).replace('"collects":true', '"collects":false') if off else LOOK % NODES
-    evidence = HostLeak().find(run(look, collected=collected))
+    evidence = leak_evidence(run(look, collected=collected))
     assert (evidence is not None) is told
     assert evidence is None or ("collector is off" in evidence.says) is off
 
 
 def test_nothing_is_said_of_functions_where_none_was_traced_again() -> None:
-    evidence = HostLeak().find(run())
+    evidence = leak_evidence(run())
     assert evidence is not None
     assert "traced again" not in evidence.says
-    assert "behind none of the script's own names" in evidence.says
+    assert "none of the script's own names leads to" in evidence.says

@@ -94,10 +94,10 @@ def test_a_leak_that_will_fill_the_memory_today_comes_first_unless_steps_get_ten
 
 def test_a_list_that_explains_a_sixth_of_what_memory_grew_by_is_a_leak_of_its_own() -> None:
     trace = parse_drawing(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}")
-    found = HostLeak().find(trace)
-    assert found is not None
-    assert "`seen` holds" in found.says
-    assert found.numbers["per_step_bytes"] == pytest.approx(800_000, rel=0.1)  # the list's, not the memory's
+    finding = HostLeak().find(trace)
+    assert finding is not None
+    assert "`seen` holds" in HostLeak().evidence(trace, finding).says
+    assert finding.slope.per_step == pytest.approx(800_000, rel=0.1)  # the list's, not the memory's
     nothing = parse_drawing(
         f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}".replace("@grow held", "@grow other")
     )
@@ -232,9 +232,10 @@ def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
     assert (found is not None) is (ops > 0)
     assert (leak is not None) is (ops > 0)
     if found is not None and leak is not None:
-        assert [p.line for p in (*found.where, *leak.where)] == [31, 31]
+        leak_evidence = HostLeak().evidence(trace, leak)
+        assert [p.line for p in (*found.where, *leak_evidence.where)] == [31, 31]
         assert re.search(r"; the graph grew from 1,\d\d\d to 7,\d\d\d ops$", found.says)
-        assert "× op of at least 1 kB and grows by" in leak.says
+        assert "× op of at least 1 kB and grows by" in leak_evidence.says
         assert any("graph.finalize()" in says for says in growth_cures(trace))
         assert any("graph.finalize()" in p.says for p in HostLeak().cures(trace, leak))
 

@@ -106,18 +106,18 @@ def test_a_fit(tmp_path: Path) -> None:
 def test_a_fit_that_is_told_its_steps(tmp_path: Path) -> None:
     """Only that one: of a data set without a length Keras counts one step too many in each epoch."""
     told = FIT.replace("prefetch(2)", "repeat()").replace("epochs=2", "epochs=2, steps_per_epoch=5")
-    plain, ahead = _results(tmp_path, told, lambda s: fix.prefetched_to_device(s, _line(told, "model.fit")))
+    plain, ahead = _results(tmp_path, told, lambda s: fix.prefetch_to_device(s, _line(told, "model.fit")))
     assert ahead == pytest.approx(plain, rel=1e-6)
     source = parse_source("train.py", FIT)
     assert source is not None
-    assert fix.prefetched_to_device(source, _line(FIT, "model.fit")) == []
+    assert fix.prefetch_to_device(source, _line(FIT, "model.fit")) == []
 
 
 def test_a_loop(tmp_path: Path) -> None:
     plain, ahead, jit, half = _results(
         tmp_path,
         LOOP,
-        lambda s: fix.prefetched_to_device(s, _line(LOOP, "for a, b in ds")),
+        lambda s: fix.prefetch_to_device(s, _line(LOOP, "for a, b in ds")),
         xla.fused_steps,
         lambda s: models.mixed(s, "mixed_bfloat16"),
     )

@@ -57,7 +57,7 @@ def test_where_a_list_is_made_and_converted() -> None:
     script = "import tensorflow as tf\ntf.constant([t[i] for i in chosen])\ntf.constant(table)\n"
     text = source_file.parse_source("train.py", script)
     assert text is not None
-    assert [fix.made_there(text, line) for line in (1, 2, 3)] == [False, True, False]
+    assert [fix.converts_new_list(text, line) for line in (1, 2, 3)] == [False, True, False]
 
 
 ROWS = """rows, kinds = read()

@@ -14,13 +14,13 @@ HEAD = "import numpy as np\nimport tensorflow as tf\n"
 DATA = "tf.data.Dataset.from_tensor_slices"
 
 
-def listed(text: str, parts: int = 2) -> str | None:
+def list_one_batch(text: str, parts: int = 2) -> str | None:
     """The text with the edit of its one line that makes a data set; None without one."""
     whole = HEAD + textwrap.dedent(text)
     source = parse_source("train.py", whole)
     assert source is not None
     line = 1 + next(i for i, row in enumerate(whole.split("\n")) if "Dataset" in row)
-    found = fix.listed(source, line, parts)
+    found = fix.list_one_batch(source, line, parts)
     return edits.edited_text(source, found).removeprefix(HEAD) if found else None
 
 
@@ -35,7 +35,7 @@ def listed(text: str, parts: int = 2) -> str | None:
     ],
 )
 def test_where_a_loop_goes_through_it(data: str, batch: str, parts: int) -> None:
-    assert listed(f"for one in {data}:\n    step(one)\n", parts) == f"for one in [{batch}]:\n    step(one)\n"
+    assert list_one_batch(f"for one in {data}:\n    step(one)\n", parts) == f"for one in [{batch}]:\n    step(one)\n"
 
 
 def test_what_a_function_returns() -> None:
@@ -48,14 +48,14 @@ def test_what_a_function_returns() -> None:
             for s, a in replay():
                 learn(s, a)
         """
-    made = listed(text)
+    made = list_one_batch(text)
     assert made is not None
     assert "    return [tuple(map(tf.convert_to_tensor, columns))]\n" in made
 
 
 def test_what_has_a_name() -> None:
     text = f"ds = {DATA}((x, y)).batch(8)\nfirst, second = next(iter(ds))\nfor one in ds:\n    step(one)\n"
-    made = listed(text)
+    made = list_one_batch(text)
     assert made is not None
     assert made.startswith("ds = [(tf.convert_to_tensor(x), tf.convert_to_tensor(y))]\nfirst")
 
@@ -81,4 +81,4 @@ def test_what_has_a_name() -> None:
     ],
 )
 def test_what_stays(text: str) -> None:
-    assert listed(text) is None
+    assert list_one_batch(text) is None

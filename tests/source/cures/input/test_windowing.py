@@ -64,7 +64,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(i for i, row in enumerate(source.text.splitlines(), 1) if ".flat_map" in row)
-    found = fix.gathered(source, line)
+    found = fix.gather_windows(source, line)
     return edits.edited_text(source, found) if found else None
 
 

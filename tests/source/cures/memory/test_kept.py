@@ -37,9 +37,9 @@ def read(text: str) -> Source:
     return source
 
 
-def limited(text: str, *, attribute: bool = False, kind: str = "list") -> str | None:
+def limit_length(text: str, *, attribute: bool = False, kind: str = "list") -> str | None:
     source = read(text)
-    found = fix.limited(source, fix.Kept("held", attribute, kind), 700)
+    found = fix.limit_length(source, fix.NamedContainer("held", attribute, kind), 700)
     return edits.edited_text(source, found) if found else None
 
 
@@ -49,7 +49,7 @@ def limited(text: str, *, attribute: bool = False, kind: str = "list") -> str | 
      "a = np.array(held)", "if held:\n    held.clear()", "x, y = zip(*[h for h in held])"],
 )  # fmt: skip
 def test_a_list_gets_a_limit(use: str) -> None:
-    new = limited(LOOP + use + "\n")
+    new = limit_length(LOOP + use + "\n")
     assert new is not None
     assert "held = collections.deque(maxlen=700)\n" in new
     assert new.index("import collections") < new.index("held =")
@@ -61,25 +61,29 @@ def test_a_list_gets_a_limit(use: str) -> None:
      "held.pop(0)", "json.dump(held)", "held[0] = 1", "def f(held):\n    pass", "other = held"],
 )  # fmt: skip
 def test_a_list_that_is_needed_as_a_list_stays(use: str) -> None:
-    assert limited(LOOP + use + "\n") is None
+    assert limit_length(LOOP + use + "\n") is None
 
 
 def test_an_object_forgets_as_well() -> None:
     text = AGENT.format(use="random.sample(self.held, 32)")
-    new = limited(text, attribute=True)
+    new = limit_length(text, attribute=True)
     assert new is not None
     assert "self.held = collections.deque(maxlen=700)" in new
-    assert fix.trains_with(read(text), fix.Kept("held", True, "list"))
-    assert limited(AGENT.format(use="self.held"), attribute=True) is None
+    assert fix.is_read_in_training(read(text), fix.NamedContainer("held", True, "list"))
+    assert limit_length(AGENT.format(use="self.held"), attribute=True) is None
 
 
 def test_what_nothing_reads_before_the_end_is_no_part_of_the_training() -> None:
-    assert not fix.trains_with(read(LOOP + "print(held[-1])\n"), fix.Kept("held", False, "list"))
-    assert fix.trains_with(read(LOOP + "    y = random.sample(held, 2)\n"), fix.Kept("held", False, "list"))
+    assert not fix.is_read_in_training(read(LOOP + "print(held[-1])\n"), fix.NamedContainer("held", False, "list"))
+    assert fix.is_read_in_training(
+        read(LOOP + "    y = random.sample(held, 2)\n"), fix.NamedContainer("held", False, "list")
+    )
 
 
 def test_a_dictionary_forgets_its_oldest() -> None:
-    new = limited(BANK.format(got="train(few)\nmodel, held = train(ds)", use="print(held[max(held)])"), kind="dict")
+    new = limit_length(
+        BANK.format(got="train(few)\nmodel, held = train(ds)", use="print(held[max(held)])"), kind="dict"
+    )
     assert new is not None
     assert "        if len(held) > 700:\n            del held[next(iter(held))]\n    return" in new
     space: dict[str, object] = {"step": float, "ds": range(900), "few": range(3), "model": None}
@@ -94,17 +98,17 @@ def test_a_dictionary_forgets_its_oldest() -> None:
     [("model, bank = train(ds)", ""), ("model, held = train(ds)", "print(held[3])"), ("found = train(ds)", "")],
 )
 def test_a_dictionary_that_is_read_by_its_keys_stays(got: str, use: str) -> None:
-    assert limited(BANK.format(got=got, use=use), kind="dict") is None
+    assert limit_length(BANK.format(got=got, use=use), kind="dict") is None
 
 
-def reduced(use: str) -> str | None:
+def reduce_elements(use: str) -> str | None:
     source = read(GRADS.format(use=use))
-    found = fix.reduced(source, fix.Kept("held", False, "list"))
+    found = fix.reduce_elements(source, fix.NamedContainer("held", False, "list"))
     return edits.edited_text(source, found) if found else None
 
 
 def test_what_is_read_of_each_is_kept_instead() -> None:
-    new = reduced("norms = [float(tf.linalg.global_norm(g)) for g in held[::5]]")
+    new = reduce_elements("norms = [float(tf.linalg.global_norm(g)) for g in held[::5]]")
     assert new is not None
     assert "held.append(tf.linalg.global_norm(grads))" in new
     assert "[float(g) for g in held[::5]]" in new
@@ -117,4 +121,4 @@ def test_what_is_read_of_each_is_kept_instead() -> None:
      "n = [tf.linalg.global_norm(g) for g in held if g]", "n = [tf.norm(g, ord=k) for g in held]", ""],
 )  # fmt: skip
 def test_what_is_read_otherwise_stays(use: str) -> None:
-    assert reduced(use) is None
+    assert reduce_elements(use) is None

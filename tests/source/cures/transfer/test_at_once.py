@@ -115,7 +115,7 @@ def test_elements_are_read_by_place(name: str) -> None:
     text = PLACES.format(body=body)
     read = source_file.parse_source("train.py", text)
     assert read is not None
-    found = fix.read_by_place(read, text[: text.index(body)].count("\n") + 1)
+    found = fix.read_by_index(read, text[: text.index(body)].count("\n") + 1)
     new = edits.edited_text(read, found) if found else None
     assert (after is None) is (new is None)
     if new is not None and after is not None:

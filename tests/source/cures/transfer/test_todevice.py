@@ -26,7 +26,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = fix.prefetched_to_device(source, line)
+    found = fix.prefetch_to_device(source, line)
     new = edits.edited_text(source, found) if found else None
     assert new is None or parse_source("train.py", new) is not None
     return new

@@ -50,8 +50,12 @@ class SlowerEpochs(Cause[JumpFinding]):
 
     def cures(self, trace: Trace, finding: JumpFinding) -> Iterable[Prescription]:
         kind = finding.reason.by or finding.reason.kind
-        says = slowed.CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
-        yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in slowed.CURES else Effect.EXACT, says)
+        says = slowdown_cures.CURE_BY_REASON.get(
+            kind, "look at what the script switches on there: a schedule, layers, augmentation"
+        )
+        yield Prescription(
+            "advice", Effect.CHANGES_TRAINING if kind not in slowdown_cures.CURE_BY_REASON else Effect.EXACT, says
+        )
 
 
 def _jump_text(jump: StepJump) -> str:

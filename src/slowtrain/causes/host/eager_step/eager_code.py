@@ -15,9 +15,7 @@ _OPTION_PATTERN = re.compile("run_eagerly")
 
 
 def is_true(source: Source, given: ast.expr | None) -> bool:
-    return given is not None and (
-        expression_values.static_value(source, given) is True or interpreter.value_at(source, given).known is True
-    )
+    return given is not None and queries.constant_at(source, given) is True
 
 
 def true_option_literals(source: Source) -> Iterator[ast.expr]:

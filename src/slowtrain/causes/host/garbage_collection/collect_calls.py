@@ -134,8 +134,7 @@ def _is_entered_by_loop(source: Source, function: ast.AST) -> bool:
     for block in call_index.nodes_of_kind(source, ast.With):
         if not isinstance(block, ast.With) or not isinstance(kind, ast.ClassDef):
             continue
-        held = [expression_values.static_value(source, item.context_expr) for item in block.items]
-        mine = any(isinstance(thing, expression_values.Instance) and thing.kind is kind for thing in held)
+        mine = any(queries.object_class_at(source, item.context_expr) is kind for item in block.items)
         if mine and _surrounds_step(source, block):
             return True
     return False

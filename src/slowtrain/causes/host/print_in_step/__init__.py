@@ -24,12 +24,13 @@ class PrintInStep(Cause[OwnPython]):
     recorded = frozenset({Signal.FEEDS, Signal.PYTHON})  # a profile does not tell which Python prints
     symptoms = frozenset({Category.PYTHON})
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = printing_python(trace)
-        if found is None or found.ms < MIN_SYMPTOM_SHARE * trace.step_ms:
-            return None
-        first = found.lines[0]
-        times = f", {first.visits:,.0f} times in each step" if found.traced and first.visits >= 2 else ""
+    def find(self, trace: Trace) -> OwnPython | None:
+        printing = printing_python(trace)
+        return printing if printing is not None and printing.ms >= MIN_SYMPTOM_SHARE * trace.step_ms else None
+
+    def evidence(self, trace: Trace, finding: OwnPython) -> Evidence:
+        first = finding.lines[0]
+        times = f", {first.visits:,.0f} times in each step" if finding.traced and first.visits >= 2 else ""
         return Evidence(
             f"printing text takes {format_number(finding.ms)} of each step's {format_number(trace.step_ms)} ms"
             f" ({finding.ms / trace.step_ms:.0%}), {first.share:.0%} of that in line {first.place.line}{times}",

@@ -46,9 +46,9 @@ class PythonInStep(Cause[PythonInStepFinding]):
     symptoms = frozenset({Category.PYTHON})
     words = step_loops.STEP_WORDS
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = own_python(trace)
-        if found is None or found.ms < MIN_SYMPTOM_SHARE * trace.step_ms:
+    def find(self, trace: Trace) -> PythonInStepFinding | None:
+        python = own_python(trace)
+        if python is None or python.ms < MIN_SYMPTOM_SHARE * trace.step_ms:
             return None
         main = trace.facts.get("main_cpu_ms")
         return PythonInStepFinding(python, max(python.ms - float(main), 0.0) if main is not None else 0.0)

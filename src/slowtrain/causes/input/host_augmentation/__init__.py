@@ -1,4 +1,4 @@
-"""Random image work for each element on the host, that the model could do for a batch."""
+"""Random image work for each element on the host, which the model could do for a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.columns.input_pipeline import Node
+from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import input_edits
@@ -22,23 +22,36 @@ from slowtrain.trace.signals.input.input_feed import (
     user_lines,
     waited_pipeline,
 )
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
-# Ops of image augmentation, by the start of their names.
-IMAGE = (
+# Starts of the names of ops of image augmentation.
+AUGMENTING_OP_STARTS = (
     "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB",
     "CropAndResize", "ReverseV2", "MirrorPad", "ResizeBilinear", "ResizeBicubic", "ResizeNearest",
     "ResizeArea", "ScaleAndTranslate", "ExtractImagePatches", "DepthwiseConv2dNative", "Conv2D", "Pow",
     "ClipByValue", "Roll", "Pad",
 )  # fmt: skip
-OTHER = ("Decode", "ReadFile", "Parse")
-MOST_OTHER = 0.5  # of the function's profiled time in reading and decoding: then augmentation is not what takes long
-MOST_WORK = 0.5  # of a map's time inside its ops: on a CPU only the rest, the price of starting them, can be saved
-LEAST_OPS = 10  # of an augmenting function: fewer are a flip or a cast
-DEVICE_FASTER = 10.0  # than one core at elementwise work on pictures, assumed: the low end of what is usual
+READING_OP_STARTS = ("Decode", "ReadFile", "Parse")
+MAX_READING_SHARE = 0.5  # of the function's profiled time: with more, augmentation is not what takes long
+MAX_OPS_SHARE_ON_CPU = 0.5  # of a map's time: on a CPU only the rest, which starts the ops, can be saved
+UNPROFILED_OPS_SHARE = 0.3  # assumed share of a map's time that is spent inside its ops, if no profile has it
+MIN_OPS = 10  # of an augmenting function: fewer are a flip or a cast
+MIN_PICTURE_AXES = 3
+DEVICE_SPEEDUP = 10.0  # over one core at elementwise work on pictures, assumed: the low end of what is usual
 
 
-class HostAugmentation(Cause[Evidence]):
+@dataclass(frozen=True)
+class AugmentingMap:
+    """The map that sets the pace, with its calls for a batch and the number of ops of one call."""
+
+    pipeline: Pipeline
+    node: Node
+    calls: float
+    ops: int
+
+
+class HostAugmentation(Cause[AugmentingMap]):
     """Random augmentation is done picture by picture on the host, and the step waits for it."""
 
     title = "Augmentation on the host holds up the step"
@@ -47,62 +60,63 @@ class HostAugmentation(Cause[Evidence]):
     symptoms = frozenset({Category.INPUT})
     words = augmenting.LAYERS
 
-    def find(self, trace: Trace) -> Evidence | None:
-        node = _augmenting(trace)
-        if node is None or trace.pipeline is None or trace.steps.source == ELEMENTS_SOURCE:
-            return None  # nothing trains, so that there is no model to move the work to
-        count = calls_per_batch(trace.pipeline, node)
-        ops = sum(node.written.ops.values()) if node.written else 0
+    def find(self, trace: Trace) -> AugmentingMap | None:
+        pipe = waited_pipeline(trace)
+        if pipe is None or trace.steps.source == ELEMENTS_SOURCE:
+            return None  # nothing trains, so that there is no model to which the work could move
+        node = next((n for n in slow_user_maps(pipe) if _augments_pictures(trace, pipe, n)), None)
+        if node is None:
+            return None
+        return AugmentingMap(pipe, node, calls_per_batch(pipe, node), _op_count(node))
+
+    def evidence(self, trace: Trace, finding: AugmentingMap) -> Evidence:
+        ms, each_us = finding.node.ms, 1e3 * finding.node.ms / finding.calls
         return Evidence(
-            f"random image work takes {format_number(1e3 * node.ms / count)} µs an element on the host, "
-            f"{format_number(node.ms)} ms a batch "
-            f"({ops} ops for each element), and the step waits {format_number(trace.mean(Category.INPUT), 2)} ms",
-            {"map_ms": node.ms, "element_us": 1e3 * node.ms / count, "ops": float(ops)},
-            user_lines(node),
+            f"random image work takes {format_number(each_us)} µs an element on the host, {format_number(ms)} ms a "
+            f"batch ({finding.ops} ops for each element), and the step waits "
+            f"{format_number(trace.mean(Category.INPUT), 2)} ms",
+            {"map_ms": ms, "element_us": each_us, "ops": float(finding.ops)},
+            user_lines(finding.node),
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        node, pipe = _augmenting(trace), trace.pipeline
-        if node is None or pipe is None:
-            return []
-        left = min(node.ms, BATCH_CALL_MS + calls_per_batch(pipe, node) * 2 * READY_ELEMENT_US / 1e3)
-        # What moves into the step makes it longer by that much.
-        return [
-            Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))
-        ]
+    def remedies(self, trace: Trace, finding: AugmentingMap) -> Sequence[Remedy]:
+        node = finding.node
+        left = min(node.ms, BATCH_CALL_MS + finding.calls * 2 * READY_ELEMENT_US / 1e3)
+        cured = finding.pipeline.changed(replace(node, ms=left))
+        # The step gets longer by the work that moves into it.
+        return [Supply(pipeline=cured, added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        made = input_edits.batch_before_map(trace, _augmenting(trace), evidence.where[:1])
+    def cures(self, trace: Trace, finding: AugmentingMap) -> Iterable[Prescription]:
+        made = input_edits.batch_before_map(trace, finding.node, user_lines(finding.node)[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 
 
-def _augmenting(trace: Trace) -> Node | None:
-    pipe = waited_pipeline(trace)
-    if pipe is None:
-        return None
-    for node in slow_user_maps(pipe):
-        function = node.written
-        if function is None or function.python or not function.random or calls_per_batch(pipe, node) < 2:
-            continue
-        if sum(function.ops.values()) < LEAST_OPS or not any(op.startswith(IMAGE) for op in function.ops):
-            continue
-        ranks = [len(part.get("shape") or ()) for part in function.detail.get("element") or () if part.get("shape")]
-        if ranks and max(ranks) < 3:
-            continue  # no pictures
-        decodes = any(op.startswith(OTHER) for op in function.ops)
-        inside = profiled_op_ms(trace, node)
-        other = profiled_op_ms(trace, node, frozenset(op for op in function.ops if op.startswith(OTHER)))
-        if not trace.on_accelerator and (inside or 0.0) > MOST_WORK * node.ms:
-            continue  # on a CPU the work stays where it goes
-        if decodes and (not inside or (other or 0.0) > MOST_OTHER * inside):
-            continue
-        return node
-    return None
+def _op_count(node: Node) -> int:
+    return sum(node.written.ops.values()) if node.written else 0
+
+
+def _augments_pictures(trace: Trace, pipe: Pipeline, node: Node) -> bool:
+    """Whether the map draws at random, works on pictures, and its time is neither reading nor work that a CPU keeps."""
+    function = node.written
+    if function is None or function.python or not function.random or calls_per_batch(pipe, node) < 2:
+        return False
+    if _op_count(node) < MIN_OPS or not any(op.startswith(AUGMENTING_OP_STARTS) for op in function.ops):
+        return False
+    axes = [len(part.get("shape") or ()) for part in function.detail.get("element") or () if part.get("shape")]
+    if axes and max(axes) < MIN_PICTURE_AXES:
+        return False
+    ops_ms = profiled_op_ms(trace, node)
+    if not trace.on_accelerator and (ops_ms or 0.0) > MAX_OPS_SHARE_ON_CPU * node.ms:
+        return False
+    reading = frozenset(op for op in function.ops if op.startswith(READING_OP_STARTS))
+    if not reading:
+        return True
+    reading_ms = profiled_op_ms(trace, node, reading) or 0.0
+    return bool(ops_ms) and reading_ms <= MAX_READING_SHARE * (ops_ms or 0.0)
 
 
 def _moved_ms(trace: Trace, node: Node) -> float:
-    """What the augmentation of a batch adds to the step: the work inside its ops, without their starting one by one."""
-    inside = profiled_op_ms(trace, node)
-    work = inside or 0.3 * node.ms
-    return work / (DEVICE_FASTER if trace.on_accelerator else max(trace.cores, 1.0))
+    """What the augmentation of a batch adds to the step: the work inside its ops, without the start of each."""
+    work = profiled_op_ms(trace, node) or UNPROFILED_OPS_SHARE * node.ms
+    return work / (DEVICE_SPEEDUP if trace.on_accelerator else max(trace.cores, 1.0))

@@ -13,13 +13,13 @@ from slowtrain.source.spots.input import augmenting
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Keras's random layers called picture by picture, and several of them on whole batches."""
+    """Keras' random layers that a map calls picture by picture, and several of them on whole batches."""
     for one in augmenting.maps(source):
         made = tuple(datasets.batched_first(source, edits.node_end(one.call.func)[0], None, one.ranks, one.ranks)[0])
         says = "or augment whole batches: .batch(n) before this map" if made else ""
         says = says.removeprefix("or ") or "move the augmentation layers to the front of the model"
         cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
-        says = f"{one.layer} runs dozens of small operations for each picture by itself"
+        says = f"{one.layer} runs dozens of small operations for each single picture"
         yield Spot(*call_index.operation_range(one.call), says, cure)
     for call in augmenting.of_batches(source):
         cure = Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")

@@ -1,4 +1,4 @@
-"""A shuffle buffer of decoded samples eats the host's memory."""
+"""A shuffle buffer of decoded samples takes a large part of the host's memory."""
 
 from __future__ import annotations
 
@@ -6,55 +6,69 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
-LARGE = 0.25  # of the memory that the buffer and what was left free make together
+MIN_BUFFER_SHARE = 0.25  # of the buffer and the memory left free together
 
 
-class OversizedShuffle(Cause[Evidence]):
+@dataclass(frozen=True)
+class OversizedBuffer:
+    """The user's shuffle that held most, and the least memory that was free meanwhile."""
+
+    node: Node
+    free_bytes: float
+
+    @property
+    def shuffle_places(self) -> tuple[Place, ...]:
+        return (self.node.written.place,) if self.node.written and self.node.written.place else ()
+
+
+class OversizedShuffle(Cause[OversizedBuffer]):
     """A shuffle buffer holds so many whole samples that it takes a large part of the host's memory."""
 
     title = "The shuffle buffer is oversized"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
     words = (".shuffle",)
 
-    def find(self, trace: Trace) -> Evidence | None:
-        node, free = _largest(trace), free_host_bytes(trace)
-        if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
+    def find(self, trace: Trace) -> OversizedBuffer | None:
+        buffers = (
+            n for p in trace.pipelines for n in p.nodes if n.family == "Shuffle" and n.written and n.written.place
+        )
+        node, free = max(buffers, key=lambda n: n.buffered_bytes, default=None), free_host_bytes(trace)
+        if node is None or free is None or node.buffered_bytes < MIN_BUFFER_SHARE * (node.buffered_bytes + free):
             return None
+        return OversizedBuffer(node, free)
+
+    def evidence(self, trace: Trace, finding: OversizedBuffer) -> Evidence:
+        held, free = finding.node.buffered_bytes, finding.free_bytes
         return Evidence(
-            f"the shuffle buffer held {format_number(node.buffered_bytes / 2**20)} MiB, "
-            f"{format_number(free / 2**20)} MiB were left free",
-            {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
-            (node.written.place,) if node.written and node.written.place else (),
+            f"the shuffle buffer held {format_number(held / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
+            "free",
+            {"buffer_bytes": held, "free_bytes": free},
+            finding.shuffle_places,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = find_shuffle_fill(trace)
-        if found is None:
+    def remedies(self, trace: Trace, finding: OversizedBuffer) -> Sequence[Remedy]:
+        fill = find_shuffle_fill(trace)
+        if fill is None:
             return []
-        inside = max(found.step_ms - found.overlapped_ms, 0.0)
-        return [Drop({Category.INPUT: inside}), Skip(found.outside_ms)]
+        inside = max(fill.step_ms - fill.overlapped_ms, 0.0)
+        return [Drop({Category.INPUT: inside}), Skip(fill.outside_ms)]
 
-    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        """Of the run where the wait lies between the steps."""
-        found = find_shuffle_fill(trace)
-        return "run" if found is not None and found.step_ms <= 0 else "step"
+    def scope_in(self, trace: Trace, finding: OversizedBuffer) -> str:
+        """The run if the wait for the buffer lies between the steps."""
+        fill = find_shuffle_fill(trace)
+        return "run" if fill is not None and fill.step_ms <= 0 else "step"
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = measured.first(trace, evidence.where, datasets.shuffled_first)
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=found)
+    def cures(self, trace: Trace, finding: OversizedBuffer) -> Iterable[Prescription]:
+        made = measured.first(trace, finding.shuffle_places, datasets.shuffled_first)
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")
-
-
-def _largest(trace: Trace) -> Node | None:
-    """The user's shuffle that held most."""
-    found = [n for p in trace.pipelines for n in p.nodes if n.family == "Shuffle" and n.written and n.written.place]
-    return max(found, key=lambda n: n.buffered_bytes, default=None)

@@ -12,18 +12,18 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.spots.input import shuffling, staged
 
-LEAST_BYTES = 2**30  # visible in text: a quarter of the memory of a small machine, 4 GiB
+MIN_BUFFER_BYTES = 2**30  # a quarter of the memory of a small machine, 4 GiB
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A buffer behind a map that makes floats, as large as literals of the file say."""
+    """Buffers behind a map that makes floats, if literals of the file show that they are large."""
     known = {one.call: one.bytes or 0 for one in shuffling.behind_maps(source)}
     for more, size in staged.large(source):
         known[more.call] = known.get(more.call) or size
     for call, size in known.items():
-        if size < LEAST_BYTES:
+        if size < MIN_BUFFER_BYTES:
             continue
         made = tuple(datasets.shuffled_first(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-        says = f"this buffer holds {format_number(size / 2**30, 2)} GiB of what a map in front of it makes"
+        says = f"this buffer holds {format_number(size / 2**30, 2)} GiB of the results of a map in front of it"
         yield Spot(*call_index.operation_range(call), says, cure)

@@ -1,4 +1,4 @@
-"""Sliding windows that ``window().flat_map()`` makes, a data set for each, gathered from the table by index instead."""
+"""Edits that gather sliding windows by index, in place of ``window().flat_map()``, which makes a data set for each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
-NAME = "windows_of"
-GATHERED = '''
+FUNCTION_NAME = "windows_of"
+WINDOW_FUNCTION = '''
 def {name}(table, size, shift):
     """Windows of ``size`` rows, ``shift`` apart, in order; many are gathered at once."""
     with {tf}.device("CPU"):
@@ -23,14 +23,14 @@ def {name}(table, size, shift):
 '''
 
 
-def gathered(source: Source, line: int) -> list[Edit]:
-    """``from_tensor_slices(x).window(n, s, drop_remainder=True).flat_map(batch of n)`` at ``line`` by index.
+def gather_windows(source: Source, line: int) -> list[Edit]:
+    """Replaces ``from_tensor_slices(x).window(n, s, drop_remainder=True).flat_map(batch of n)`` at ``line``.
 
-    The same windows in the same order, bit by bit.
+    The new code makes exactly the same windows in the same order.
     """
     found = [c for c in node_lookup.calls_at_line(source, line, "flat_map", "window") if dataset_chains.is_operation(c)]
     several = dataset_chains.chains_through(source, found[0]) if found else []
-    if len(several) != 1 or not several[0].whole or NAME in source.text:
+    if len(several) != 1 or not several[0].whole or FUNCTION_NAME in source.text:
         return []
     flow = several[0]
     maker, *rest = flow.calls[:3]
@@ -38,11 +38,11 @@ def gathered(source: Source, line: int) -> list[Edit]:
         return []
     window, flat = rest
     table = node_lookup.argument_value(maker, "tensors", 0)
-    sizes = _sizes(window)
+    sizes = _window_and_shift(window)
     if table is None or sizes is None or len(maker.args) + len(maker.keywords) != 1:
         return []
     size, shift = sizes
-    if isinstance(table, (ast.Tuple, ast.Dict, ast.List)) or not _batches(source, flat, size):
+    if isinstance(table, (ast.Tuple, ast.Dict, ast.List)) or not _makes_one_batch(source, flat, size):
         return []
     if not chain_edits.are_movable(source, flow.calls[:3]):
         return []
@@ -54,13 +54,13 @@ def gathered(source: Source, line: int) -> list[Edit]:
         return []
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
     given = ", ".join(edits.node_text(source, n) for n in (table, size, shift))
-    made = edits.replace_node(source, maker, f"{NAME}({given})")
-    gone = _without(source, (window, flat))
-    return [*also, edits.insert_before(source, top, GATHERED.format(name=NAME, tf=tf)), made, *gone]
+    made = edits.replace_node(source, maker, f"{FUNCTION_NAME}({given})")
+    gone = _edits_removing_calls(source, (window, flat))
+    return [*also, edits.insert_before(source, top, WINDOW_FUNCTION.format(name=FUNCTION_NAME, tf=tf)), made, *gone]
 
 
-def _sizes(window: ast.Call) -> tuple[ast.expr, ast.expr] | None:
-    """The length of a window and the distance to the next, of whole windows of neighbours alone."""
+def _window_and_shift(window: ast.Call) -> tuple[ast.expr, ast.expr] | None:
+    """The length of a window and the distance to the next, if all windows are whole and have a stride of 1."""
     size, shift = node_lookup.argument_value(window, "size", 0), node_lookup.argument_value(window, "shift", 1)
     stride, drop = (
         node_lookup.argument_value(window, "stride", 2),
@@ -74,7 +74,7 @@ def _sizes(window: ast.Call) -> tuple[ast.expr, ast.expr] | None:
     return size, size if unset or shift is None else shift
 
 
-def _batches(source: Source, flat: ast.Call, size: ast.expr) -> bool:
+def _makes_one_batch(source: Source, flat: ast.Call, size: ast.expr) -> bool:
     """Whether each window becomes one batch of its rows: ``lambda w: w.batch(n)``, or a function that returns that."""
     given = node_lookup.argument_value(flat, "map_func", 0)
     if len(flat.args) + len(flat.keywords) != 1:
@@ -87,8 +87,10 @@ def _batches(source: Source, flat: ast.Call, size: ast.expr) -> bool:
     if isinstance(function, ast.Lambda):
         body = function.body
     elif isinstance(function, ast.FunctionDef) and isinstance(function.body[-1], ast.Return):
-        told = [s for s in function.body[:-1] if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-        body = function.body[-1].value if not told and not function.decorator_list else None
+        statements = [
+            s for s in function.body[:-1] if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        ]
+        body = function.body[-1].value if not statements and not function.decorator_list else None
     if not isinstance(body, ast.Call) or node_lookup.called_name(body) != "batch" or len(parameters) != 1:
         return False
     owner = body.func.value if isinstance(body.func, ast.Attribute) else None
@@ -98,8 +100,8 @@ def _batches(source: Source, flat: ast.Call, size: ast.expr) -> bool:
     return isinstance(owner, ast.Name) and owner.id == parameters[0] and named and same
 
 
-def _without(source: Source, calls: tuple[ast.Call, ...]) -> list[Edit]:
-    """The chain without ``calls``; without the whole statement where ``ds = ds`` would be left of it."""
+def _edits_removing_calls(source: Source, calls: tuple[ast.Call, ...]) -> list[Edit]:
+    """Removes ``calls`` from the chain, and the whole statement if only ``ds = ds`` would be left of it."""
     done: list[Edit] = []
     for call in calls:
         statement = node_lookup.enclosing_statement(source, call)

@@ -14,7 +14,7 @@ from slowtrain.source.spots.input import staged, tiny
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A map of cheap operations over elements that are visibly small, in front of ``batch``."""
+    """Maps of cheap operations in front of ``batch``, over elements that are visibly small."""
     known = list(tiny.maps(source))
     for one in known:
         line = edits.node_end(one.call.func)[0]
@@ -29,7 +29,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = f"map is called for each {more.says}, and the call takes longer than its few operations"
         yield Spot(*call_index.operation_range(more.call), says, cure)
     for call in tiny.windows(source):
-        made = tuple(fix.gathered(source, edits.node_end(call.func)[0]))
+        made = tuple(fix.gather_windows(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
-        says = "for each window this makes a data set of its own, and an iterator"
+        says = "this makes a data set and an iterator for each window"
         yield Spot(*call_index.operation_range(call), says, cure)

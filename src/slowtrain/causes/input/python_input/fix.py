@@ -1,34 +1,64 @@
-"""What spares Python that makes input from doing the same again, or lets it work while the step runs."""
+"""Cures for Python that makes input: whole batches, results that are kept, array code, a thread beside the step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.source.cures import input_edits, measured
-from slowtrain.source.cures.input import ahead, generators
+from slowtrain.source.cures.input import ahead, chunks, generators, quicker
 from slowtrain.trace import Trace
+from slowtrain.trace.signals.input import dataset_caches
+
+WHOLE_BATCHES = "make arrays once and use from_tensor_slices, or yield whole batches"
+COPIES_OF_DATA = 3.0  # in memory while arrays are stacked and become tensors
 
 
-def same_again(trace: Trace, where: Sequence[Place], node: Node) -> Iterable[Prescription]:
-    """What keeps results that are the same in every epoch, where the text shows that they are."""
+def cures_of_python(trace: Trace, work: PythonWork) -> Iterable[Prescription]:
+    """All cures of a finding, the best first."""
+    node = input_edits.python_node(trace) if not work.in_loop else None
+    if work.kind == "samples":
+        yield _whole_batch_cure(trace, work, node)
+    if node is not None:
+        yield from _cache_cures(trace, work.where, node)
+    if work.in_loop:
+        yield from _loop_line_cures(trace, work.where)
+    for effect, says, edit in quicker.cures(work.calls, work.kind):
+        if made := measured.first(trace, work.where, edit):
+            yield Prescription("edit", effect, says, edits=made)
+    if work.kind != "samples":
+        effect, says = quicker.in_words(work.kind, quicker.hottest(trace, work.where), on_jax=trace.on_jax)
+        yield Prescription("edit", effect, says)
+
+
+def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Prescription:
+    fits = input_edits.fits_in_memory(trace, node, COPIES_OF_DATA)
+    arrays = measured.first(trace, work.where, generators.as_arrays) if fits else ()
+    made = arrays or measured.first(trace, work.where, chunks.handed_over)
+    exact = not (arrays and dataset_caches.is_asked_beyond_end(trace))
+    return Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=made)
+
+
+def _cache_cures(trace: Trace, where: Sequence[Place], node: Node) -> Iterable[Prescription]:
+    """Edits that keep results, if the text shows that they are the same in every epoch."""
     made = input_edits.cache_if_repeatable(trace, where, node)
     if made:
         yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=made, later=True)
-    several = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
-    if several and not made and input_edits.fits_in_memory(trace, node):
+    is_keras = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
+    if is_keras and not made and input_edits.fits_in_memory(trace, node):
         made = measured.first(trace, where, generators.remembered)
         if made:
             says = "keep the batches that __getitem__ made: they are the same in every epoch"
             yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
 
 
-def in_lines(trace: Trace, where: Sequence[Place]) -> Iterable[Prescription]:
-    """What can be done about the lines of a loop that makes its batches itself."""
+def _loop_line_cures(trace: Trace, where: Sequence[Place]) -> Iterable[Prescription]:
+    """Edits of the lines of a loop that makes its batches itself."""
     made = input_edits.hoist_loop_work(trace, where)
     if made:
-        yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step does anew", edits=made)
+        yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step repeats", edits=made)
     made = measured.first(trace, where, ahead.made_ahead)
     if made:
         says = "make the next batch in a background thread while the step runs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.input.python_input import WHOLE
+from slowtrain.causes.input.python_input.fix import WHOLE_BATCHES
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.navigation import call_index
@@ -16,12 +16,12 @@ from slowtrain.source.spots.input import images
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
+    """Samples in memory that are returned one by one; loops over numbers or samples in code that makes input."""
     for slow in reached.slow_parts(source):
         if slow.call is not None:
             made = tuple(generators.as_arrays(source, edits.node_end(slow.call.func)[0]))
-            exact = not step_loops.fits_several_epochs(source)  # see caching.asked_beyond
-            cure = Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE, edits=made)
+            exact = not step_loops.fits_several_epochs(source)  # see dataset_caches.is_asked_beyond_end
+            cure = Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=made)
         else:
             cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
         yield Spot(slow.start, slow.end, slow.says, cure)

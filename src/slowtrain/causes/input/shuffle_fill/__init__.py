@@ -1,4 +1,4 @@
-"""Each epoch begins with filling a shuffle buffer."""
+"""Each epoch begins with the filling of a shuffle buffer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.number_text import format_number
+from slowtrain.number_text import format_count, format_number
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.trace.signals.input import shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 
-class ShuffleFill(Cause[Evidence]):
+class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
     """At the start of every epoch the steps wait until the shuffle buffer is full."""
 
     title = "Every epoch waits for the shuffle buffer"
@@ -22,33 +22,31 @@ class ShuffleFill(Cause[Evidence]):
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
     words = (".shuffle",)
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = find_shuffle_fill(trace)
-        if found is None:
-            return None
+    def find(self, trace: Trace) -> shuffle_fill.ShuffleFill | None:
+        return shuffle_fill.find_shuffle_fill(trace)
+
+    def evidence(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Evidence:
+        each_ms = finding.each_ms
         return Evidence(
-            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {format_number(found.each_ms)} ms "
-            f"for the shuffle buffer, {format_number(found.each_ms / max(trace.step_ms, 1e-9))} times a mean step",
-            {"fill_ms": found.each_ms, "epochs": float(found.epochs), "overlapped_ms": found.overlapped_ms},
-            found.place,
+            f"{format_count(finding.epochs, 'epoch')} began with a wait of {format_number(each_ms)} ms for the shuffle "
+            f"buffer, {format_number(each_ms / max(trace.step_ms, 1e-9))} times a mean step",
+            {"fill_ms": each_ms, "epochs": float(finding.epochs), "overlapped_ms": finding.overlapped_ms},
+            finding.place,
         )
 
-    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        """Of the run where the wait lies between the steps."""
-        found = find_shuffle_fill(trace)
-        return "run" if found is not None and found.step_ms <= 0 else "step"
+    def scope_in(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> str:
+        """The run if the wait lies between the steps."""
+        return "run" if finding.step_ms <= 0 else "step"
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = find_shuffle_fill(trace)
-        if found is None:
-            return []
+    def remedies(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Sequence[Remedy]:
         spread = (0.7, 1.05)
-        inside = max(found.step_ms - found.overlapped_ms, 0.0)
-        outside = found.outside_ms - (found.overlapped_ms * len(trace.steps) if found.step_ms <= 0 else 0.0)
+        inside = max(finding.step_ms - finding.overlapped_ms, 0.0)
+        overlapped = finding.overlapped_ms * len(trace.steps) if finding.step_ms <= 0 else 0.0
+        outside = finding.outside_ms - overlapped
         remedies: list[Remedy] = [Drop({Category.INPUT: inside}, 1.0, spread)] if inside > 0 else []
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = measured.first(trace, evidence.where, datasets.shuffled_first)
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=found)
+    def cures(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Iterable[Prescription]:
+        made = measured.first(trace, finding.place, datasets.shuffled_first)
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

@@ -13,7 +13,7 @@ from slowtrain.source.spots.input import shuffling, staged
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A buffer of what a map takes long to make, filled anew in each epoch."""
+    """Buffers of elements whose map takes long, which each epoch fills again."""
     known = [one for one in shuffling.behind_maps(source) if one.does is not None]
     for one in known:
         made = tuple(datasets.shuffled_first(source, edits.node_end(one.call.func)[0]))

@@ -1,4 +1,4 @@
-"""The producer waits for bytes, not for a processor."""
+"""The input waits for bytes, not for a processor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import (
+    IdleInputWait,
     find_idle_input_wait,
     mean_sample,
     missing_read_signals,
@@ -23,7 +24,7 @@ from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
-class SlowStorage(Cause[Evidence]):
+class SlowStorage(Cause[IdleInputWait]):
     """Batches come as slowly as a disk, a file share or a network gives their bytes."""
 
     title = "Storage is the limit"
@@ -33,41 +34,37 @@ class SlowStorage(Cause[Evidence]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | missing_read_signals(trace)
 
-    def find(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> IdleInputWait | None:
         found = find_idle_input_wait(trace)
-        if found is None or not waits_for_bytes(trace, found):
-            return None
-        iowait, rate = mean_sample(trace, "iowait_share"), read_mb_per_s(trace)
-        beside = (
-            f"; {format_number(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
-        )
+        return found if found is not None and waits_for_bytes(trace, found) else None
+
+    def evidence(self, trace: Trace, finding: IdleInputWait) -> Evidence:
+        iowait, rate = mean_sample(trace, "iowait_share") or 0.0, read_mb_per_s(trace)
+        read = f"; {format_number(rate)} MB/s were read, I/O wait {100 * iowait:.0f} %" if rate is not None else ""
         return Evidence(
-            f"making a batch takes up to {format_number(found.made_ms)} ms, "
-            f"{format_number(found.ms)} ms of it with no core at work{beside}",
-            {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
-            found.where,
+            f"making a batch takes up to {format_number(finding.made_ms)} ms, "
+            f"{format_number(finding.ms)} ms of it with no core at work{read}",
+            {"waiting_ms": finding.ms, "iowait_share": iowait, "read_mb_per_s": rate or 0.0},
+            finding.where,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = find_idle_input_wait(trace)
-        if found is None:
-            return []
-        if found.by_hand:
-            return [Drop({Category.PYTHON: found.ms}, 0.0, (0.7, 1.1))]
-        return [Supply(found.left, spread=(0.7, 1.1))]
+    def remedies(self, trace: Trace, finding: IdleInputWait) -> Sequence[Remedy]:
+        if finding.by_hand:
+            return [Drop({Category.PYTHON: finding.ms}, 0.0, (0.7, 1.1))]
+        return [Supply(finding.left, spread=(0.7, 1.1))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, finding: IdleInputWait) -> Iterable[Prescription]:
         pipe = trace.pipeline
         readers = [n for n in slowest_stage_nodes(pipe) if reads_files(trace, n)] if pipe is not None else []
         node = input_edits.python_node(trace) or (readers[0] if readers else None)
         if handmade_input(trace) is not None:
-            beside = measured.first(trace, evidence.where, ahead.made_ahead)
+            in_thread = measured.first(trace, finding.where, ahead.made_ahead)
             says = "fetch the next batch in a background thread while the step runs"
-            yield Prescription("edit", Effect.EXACT, says, edits=beside)
-        made = input_edits.cache_if_repeatable(trace, evidence.where, node)
-        if made:
+            yield Prescription("edit", Effect.EXACT, says, edits=in_thread)
+        cached = input_edits.cache_if_repeatable(trace, finding.where, node)
+        if cached:
             says = "keep what was read with .cache(): it fits in memory"
-            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
+            yield Prescription("edit", Effect.EXACT, says, edits=cached, later=True)
         yield Prescription(
             "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
         )

@@ -1,4 +1,4 @@
-"""Input that is written well, on too few cores or threads."""
+"""Parallel input on too few cores or threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import find_idle_input_wait
-from slowtrain.columns.input_pipeline import Node
+from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.source.cures import measured
@@ -24,29 +24,36 @@ from slowtrain.trace.signals.input.input_feed import (
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
-BUSY = 0.85  # of the cores: the scheduler and other processes leave no more
-ALONE = 1.4  # calls under way at once: a pool of one thread, measured
-LONG_US = 200.0  # shorter calls are mostly the price of calling, which a node's own time does not hold
+MIN_BUSY_SHARE = 0.85  # of the cores: the scheduler and other processes leave no more
+MAX_SINGLE_CALLS = 1.4  # calls under way at once: measured with a pool of one thread
+MIN_WORKING_CALL_US = 200.0  # shorter calls are mostly overhead, which a node's own time does not include
 AUTOTUNE = -1  # tf.data.AUTOTUNE
-LEAST_IDLE = 0.4  # of a core: enough to say that the threads, not the cores, are few
+MIN_IDLE_CORES_FOR_THREADS = 0.4  # enough to show that there are too few threads, not too few cores
+MAX_WIDTH_SHARE = 0.7  # of the calls that were asked for: with more under way the pool has enough threads
+ONE_THREAD_CURE = "remove the limit on the data set's threads (private_threadpool_size)"
 
 
 @dataclass(frozen=True)
-class Starved:
-    """``width`` calls were asked for at once, ``under_way`` were. ``pool``: threads are few, else cores are.
+class StarvedNode:
+    """``width`` calls at once were asked for, ``under_way`` ran.
 
-    ``at_once``: so many could be under way with as many threads as it asks for.
+    ``few_threads``: there are too few threads, else too few cores. ``max_calls`` could run at once with as many threads
+    as the node asks for.
     """
 
     node: Node
     width: float
     under_way: float
-    pool: bool
+    few_threads: bool
     where: tuple[Place, ...]
-    at_once: float
+    max_calls: float
+
+    @property
+    def runs_single_calls(self) -> bool:
+        return self.under_way < MAX_SINGLE_CALLS
 
 
-class StarvedHost(Cause[Evidence]):
+class StarvedHost(Cause[StarvedNode]):
     """The input runs in parallel as it should, but there are too few cores or threads for it."""
 
     title = "Too few cores or threads for the input"
@@ -54,88 +61,88 @@ class StarvedHost(Cause[Evidence]):
     symptoms = frozenset({Category.INPUT})
     words = ("private_threadpool_size", "experimental_threading")
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = _starved(trace)
-        if found is None:
+    def find(self, trace: Trace) -> StarvedNode | None:
+        pipe, busy = waited_pipeline(trace), busy_cores(trace)
+        if pipe is None or busy is None:
             return None
+        for node in slowest_stage_nodes(pipe)[:2]:
+            found = _starved_node(trace, pipe, node, busy)
+            if found is not None:
+                return found
+        return None
+
+    def evidence(self, trace: Trace, finding: StarvedNode) -> Evidence:
         busy = busy_cores(trace) or 0.0
-        if found.pool:
-            says = (
-                f"{found.width:g} calls at once are asked for and {format_number(found.under_way, 2)} are under way, "
-            )
-        else:
-            says = f"{found.width:g} calls at once make the input, "
+        under_way = f" are asked for and {format_number(finding.under_way, 2)} are under way"
+        says = f"{finding.width:g} calls at once{under_way if finding.few_threads else ' make the input'}, "
         return Evidence(
             f"{says}{format_number(busy, 2)} of {trace.cores:g} cores are busy; "
-            f"a batch needs {format_number(found.node.ms)} ms of work",
-            {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
-            (*_limits(trace, found), *found.where),
+            f"a batch needs {format_number(finding.node.ms)} ms of work",
+            {"parallelism": finding.width, "under_way": finding.under_way, "busy_cores": busy, "cores": trace.cores},
+            _evidence_places(trace, finding),
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _starved(trace)
-        if found is None:
-            return []
-        if found.pool:
-            factor = found.under_way / found.at_once
+    def remedies(self, trace: Trace, finding: StarvedNode) -> Sequence[Remedy]:
+        if finding.few_threads:
+            factor = finding.under_way / finding.max_calls
             return [Supply(max(min(factor, 1.0), 0.05), spread=(0.6, 1.1))]
-        # One core more, for what one core gives: no change of the script gives it.
+        # The gain of one core more, which no change of the script gives.
         return [Supply(trace.cores / (trace.cores + 1), work=1.0, spread=(0.3, 1.2))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if evidence.numbers.get("under_way", 2.0) < ALONE:
-            found = measured.first(trace, evidence.where, datasets.threads_freed)
-            says = "remove the limit on the data set's threads (private_threadpool_size)"
+    def cures(self, trace: Trace, finding: StarvedNode) -> Iterable[Prescription]:
+        if finding.runs_single_calls:
+            where = _evidence_places(trace, finding)
+            freed = measured.first(trace, where, datasets.threads_freed)
             written = trace.pipeline.written if trace.pipeline is not None else ()
-            # Threads draw beside each other: which element a random number is for depends on who comes first.
+            # Threads draw at the same time: the order of calls decides which element gets which random number.
             drawn = any(w.random or (w.family == "Map" and not w.ops) for w in written)
-            yield Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=found)
-            if not found and (free := measured.first(trace, evidence.where, datasets.unordered)):
-                # Nothing limits its threads: in order, calls that are done wait for the slow one in front of them.
+            effect = Effect.EQUIVALENT if drawn else Effect.EXACT
+            yield Prescription("edit", effect, ONE_THREAD_CURE, edits=freed)
+            if not freed and (unordered := measured.first(trace, where, datasets.unordered)):
+                # Nothing limits its threads. In order, calls that are done wait for a slow one in front of them.
                 says = "take elements as they are ready, not in their order (deterministic=False)"
-                yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=free)
+                yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=unordered)
         yield Prescription(
             "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
         )
 
 
-def _starved(trace: Trace) -> Starved | None:
-    pipe, busy = waited_pipeline(trace), busy_cores(trace)
-    if pipe is None or busy is None:
-        return None
-    few = _threads(trace)
+def _starved_node(trace: Trace, pipe: Pipeline, node: Node, busy: float) -> StarvedNode | None:
+    """None if it has as many cores and threads as it can use."""
+    threads = _private_threads(trace)
     # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
-    waits = few is not None and find_idle_input_wait(trace) is not None
-    for node in slowest_stage_nodes(pipe)[:2]:
-        width = node.parallelism or 1.0
-        if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
-            width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
-        if width < 2 or not is_user_node(node) or node.written is None or (node.written.python and not waits):
-            continue
-        at_once = width if waits else min(width, trace.cores)
-        under_way = node.ms / trace.step_ms
-        limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
-        where = (*limits, *user_lines(node))
-        long = 1e3 * node.ms >= LONG_US * calls_per_batch(pipe, node)
-        if few is not None and few < at_once and idle_cores(trace) >= LEAST_IDLE:
-            return Starved(node, width, min(under_way, few), True, where, at_once)
-        if long and 1 / ALONE <= under_way <= ALONE and idle_cores(trace) >= LEAST_IDLE and width * 0.7 > under_way:
-            return Starved(node, width, under_way, True, where, at_once)
-        if busy >= BUSY * trace.cores and width >= trace.cores:
-            return Starved(node, width, under_way, False, where, at_once)
+    waits = threads is not None and find_idle_input_wait(trace) is not None
+    width = node.parallelism or 1.0
+    if threads is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
+        width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
+    if width < 2 or not is_user_node(node) or node.written is None or (node.written.python and not waits):
+        return None
+    max_calls = width if waits else min(width, trace.cores)
+    under_way = node.ms / trace.step_ms
+    limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
+    where = (*limits, *user_lines(node))
+    idle = idle_cores(trace) >= MIN_IDLE_CORES_FOR_THREADS
+    if threads is not None and threads < max_calls and idle:
+        return StarvedNode(node, width, min(under_way, threads), True, where, max_calls)
+    is_long = 1e3 * node.ms >= MIN_WORKING_CALL_US * calls_per_batch(pipe, node)
+    single = 1 / MAX_SINGLE_CALLS <= under_way <= MAX_SINGLE_CALLS
+    if is_long and single and idle and width * MAX_WIDTH_SHARE > under_way:
+        return StarvedNode(node, width, under_way, True, where, max_calls)
+    if busy >= MIN_BUSY_SHARE * trace.cores and width >= trace.cores:
+        return StarvedNode(node, width, under_way, False, where, max_calls)
     return None
 
 
-def _threads(trace: Trace) -> int | None:
-    """Threads that the user's options leave the pipeline; None where they say nothing."""
+def _private_threads(trace: Trace) -> int | None:
+    """Threads that the user's options give the pipeline; None if they do not limit them."""
     written = trace.pipeline.written if trace.pipeline else ()
     given = (written[-1].detail.get("options") or {}).get("private_threads") if written else None
     return int(given) if given else None
 
 
-def _limits(trace: Trace, found: Starved) -> tuple[Place, ...]:
-    """Where the script sets the limit itself: the line to change."""
-    if not found.pool or found.under_way >= ALONE:
-        return ()
-    freed = measured.first(trace, found.where, datasets.threads_freed)
-    return tuple(Place(edit.file, edit.start[0]) for edit in freed)
+def _evidence_places(trace: Trace, finding: StarvedNode) -> tuple[Place, ...]:
+    """The lines of the finding, after those that set the limit, which are the lines to change."""
+    if not finding.few_threads or not finding.runs_single_calls:
+        return finding.where
+    freed = measured.first(trace, finding.where, datasets.threads_freed)
+    return (*(Place(edit.file, edit.start[0]) for edit in freed), *finding.where)

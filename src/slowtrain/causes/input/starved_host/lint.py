@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slowtrain.causes.input.starved_host import ONE_THREAD_CURE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index
 from slowtrain.script.pipelines import dataset_chains
@@ -15,12 +16,11 @@ from slowtrain.source.spots.input import threads
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """One thread for a pipeline that asks for several calls at once."""
+    """Pipelines that ask for several calls at once and have one thread."""
     for limit in threads.limited(source):
         made = tuple(datasets.threads_freed(source, limit.lineno))
-        says = "remove the limit on the data set's threads (private_threadpool_size)"
         maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
-        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, says, edits=made)
-        says = "several calls at once are asked for, and this leaves the data set one thread"
+        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, ONE_THREAD_CURE, edits=made)
+        says = "the data set asks for several calls at once, but this leaves it one thread"
         yield Spot(edits.node_start(limit), edits.node_end(limit), says, cure)

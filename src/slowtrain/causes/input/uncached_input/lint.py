@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.input.uncached_input import anew
+from slowtrain.causes.input.uncached_input import rebuilt_caches
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.navigation import call_index, node_lookup
@@ -14,7 +14,7 @@ from slowtrain.source.spots.input import repeating, staged
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Work that is the same in every epoch, of which literals of the file say that its result is small."""
+    """Work that is the same in every epoch, if literals of the file show that its result is small."""
     known = list(repeating.work(source))
     for one in known:
         effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
@@ -41,16 +41,17 @@ def find_spots(source: Source) -> Iterable[Spot]:
         seen.add(more.call)
         says = f"every epoch does {more.says} again for each element"
         says += f"; all results take {format_number(size / 2**20)} MiB at most" if size else "; its result is small"
-        cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, where all results fit")
+        cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, if all results fit in memory")
         yield Spot(*call_index.operation_range(more.call), says, cure)
     for early in early_ones:
-        says = "put .cache() behind the map that does it, where its results fit into memory"
+        says = "put .cache() behind the map that does it, if its results fit in memory"
         cure = Prescription("advice", Effect.EXACT, says)
-        kept = "this keeps names only" if early.names else "this keeps what is not worked on yet"
-        says = f"{kept}: every epoch does {early.does} again for each element behind it"
+        kept = "names only" if early.names else "elements before the work on them"
+        says = f"this cache keeps {kept}: every epoch does {early.does} again for each element"
         yield Spot(*call_index.operation_range(early.cache), says, cure)
-    for each in anew.caches(source):
-        says = "build it once, before the loop; what differs from turn to turn goes behind its cache"
+    for each in rebuilt_caches.find_rebuilt_caches(source):
+        says = "build it once, before the loop; put what differs between iterations behind its cache"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
-        says = f"each turn builds the data set anew, with a cache that nobody reads: {each.does} is done in every pass"
+        says = "each iteration builds the data set again, with a cache that is never read: "
+        says += f"every pass does {each.does} again"
         yield Spot(edits.node_start(each.built), edits.node_end(each.built), says, cure)

@@ -1,4 +1,4 @@
-"""Batches are made in the step's own thread, though they would fit behind the step."""
+"""Batches are made in the step's own thread, though they could be made during the step."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.recorded_sources import handmade_input
+from slowtrain.script.locations.recorded_sources import HandmadeInput, handmade_input
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Supply
 
+MIN_EXPOSED_SHARE = 0.3  # of the wait for a batch
+MIN_HAND_WAITING_SHARE = (
+    0.5  # of the time on a batch that lines of the loop make: less is computing, which needs a core
+)
+AHEAD_OPS = ("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch")
 
-class UnprefetchedInput(Cause[Evidence]):
+
+@dataclass(frozen=True)
+class ExposedInput:
+    """``ms`` a step in which batches are made and nothing else runs. ``hand``: lines of the loop make them."""
+
+    ms: float
+    where: tuple[Place, ...]
+    hand: HandmadeInput | None = None
+
+
+class UnprefetchedInput(Cause[ExposedInput]):
     """The device waits while the next batch is made, though it could be made during the step before."""
 
     title = "Input is not prefetched"
@@ -26,66 +42,71 @@ class UnprefetchedInput(Cause[Evidence]):
     words = (".fit", "GradientTape", "train_on_batch")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        """Of a profile without a data set also what the loop's own lines do."""
+        """For a profile without a data set also the lines of the loop."""
         wanted = super().wants(trace)
         by_hand = Signal.PIPELINE in wanted and trace.fact("profile") and not trace.pipelines
         return wanted | {Signal.LINES} if by_hand else wanted
 
-    def find(self, trace: Trace) -> Evidence | None:
-        found = _exposed(trace)
-        if found is None:
-            return None
-        exposed, where = found
+    def find(self, trace: Trace) -> ExposedInput | None:
+        pipe = trace.pipeline
+        if pipe is None or not any(w.place or "profiled" in w.detail for w in pipe.written):
+            return _find_exposed_lines(trace)
+        return _find_exposed_stages(trace, pipe)
+
+    def evidence(self, trace: Trace, finding: ExposedInput) -> Evidence:
         return Evidence(
             f"each step of {format_number(trace.step_ms)} ms first makes its batch in its own thread, "
-            f"{format_number(exposed, 2)} ms, "
-            "before anything else can begin",
-            {"exposed_ms": exposed, "rest_ms": trace.step_ms - exposed},
-            where,
+            f"{format_number(finding.ms, 2)} ms, before anything else can begin",
+            {"exposed_ms": finding.ms, "rest_ms": trace.step_ms - finding.ms},
+            finding.where,
         )
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        hand = handmade_input(trace)
+    def remedies(self, trace: Trace, finding: ExposedInput) -> Sequence[Remedy]:
+        hand = finding.hand
         if hand is None:
             return [Supply(beside=True, spread=(0.7, 1.1))]
-        # What waits needs no core beside the step: as much is hidden as the rest of the step is long.
+        # A wait needs no core beside the step: it is hidden up to the length of the rest of the step.
         hidden = min(hand.ms, trace.step_ms - hand.ms)
         return [Drop({Category.PYTHON: hidden}, 1 - hand.waiting, (0.8, 1.1))]
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        # The first of these lines is the pipeline's last operation; further up, prefetch would hide less.
-        if handmade_input(trace) is not None:
-            made = measured.first(trace, evidence.where, ahead.made_ahead)
+    def cures(self, trace: Trace, finding: ExposedInput) -> Iterable[Prescription]:
+        if finding.hand is not None:
+            made = measured.first(trace, finding.where, ahead.made_ahead)
             says = "make the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
             return
-        found = measured.first(trace, evidence.where[:1], datasets.prefetched)
+        # The first of these lines is the pipeline's last operation. In front of it, prefetch would hide less.
+        made = measured.first(trace, finding.where[:1], datasets.prefetched)
         says = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
-        yield Prescription("edit", Effect.EXACT, says, edits=found, treatment="prefetch")
+        yield Prescription("edit", Effect.EXACT, says, edits=made, treatment="prefetch")
 
 
-def _exposed(trace: Trace) -> tuple[float, tuple[Place, ...]] | None:
-    """Ms a step of making batches that nothing runs beside, and the user's lines."""
-    pipe, wait = trace.pipeline, trace.mean(Category.INPUT)
-    if pipe is None or not any(w.place or "profiled" in w.detail for w in pipe.written):
-        hand = handmade_input(trace)
-        fits = hand is not None and MIN_WAIT_SHARE * trace.step_ms <= hand.ms <= trace.step_ms - hand.ms
-        return (hand.ms, hand.where) if hand is not None and fits and hand.waiting > 0.5 else None
+def _find_exposed_lines(trace: Trace) -> ExposedInput | None:
+    """Lines of the loop that make its batches, and mostly wait."""
+    hand = handmade_input(trace)
+    if hand is None or hand.waiting <= MIN_HAND_WAITING_SHARE:
+        return None
+    fits = MIN_WAIT_SHARE * trace.step_ms <= hand.ms <= trace.step_ms - hand.ms
+    return ExposedInput(hand.ms, hand.where, hand) if fits else None
+
+
+def _find_exposed_stages(trace: Trace, pipe: Pipeline) -> ExposedInput | None:
+    """Stages behind the last one that works ahead."""
+    wait = trace.mean(Category.INPUT)
     if wait < MIN_WAIT_SHARE * trace.step_ms:
         return None
-    # Without counters the pipeline as written has to do: then nothing was measured of what TensorFlow adds.
+    # Without counters only the pipeline as written is known, and not what TensorFlow adds.
     exposed = pipe.exposed_ms if pipe.nodes and pipe.counted else 0.0 if _works_ahead(pipe) else wait
-    if exposed < 0.3 * wait or exposed < MIN_WAIT_SHARE * trace.step_ms:
+    if exposed < MIN_EXPOSED_SHARE * wait or exposed < MIN_WAIT_SHARE * trace.step_ms:
         return None
-    return min(exposed, wait), _last(pipe)
+    return ExposedInput(min(exposed, wait), _last_places(pipe), handmade_input(trace))
 
 
 def _works_ahead(pipe: Pipeline) -> bool:
-    """Whether the pipeline as written works ahead of its consumer anywhere."""
-    ahead = ("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch")
-    return any(w.op.startswith(ahead) for w in pipe.written)
+    """Whether any stage of the pipeline as written works ahead of its consumer."""
+    return any(w.op.startswith(AHEAD_OPS) for w in pipe.written)
 
 
-def _last(pipe: Pipeline) -> tuple[Place, ...]:
-    """The user's lines from the end of the pipeline on: where the prefetch goes first."""
+def _last_places(pipe: Pipeline) -> tuple[Place, ...]:
+    """The user's lines from the end of the pipeline on: the first is where the prefetch belongs."""
     return tuple(dict.fromkeys(w.place for w in reversed(pipe.written) if w.place))[:3]

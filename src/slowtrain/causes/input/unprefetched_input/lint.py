@@ -13,13 +13,13 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.spots.input import handfed, staged
 
-FEW = 10  # batches, assumed: training of as few is a trial
+MIN_BATCHES = 10  # assumed: training on fewer is a trial
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead.
+    """Training pipelines with work in them and no stage at the end that works ahead.
 
-    A loop of steps that reads each batch from a file itself.
+    Also loops of steps that read each batch from a file themselves.
     """
     for fed in handfed.read(source):
         says = "make the next batch in a background thread while the step runs"
@@ -30,12 +30,12 @@ def find_spots(source: Source) -> Iterable[Spot]:
         names = (*flow.begun, *flow.names)
         working = [n for n, name in enumerate(names) if name in training_pipelines.WORKING_OPERATIONS]
         behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
-        if (element_sizes.max_elements(source, flow) or FEW) < FEW:
+        if (element_sizes.max_elements(source, flow) or MIN_BATCHES) < MIN_BATCHES:
             continue
-        if not working or behind:  # what a cache holds is only cut into batches
+        if not working or behind:  # only the cached elements are cut into batches
             continue
         if not flow.calls:
-            yield from _made_elsewhere(source, flow)
+            yield from _spots_of_imported_pipelines(source, flow)
             continue
         last = flow.calls[-1]
         made = tuple(datasets.prefetched(source, edits.node_end(last.func)[0]))
@@ -49,8 +49,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(*call_index.operation_range(more.call), more.says, cure)
 
 
-def _made_elsewhere(source: Source, flow: dataset_chains.DatasetChain) -> Iterable[Spot]:
-    """All of a pipeline is in a function of another file: what that gives can be fetched ahead here."""
+def _spots_of_imported_pipelines(source: Source, flow: dataset_chains.DatasetChain) -> Iterable[Spot]:
+    """For a pipeline that a function of another file makes: its batches can be prefetched here."""
     if flow.entry is None:
         return
     text, also = datasets.autotune(source, flow.entry)

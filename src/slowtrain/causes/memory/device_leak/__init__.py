@@ -10,14 +10,31 @@ from slowtrain.script.locations import growth_lines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.memory import growth_suspects, memory_growth
+from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
+from slowtrain.trace.signals.memory.memory_growth import MemorySlope
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
-LEAST_BYTES = 32 << 20  # gained after warm-up: cuDNN's workspaces and the allocator's rounding come and go by less
-LONGEST_H = 30 * 24.0  # at a rate that fills the memory later than this, no run would notice
-SOON_H = 24.0  # before a run of a day has ended: then nothing else matters as much
+MIN_GROWN_BYTES = 32 << 20  # after warm-up: cuDNN's workspaces and the allocator's rounding vary by less
+MAX_HOURS_UNTIL_FULL = 30 * 24.0  # no run lasts long enough to notice a slower growth
+MAX_HOURS_TO_SPOIL = 24.0  # memory that is full before a run of a day has ended matters more than any saving
 
 
-class DeviceLeak(Cause[Evidence]):
+@dataclass(frozen=True)
+class DeviceGrowth:
+    """Memory in use on ``device`` that grows by ``slope``, with containers that may keep it.
+
+    ``left_bytes`` are full after ``hours``; both are None if unknown.
+    """
+
+    device: str
+    slope: MemorySlope
+    suspects: tuple[GrowingContainer, ...]
+    left_bytes: float | None
+    hours: float | None
+
+
+class DeviceLeak(Cause[DeviceGrowth]):
     """What TensorFlow has in use on the GPU grows from step to step, until an allocation fails."""
 
     title = "Device memory grows"
@@ -29,40 +46,42 @@ class DeviceLeak(Cause[Evidence]):
     matters = True
     words = ("fit(",)
 
-    def find(self, trace: Trace) -> Evidence | None:
+    def find(self, trace: Trace) -> DeviceGrowth | None:
         known = memory_growth.device_memory(trace)
         slopes = {name: memory_growth.memory_slope(trace, *series) for name, series in known.items()}
-        grown = {n: s for n, s in slopes.items() if s is not None and s.grows and s.total_bytes >= LEAST_BYTES}
+        grown = {n: s for n, s in slopes.items() if s is not None and s.grows and s.total_bytes >= MIN_GROWN_BYTES}
         if not grown:
             return None
-        name, found = max(grown.items(), key=lambda item: item[1].total_bytes)
-        why = growth_suspects.main_suspects(growth_suspects.growing_containers(trace), found.per_step)
-        left = _left_bytes(trace, name, float(known[name][1][-1]))
-        hours = found.hours(left, trace.step_ms, step_growth.slower_ms_per_step(trace))
-        if hours is not None and hours > LONGEST_H:
+        device, slope = max(grown.items(), key=lambda item: item[1].total_bytes)
+        suspects = growth_suspects.main_suspects(growth_suspects.growing_containers(trace), slope.per_step)
+        left = _left_bytes(trace, device, float(known[device][1][-1]))
+        hours = slope.hours(left, trace.step_ms, step_growth.slower_ms_per_step(trace))
+        if hours is not None and hours > MAX_HOURS_UNTIL_FULL:
             return None
-        numbers = found.numbers(hours)
-        unit = memory_growth.growth_unit(trace)
-        what = "; ".join(one.said(unit) for one in why[:2]) or "what keeps it is behind none of the script's own names"
-        said = [f"{name}: {found.said(unit)}", what, found.until(left, hours)]
-        retraced = memory_growth.traces_per_step(trace) > 0
-        return Evidence(
-            "; ".join(filter(None, said)), numbers, growth_lines.growth_places(trace, why, retraced=retraced)
-        )
+        return DeviceGrowth(device, slope, tuple(suspects), left, hours)
 
-    def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+    def evidence(self, trace: Trace, finding: DeviceGrowth) -> Evidence:
+        unit = memory_growth.growth_unit(trace)
+        keepers = "; ".join(one.said(unit) for one in finding.suspects[:2])
+        parts = [
+            f"{finding.device}: {finding.slope.said(unit)}",
+            keepers or "none of the script's own names leads to what keeps it",
+            finding.slope.until(finding.left_bytes, finding.hours),
+        ]
+        retraced = memory_growth.traces_per_step(trace) > 0
+        places = growth_lines.growth_places(trace, finding.suspects, retraced=retraced)
+        return Evidence("; ".join(filter(None, parts)), finding.slope.numbers(finding.hours), places)
+
+    def remedies(self, trace: Trace, finding: DeviceGrowth) -> Sequence[Remedy]:
         return []  # memory that is kept costs no time until it is full
 
-    def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
-        """A run that will fail today."""
-        return evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
+    def spoils_in(self, trace: Trace, finding: DeviceGrowth) -> bool:
+        """Whether the run will fail today."""
+        return finding.hours is not None and finding.hours < MAX_HOURS_TO_SPOIL
 
-    def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        why = growth_suspects.main_suspects(
-            growth_suspects.growing_containers(trace), evidence.numbers["per_step_bytes"]
-        )
-        kept = ", ".join(f"`{one.path}`" for one in why[:3]) or "what is kept"
-        yield Prescription("advice", Effect.EXACT, f"put numbers or arrays into {kept}: float(loss), value.numpy()")
+    def cures(self, trace: Trace, finding: DeviceGrowth) -> Iterable[Prescription]:
+        names = ", ".join(f"`{one.path}`" for one in finding.suspects[:3]) or "what is kept"
+        yield Prescription("advice", Effect.EXACT, f"put numbers or arrays into {names}: float(loss), value.numpy()")
         yield Prescription("advice", Effect.EXACT, "give it a limit, or write it out and clear it")
 
 

@@ -1,4 +1,4 @@
-"""Containers that get longer with every step: a limit to their length, or less of each thing that they keep."""
+"""Edits of containers that get longer with every step: a limit to their length, or smaller elements."""
 
 from __future__ import annotations
 
@@ -11,48 +11,51 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-# What takes a deque for a list: it counts, goes through it from the front, or makes an array of it.
-TAKES = frozenset(
+# Functions that take a deque in place of a list: they count, iterate from the front, or make an array of it.
+DEQUE_TAKING_FUNCTIONS = frozenset(
     "len iter enumerate zip list tuple set sorted reversed min max sum any all sample choice array asarray mean median "
     "std bool map filter".split()
 )
-METHODS = frozenset({"append", "extend", "clear", "count", "remove"})
-# One number, or a few, of a tensor of any size.
-REDUCING = frozenset(
+DEQUE_METHODS = frozenset({"append", "extend", "clear", "count", "remove"})
+# They return one number, or a few, for a tensor of any size.
+REDUCING_FUNCTIONS = frozenset(
     "global_norm norm reduce_mean reduce_sum reduce_max reduce_min reduce_std reduce_variance mean sum max min std "
     "var".split()
 )
-EMPTY = {"list": ("[]", "list()"), "dict": ("{}", "dict()")}
+EMPTY_VALUES = {"list": ("[]", "list()"), "dict": ("{}", "dict()")}
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A container by its name; ``attribute``: of an object. ``kind``: list or dict."""
+class NamedContainer:
+    """A container by its name. ``attribute``: it belongs to an object. ``kind``: list or dict."""
 
     named: str
     attribute: bool
     kind: str
 
-    def stands(self, node: ast.AST) -> bool:
+    def is_at(self, node: ast.AST) -> bool:
         """Whether an expression is the container."""
         if self.attribute:
             return isinstance(node, ast.Attribute) and node.attr == self.named
         return isinstance(node, ast.Name) and node.id == self.named
 
 
-def limited(source: Source, kept: Kept, most: int) -> list[Edit]:
-    """The container with room for ``most``, older ones forgotten; nothing where something needs it to be a list."""
-    made = _made(source, kept)
-    uses = _uses(source, kept)
+def limit_length(source: Source, container: NamedContainer, most: int) -> list[Edit]:
+    """Limits the container to the ``most`` newest elements; no edits if a use needs it to be a list."""
+    made = _empty_value(source, container)
+    uses = _reads_of_container(source, container)
     if made is None or most < 1 or not uses:
         return []
-    returned = kept.kind == "dict"
-    if not all(_fits(source, kept, n) or (returned and _handed_back(source, kept, n)) for n in uses):
+    returned = container.kind == "dict"
+    if not all(
+        _works_when_limited(source, container, n) or (returned and _is_returned_by_name(source, container, n))
+        for n in uses
+    ):
         return []
-    if kept.kind == "list":
+    if container.kind == "list":
         name, also = edits.ensure_import(source, "collections", "collections")
         return [*also, edits.replace_node(source, made, f"{name}.deque(maxlen={most})")]
-    added = [s for n in uses if (s := _stored(source, n)) is not None]
+    added = [s for n in uses if (s := _item_assignment(source, n)) is not None]
     if len(added) != 1:
         return []
     item = added[0].targets[0]
@@ -61,28 +64,30 @@ def limited(source: Source, kept: Kept, most: int) -> list[Edit]:
     return [edits.insert_after(source, added[0], f"if len({text}) > {most}:\n{unit}del {text}[next(iter({text}))]")]
 
 
-def trains_with(source: Source, kept: Kept) -> bool:
-    """Whether a loop reads what is kept while it goes on: then what is forgotten changes the training."""
-    for node in _uses(source, kept):
-        if not _adds(source, kept, node):
+def is_read_in_training(source: Source, container: NamedContainer) -> bool:
+    """Whether the script reads the container while it trains: then a limit changes the training."""
+    for node in _reads_of_container(source, container):
+        if not _adds_element(source, container, node):
             holder = node_lookup.parents_of(source).get(node)
             if isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len":
                 continue
-            inside = node_lookup.enclosing_function(source, node) is not None and not _handed_back(source, kept, node)
+            inside = node_lookup.enclosing_function(source, node) is not None and not _is_returned_by_name(
+                source, container, node
+            )
             if scope_names.enclosing_loops(source, node) or inside:
                 return True
     return False
 
 
-def reduced(source: Source, kept: Kept) -> list[Edit]:
-    """``kept.append(grads)``, of which only ``norm(g) for g in kept`` is read, as ``kept.append(norm(grads))``."""
-    made = _made(source, kept)
-    uses = _uses(source, kept)
-    adding = [c for n in uses if (c := _appending(source, n)) is not None]
-    rest = [n for n in uses if _appending(source, n) is None]
+def reduce_elements(source: Source, container: NamedContainer) -> list[Edit]:
+    """``kept.append(norm(grads))`` in place of ``kept.append(grads)``, if only ``norm(g) for g in kept`` is read."""
+    made = _empty_value(source, container)
+    uses = _reads_of_container(source, container)
+    adding = [c for n in uses if (c := _append_call(source, n)) is not None]
+    rest = [n for n in uses if _append_call(source, n) is None]
     if made is None or len(adding) != 1 or len(rest) != 1 or not isinstance(adding[0].args[0], ast.Name):
         return []
-    found = _read_by(source, rest[0])
+    found = _reducing_comprehension(source, rest[0])
     if found is None:
         return []
     item, calls = found
@@ -90,11 +95,11 @@ def reduced(source: Source, kept: Kept) -> list[Edit]:
     others = scope_names.read_names(call) - {item}
     if any(not name_bindings.qualified_name(source, ast.Name(n, ast.Load())) for n in others):
         return []
-    text = _with(source, call, item, edits.node_text(source, given))
+    text = _reducing_text(source, call, item, edits.node_text(source, given))
     return [edits.replace_node(source, given, text), *(edits.replace_node(source, c, item) for c in calls)]
 
 
-def _with(source: Source, call: ast.Call, item: str, given: str) -> str:
+def _reducing_text(source: Source, call: ast.Call, item: str, given: str) -> str:
     first = call.args[0]
     rest = [edits.node_text(source, a) for a in call.args[1:]]
     rest += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
@@ -103,8 +108,8 @@ def _with(source: Source, call: ast.Call, item: str, given: str) -> str:
     return f"{edits.node_text(source, call.func)}({', '.join([given, *rest])})"
 
 
-def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None:
-    """The one comprehension that goes through the container, by its item and what it takes of each."""
+def _reducing_comprehension(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None:
+    """The variable of the one comprehension over the container, and the calls that reduce it."""
     above = node_lookup.parents_of(source)
     over = above.get(node)
     over = (
@@ -121,7 +126,11 @@ def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None
     calls: list[ast.Call] = []
     for name in read:
         call = above.get(name)
-        if not isinstance(call, ast.Call) or call.args[:1] != [name] or node_lookup.called_name(call) not in REDUCING:
+        if (
+            not isinstance(call, ast.Call)
+            or call.args[:1] != [name]
+            or node_lookup.called_name(call) not in REDUCING_FUNCTIONS
+        ):
             return None
         if not name_bindings.qualified_name(source, call.func).startswith(("tensorflow.", "keras.ops.")):
             return None  # NumPy would wait for each value
@@ -130,58 +139,62 @@ def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None
     return (item, calls) if len(same) == 1 else None
 
 
-def _uses(source: Source, kept: Kept) -> list[ast.Name | ast.Attribute]:
+def _reads_of_container(source: Source, container: NamedContainer) -> list[ast.Name | ast.Attribute]:
     """Every place that reads the container."""
-    found = (n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute)) and kept.stands(n))
+    found = (
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute)) and container.is_at(n)
+    )
     return [n for n in found if isinstance(n.ctx, ast.Load)]
 
 
-def _made(source: Source, kept: Kept) -> ast.expr | None:
-    """Where it is made, empty; None where it is more than one thing."""
+def _empty_value(source: Source, container: NamedContainer) -> ast.expr | None:
+    """The empty value that it is bound to; None if the file binds it to anything else."""
     above = node_lookup.parents_of(source)
     made: list[ast.expr] = []
     for node in syntax_tree.walk(source.tree):
-        stands = isinstance(node, (ast.Name, ast.Attribute)) and kept.stands(node)
-        if not isinstance(node, (ast.Name, ast.Attribute)) or not stands or isinstance(node.ctx, ast.Load):
+        is_at = isinstance(node, (ast.Name, ast.Attribute)) and container.is_at(node)
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not is_at or isinstance(node.ctx, ast.Load):
             continue
         holder = above.get(node)
-        if isinstance(holder, ast.Tuple) and isinstance(node, ast.Name) and kept.kind == "dict":
-            continue  # what a function gave back: seen to where it is given
+        if isinstance(holder, ast.Tuple) and isinstance(node, ast.Name) and container.kind == "dict":
+            continue  # the result of a function, which _is_returned_by_name checks
         value = holder.value if isinstance(holder, (ast.Assign, ast.AnnAssign)) else None
         alone = not isinstance(holder, ast.Assign) or len(holder.targets) == 1
-        if value is None or not alone or ast.unparse(value) not in EMPTY.get(kept.kind, ()):
+        if value is None or not alone or ast.unparse(value) not in EMPTY_VALUES.get(container.kind, ()):
             return None
         made.append(value)
-    given = any(isinstance(n, ast.arg) and n.arg == kept.named for n in call_index.nodes_of_kind(source, ast.arg))
-    return made[0] if len(made) == 1 and (kept.attribute or not given) else None
+    given = any(isinstance(n, ast.arg) and n.arg == container.named for n in call_index.nodes_of_kind(source, ast.arg))
+    return made[0] if len(made) == 1 and (container.attribute or not given) else None
 
 
-def _fits(source: Source, kept: Kept, node: ast.AST) -> bool:
-    """Whether a use asks for nothing that the limited container could not do."""
+def _works_when_limited(source: Source, container: NamedContainer, node: ast.AST) -> bool:
+    """Whether a use works with the limited container as well."""
     above = node_lookup.parents_of(source)
     holder = above.get(node)
     if isinstance(holder, (ast.For, ast.comprehension)):
         return holder.iter is node
     if isinstance(holder, ast.Call) and node in holder.args:
         whole = name_bindings.qualified_name(source, holder.func)
-        return node_lookup.called_name(holder) in TAKES and not whole.startswith(("tensorflow.", "json.", "pickle."))
+        return node_lookup.called_name(holder) in DEQUE_TAKING_FUNCTIONS and not whole.startswith(
+            ("tensorflow.", "json.", "pickle.")
+        )
     if isinstance(holder, ast.Attribute) and isinstance(above.get(holder), ast.Call):
         call = above[holder]
-        if kept.kind == "dict":
+        if container.kind == "dict":
             return holder.attr in ("values", "items", "keys")
         plain = isinstance(call, ast.Call) and not call.args and not call.keywords
-        return holder.attr in METHODS or (holder.attr == "pop" and plain)
+        return holder.attr in DEQUE_METHODS or (holder.attr == "pop" and plain)
     if isinstance(holder, ast.Subscript) and holder.value is node:
-        if kept.kind == "dict":
+        if container.kind == "dict":
             last = isinstance(holder.slice, ast.Call) and node_lookup.called_name(holder.slice) == "max"
-            return _stored(source, node) is not None or (last and isinstance(holder.ctx, ast.Load))
+            return _item_assignment(source, node) is not None or (last and isinstance(holder.ctx, ast.Load))
         return not isinstance(holder.slice, (ast.Slice, ast.Tuple)) and isinstance(holder.ctx, ast.Load)
     return isinstance(holder, (ast.If, ast.While, ast.BoolOp)) or (
         isinstance(holder, ast.UnaryOp) and isinstance(holder.op, ast.Not)
     )
 
 
-def _stored(source: Source, node: ast.AST) -> ast.Assign | None:
+def _item_assignment(source: Source, node: ast.AST) -> ast.Assign | None:
     """``kept[key] = value`` of which ``node`` is the container."""
     above = node_lookup.parents_of(source)
     item = above.get(node)
@@ -189,19 +202,21 @@ def _stored(source: Source, node: ast.AST) -> ast.Assign | None:
     return one if isinstance(one, ast.Assign) and one.targets == [item] else None
 
 
-def _appending(source: Source, node: ast.AST) -> ast.Call | None:
+def _append_call(source: Source, node: ast.AST) -> ast.Call | None:
     above = node_lookup.parents_of(source)
     method = above.get(node)
     call = above.get(method) if isinstance(method, ast.Attribute) and method.attr == "append" else None
     return call if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
 
 
-def _adds(source: Source, kept: Kept, node: ast.AST) -> bool:
-    return _appending(source, node) is not None or (kept.kind == "dict" and _stored(source, node) is not None)
+def _adds_element(source: Source, container: NamedContainer, node: ast.AST) -> bool:
+    return _append_call(source, node) is not None or (
+        container.kind == "dict" and _item_assignment(source, node) is not None
+    )
 
 
-def _handed_back(source: Source, kept: Kept, node: ast.AST) -> bool:
-    """Whether it is returned to callers that call it by the same name, or leave it."""
+def _is_returned_by_name(source: Source, container: NamedContainer, node: ast.AST) -> bool:
+    """Whether it is returned to callers that bind it to the same name, or ignore it."""
     above = node_lookup.parents_of(source)
     holder = above.get(node)
     place = [id(e) for e in holder.elts].index(id(node)) if isinstance(holder, ast.Tuple) else None
@@ -209,10 +224,13 @@ def _handed_back(source: Source, kept: Kept, node: ast.AST) -> bool:
     function = node_lookup.enclosing_function(source, node)
     if not isinstance(back, ast.Return) or function is None:
         return False
-    return all(_same_name(source, kept, call, place) for call in call_index.index_of(source).called(function.name))
+    return all(
+        _is_bound_to_same_name(source, container, call, place)
+        for call in call_index.index_of(source).called(function.name)
+    )
 
 
-def _same_name(source: Source, kept: Kept, call: ast.Call, place: int | None) -> bool:
+def _is_bound_to_same_name(source: Source, container: NamedContainer, call: ast.Call, place: int | None) -> bool:
     one = node_lookup.enclosing_statement(source, call)
     if isinstance(one, ast.Expr):
         return one.value is call
@@ -223,12 +241,12 @@ def _same_name(source: Source, kept: Kept, call: ast.Call, place: int | None) ->
         if not isinstance(target, ast.Tuple) or len(target.elts) <= place:
             return False
         target = target.elts[place]
-    return kept.stands(target)
+    return container.is_at(target)
 
 
-def every(source: Source, named: str, kind: str) -> Iterator[Kept]:
-    """The container of that name as the file has it: of an object, or by itself."""
+def named_containers(source: Source, named: str, kind: str) -> Iterator[NamedContainer]:
+    """The containers of that name in the file: an object's attribute, a variable, or both."""
     for attribute in (True, False):
-        one = Kept(named, attribute, kind)
-        if any(one.stands(n) for n in syntax_tree.walk(source.tree)):
+        one = NamedContainer(named, attribute, kind)
+        if any(one.is_at(n) for n in syntax_tree.walk(source.tree)):
             yield one

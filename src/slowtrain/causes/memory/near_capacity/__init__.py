@@ -21,36 +21,47 @@ class NearCapacity(Cause[Evidence]):
     matters = True
 
     def find(self, trace: Trace) -> Evidence | None:
-        heard = trace.fact("launch", "exhausted", default=None) or {}
-        retries = {str(k): int(v) for k, v in (heard.get("retries") or {}).items()}
-        if retries:
-            name, times = max(retries.items(), key=lambda item: item[1])
-            return Evidence(
-                f"{name} could not give what was asked {format_count(times, 'time')}, and the op went on with less",
-                {"retries": float(sum(retries.values()))},
-            )
-        if heard.get("dumps") and trace.fact("launch", "exit_code") == 0:
-            return Evidence(
-                f"memory ran out {heard['dumps']:,} times and the script went on without what it had asked for: "
-                f"{heard.get('says', '')}",
-                {"dumps": float(heard["dumps"])},
-            )
-        for name, pool in sorted((trace.fact("pools", default=None) or {}).items()):
-            left = pool["limit_bytes"] - pool["peak_bytes"]
-            if left < pool["largest_request_bytes"]:
-                return Evidence(
-                    f"{name} had {format_number(left / 2**20)} MiB of {format_number(pool['limit_bytes'] / 2**30)} "
-                    "GiB left at its peak; one "
-                    f"request of the step is {format_number(pool['largest_request_bytes'] / 2**20)} MiB",
-                    {"left_bytes": left, "limit_bytes": pool["limit_bytes"], "peak_bytes": pool["peak_bytes"]},
-                )
-        return None
+        return _evidence_of_launch(trace) or _evidence_of_pools(trace)
 
     def remedies(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        return []  # what the faster algorithms would give was not measured
+        return []  # the gain of the faster algorithms was not measured
 
     def cures(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
-            "advice", Effect.CHANGES_TRAINING, "make the batch a little smaller; slowtrain batch tells how far"
+            "advice", Effect.CHANGES_TRAINING, "make the batch a little smaller; slowtrain batch shows by how much"
         )
         yield Prescription("advice", Effect.EXACT, "let nothing else use the device; keep fewer tensors on it")
+
+
+def _evidence_of_launch(trace: Trace) -> Evidence | None:
+    """Retries, and dumps that the script survived, which the launcher counted on standard error."""
+    exhausted = trace.fact("launch", "exhausted", default=None) or {}
+    retries = {str(k): int(v) for k, v in (exhausted.get("retries") or {}).items()}
+    if retries:
+        name, times = max(retries.items(), key=lambda item: item[1])
+        return Evidence(
+            f"{name} could not give the memory that was asked for {format_count(times, 'time')}, and the op went on "
+            "with less",
+            {"retries": float(sum(retries.values()))},
+        )
+    if exhausted.get("dumps") and trace.fact("launch", "exit_code") == 0:
+        return Evidence(
+            f"memory ran out {exhausted['dumps']:,} times and the script went on without what it had asked for: "
+            f"{exhausted.get('says', '')}",
+            {"dumps": float(exhausted["dumps"])},
+        )
+    return None
+
+
+def _evidence_of_pools(trace: Trace) -> Evidence | None:
+    """A pool of a profile that had less left at its peak than one request of the step."""
+    for name, pool in sorted((trace.fact("pools", default=None) or {}).items()):
+        left = pool["limit_bytes"] - pool["peak_bytes"]
+        if left < pool["largest_request_bytes"]:
+            return Evidence(
+                f"{name} had {format_number(left / 2**20)} MiB of {format_number(pool['limit_bytes'] / 2**30)} GiB "
+                f"left at its peak; one request of the step is "
+                f"{format_number(pool['largest_request_bytes'] / 2**20)} MiB",
+                {"left_bytes": left, "limit_bytes": pool["limit_bytes"], "peak_bytes": pool["peak_bytes"]},
+            )
+    return None

@@ -1,6 +1,6 @@
-"""Conversions that stand between the steps of a loop, in it or in what it calls: of data that stays the same, of lists.
+"""Conversions between the steps of a loop, in it or in functions that it calls: of unchanged data, and of lists.
 
-A list of arrays is converted number by number in Python's own types; an array of them in one go.
+A list of arrays is converted number by number as Python objects, one array of them in a single copy.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.values import dataclass
 
-MANY = 16_384  # numbers, 64 KB: less is converted in some 20 µs
-MANY_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it
-MAKING = frozenset({"numpy.array", "numpy.asarray", "numpy.stack", *feeding_by_hand.CONVERSIONS})
-DEPTH = 4
+MIN_NUMBERS = 16_384  # numbers, 64 KB: less is converted in some 20 µs
+MIN_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it
+CONVERTING_FUNCTIONS = frozenset({"numpy.array", "numpy.asarray", "numpy.stack", *feeding_by_hand.CONVERSIONS})
+MAX_NAME_DEPTH = 4
 
 
 @dataclass(frozen=True)
-class Converted:
+class NeedlessConversion:
     call: ast.Call
     says: str
     cure: str
-    same: bool = False  # the same data in every turn
+    same: bool = False  # the same data in every iteration
 
 
-def needless(source: Source) -> Iterator[Converted]:
-    """Conversions in every step of what no step changes, and of lists that each step makes."""
+def find_needless_conversions(source: Source) -> Iterator[NeedlessConversion]:
+    """Conversions in every step of data that no step changes, and of lists that each step makes."""
     for steps in handwritten_steps.step_loops_of(source):
         if queries.has_few_turns(source, steps.loop):
             continue
-        for call in _each_turn(source, steps):
+        for call in _conversions_per_iteration(source, steps):
             name, given = node_lookup.called_name(call), call.args[0]
-            if _unchanged(source, steps, given):
-                says = f"{name} converts the same data again in every turn, between two steps"
-                yield Converted(call, says, "convert once before the loop", same=True)
-            elif _list_of_arrays(source, given):
-                says = f"{name} goes through this list of arrays number by number, in every turn"
-                yield Converted(call, says, "make one array of the list first, with np.asarray(), or from the start")
-        record = next(_records(source, steps), None)
+            if _is_unchanged_in_loop(source, steps, given):
+                says = f"{name} converts the same data again in every iteration, between two steps"
+                yield NeedlessConversion(call, says, "convert once before the loop", same=True)
+            elif _is_new_list_of_arrays(source, given):
+                says = f"{name} converts this list of arrays number by number, in every iteration"
+                yield NeedlessConversion(
+                    call, says, "make one array of the list first with np.asarray(), or use an array from the start"
+                )
+        record = next(_record_conversions(source, steps), None)
         if record is not None:
             yield record
 
 
-def _records(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Converted]:
-    """``np.array([r["x"] for r in rows])`` of many records in every turn."""
+def _record_conversions(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[NeedlessConversion]:
+    """``np.array([r["x"] for r in rows])`` of many records in every iteration."""
     blocks = [list(handwritten_steps.statements_per_turn(steps.loop))]
     blocks += [
         list(handwritten_steps.statements_per_turn(made))
@@ -59,16 +61,20 @@ def _records(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[Conv
     ]
     for call in (c for one in blocks for c in whole_pipelines.calls_in(one)):
         inner = call.args[0] if call.args else None
-        if scope_names.resolved_name(source, call.func) not in MAKING or not isinstance(inner, ast.ListComp):
+        if scope_names.resolved_name(source, call.func) not in CONVERTING_FUNCTIONS or not isinstance(
+            inner, ast.ListComp
+        ):
             continue
         many = queries.loop_turns(source, inner.generators[0])
-        if many is not None and many >= MANY_RECORDS and isinstance(inner.elt, (ast.Subscript, ast.Attribute)):
-            says = f"each turn takes its batch out of {many} records one by one"
-            yield Converted(call, says, "keep the records as columns, in one array each, and take rows of those")
+        if many is not None and many >= MIN_RECORDS and isinstance(inner.elt, (ast.Subscript, ast.Attribute)):
+            says = f"each iteration takes its batch out of {many} records one by one"
+            yield NeedlessConversion(
+                call, says, "keep the records as columns, with one array for each, and take rows of these"
+            )
 
 
-def _each_turn(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
-    """Conversions in the loop and in functions of the file that it calls, once or more in every turn."""
+def _conversions_per_iteration(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
+    """Conversions in the loop and in functions of the file that it calls at least once in every iteration."""
     blocks: list[tuple[list[ast.stmt], ast.AST | None]] = [
         (list(handwritten_steps.statements_per_turn(steps.loop)), steps.loop)
     ]
@@ -84,35 +90,35 @@ def _each_turn(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[as
                 yield call
 
 
-def _unchanged(source: Source, steps: handwritten_steps.StepLoop, given: ast.expr) -> bool:
-    """Whether it is an array, a large one as far as is known, that is bound before the loop and not in it."""
+def _is_unchanged_in_loop(source: Source, steps: handwritten_steps.StepLoop, given: ast.expr) -> bool:
+    """Whether it is an array bound before the loop and not in it, and not known to be small."""
     if isinstance(given, ast.Attribute):
-        return class_members.is_self_attribute(given) and _made_once(source, given)
+        return class_members.is_self_attribute(given) and _is_made_in_constructor(source, given)
     inside = node_lookup.enclosing_function(source, given) is node_lookup.enclosing_function(source, steps.loop)
     if not isinstance(given, ast.Name) or not inside or given.id in scope_names.bound_names(steps.loop):
         return False
     function = node_lookup.enclosing_function(source, given)
     if function is not None and given.id in scope_names.declared_outer_names(function):
         return False
-    return _large(source, given)
+    return _is_large_array(source, given)
 
 
-def _made_once(source: Source, given: ast.Attribute) -> bool:
-    """``self.rows``, an array or a list that only the constructor makes, and that nothing else changes."""
+def _is_made_in_constructor(source: Source, given: ast.Attribute) -> bool:
+    """Whether it is an array or a list, such as ``self.rows``, that only the constructor makes and fills."""
     stored = class_members.attribute_stores(source, given.attr)
     holder = class_members.enclosing_class(source, given)
     functions = [node_lookup.enclosing_function(source, n) for n in stored]
     if holder is None or len(stored) != 1 or functions[0] is None or functions[0].name != "__init__":
         return False
-    if class_members.enclosing_class(source, stored[0]) is not holder or _changed(source, given.attr, functions[0]):
+    if class_members.enclosing_class(source, stored[0]) is not holder or _is_changed(source, given.attr, functions[0]):
         return False
     value = setting_origins.written_value(source, given)
     filled = isinstance(value, ast.List) and given.attr in class_members.extended_names(source)
-    return filled or (value is not None and _large(source, value))
+    return filled or (value is not None and _is_large_array(source, value))
 
 
-def _changed(source: Source, name: str, constructor: ast.AST) -> bool:
-    """Whether something is put into an attribute outside of the constructor."""
+def _is_changed(source: Source, name: str, constructor: ast.AST) -> bool:
+    """Whether anything outside the constructor adds to an attribute."""
     for call in whole_pipelines.calls_in([source.tree]):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         filling = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "insert", "shuffle")
@@ -123,11 +129,11 @@ def _changed(source: Source, name: str, constructor: ast.AST) -> bool:
     return False
 
 
-def _large(source: Source, node: ast.expr) -> bool:
-    """Whether it is an array, or a list of one, and not known to be small."""
+def _is_large_array(source: Source, node: ast.expr) -> bool:
+    """Whether it is an array, or a list made of one, and not known to be small."""
     known = queries.shape_at(source, node)
     if known is not None and None not in known:
-        return prod(n for n in known if n is not None) >= MANY
+        return prod(n for n in known if n is not None) >= MIN_NUMBERS
     value = setting_origins.written_value(source, node) if isinstance(node, ast.Name) else node
     if isinstance(value, ast.Call) and node_lookup.called_name(value) == "tolist":
         return True
@@ -138,11 +144,11 @@ def _large(source: Source, node: ast.expr) -> bool:
     )
 
 
-def _list_of_arrays(source: Source, given: ast.expr, depth: int = DEPTH) -> bool:
-    """Whether it surely is a list, of more than numbers, that Python makes anew."""
+def _is_new_list_of_arrays(source: Source, given: ast.expr, depth: int = MAX_NAME_DEPTH) -> bool:
+    """Whether it is a new list whose elements are more than numbers."""
     if isinstance(given, ast.Call):
         inner = given.args[0] if len(given.args) == 1 else None
-        return scope_names.dotted_name(given.func) == "list" and inner is not None and _pulled_apart(source, inner)
+        return scope_names.dotted_name(given.func) == "list" and inner is not None and _is_unzipped_list(source, inner)
     if not isinstance(given, ast.Name) or not depth:
         return False
     above = node_lookup.parents_of(source)
@@ -150,13 +156,15 @@ def _list_of_arrays(source: Source, given: ast.expr, depth: int = DEPTH) -> bool
     while outer is not None and not isinstance(outer, ast.stmt):
         for loop in getattr(outer, "generators", ()):
             if scope_names.dotted_name(loop.target) == given.id:
-                return any(_list_of_arrays(source, one, depth - 1) for one in _items(source, loop.iter))
+                return any(
+                    _is_new_list_of_arrays(source, one, depth - 1) for one in _parts_of_varargs(source, loop.iter)
+                )
         outer = above.get(outer)
     return False
 
 
-def _items(source: Source, over: ast.expr) -> list[ast.expr]:
-    """What a function of the file is given for its ``*fields``: the parts of a tuple that another one returns."""
+def _parts_of_varargs(source: Source, over: ast.expr) -> list[ast.expr]:
+    """The arguments for a function's ``*fields``: the parts of a tuple that another function returns."""
     function = node_lookup.enclosing_function(source, over)
     star = function.args.vararg if isinstance(function, FUNCTION_NODES) else None
     if function is None or star is None or scope_names.dotted_name(over) != star.arg:
@@ -182,8 +190,8 @@ def _items(source: Source, over: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _pulled_apart(source: Source, node: ast.expr) -> bool:
-    """One of the lists that ``a, b = zip(*(draw(i) for i in ...))`` gives, where what is drawn is no number."""
+def _is_unzipped_list(source: Source, node: ast.expr) -> bool:
+    """Whether it is one of the lists of ``a, b = zip(*(draw(i) for i in ...))``."""
     if not isinstance(node, ast.Name):
         return False
     function = node_lookup.enclosing_function(source, node)

@@ -1,4 +1,4 @@
-"""Lists handed to TensorFlow, which goes through them element by element: made arrays by NumPy first."""
+"""Edits that make an array of a list first, because TensorFlow converts lists element by element."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from slowtrain.source.cures import extracting
 from slowtrain.values import dataclass
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
-TYPES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
-WHOLE = {**TYPES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
-MADE_LISTS = (ast.List, ast.ListComp)
+FLOAT_DTYPE_NAMES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
+NUMBER_DTYPES = {**FLOAT_DTYPE_NAMES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
+LIST_NODES = (ast.List, ast.ListComp)
 
 
-def made_there(source: Source, line: int) -> bool:
+def converts_new_list(source: Source, line: int) -> bool:
     """Whether ``line`` makes a list and converts it: ``tf.constant([rows[i] for i in chosen])``."""
     given = [
         node_lookup.argument_value(c, "value", 0)
-        for c in _calls(source, line)
+        for c in _calls_at_line(source, line)
         if scope_names.resolved_name(source, c.func) in CONVERSIONS
     ]
-    return any(isinstance(one, MADE_LISTS) for one in given)
+    return any(isinstance(one, LIST_NODES) for one in given)
 
 
 def as_array_first(source: Source, line: int) -> list[Edit]:
-    """``tf.constant(rows, tf.float32)`` at ``line`` of ``np.asarray(rows, "float32")`` where ``rows`` is a list.
+    """``tf.constant(rows, tf.float32)`` at ``line`` of ``np.asarray(rows, "float32")`` if ``rows`` is a list.
 
-    Where the text does not tell, the script asks: what is no list is handed on as it was.
+    If the text does not show whether it is a list, the new code checks it: other values stay as they are.
     """
     found: list[Edit] = []
     numpy, importing = edits.ensure_import(source, "numpy", "np")
-    for call in _calls(source, line):
+    for call in _calls_at_line(source, line):
         given = node_lookup.argument_value(call, "value", 0)
-        dtype = _dtype(source, call)
+        dtype = _requested_dtype(source, call)
         if (
             scope_names.resolved_name(source, call.func) not in CONVERSIONS
             or given is None
             or dtype is None
-            or _traced(source, call)
+            or _may_run_in_graph(source, call)
         ):
             continue
         array = f'{numpy}.asarray({edits.node_text(source, given)}, "{dtype}")'
-        known = _listed(source, given)
+        known = _is_list_of_data(source, given)
         if known is None and isinstance(given, ast.Name):
             array = f"{array} if isinstance({given.id}, (list, tuple)) else {given.id}"
         elif not known:
@@ -60,18 +60,23 @@ def as_array_first(source: Source, line: int) -> list[Edit]:
 def as_array_once(source: Source, line: int) -> list[Edit]:
     """``tf.constant([rows[i] for i in chosen], tf.float32)`` at ``line`` in a loop, of an array made before the loop.
 
-    Of ``rows[i].x`` and ``rows[i]["x"]`` as well. Where ``rows`` is made before it too, and nothing changes ``rows``.
+    Also for ``rows[i].x`` and ``rows[i]["x"]``. ``rows`` has to be made before the loop, and nothing may change it.
     """
-    every = [(c, taken) for c in _calls(source, line) if (taken := _rows_taken(source, c)) is not None]
+    every = [(c, taken) for c in _calls_at_line(source, line) if (taken := _taken_rows(source, c)) is not None]
     if len(every) != 1:
         return []
     call, taken = every[0]
     dtype, given, loops = (
-        _dtype(source, call, WHOLE),
+        _requested_dtype(source, call, NUMBER_DTYPES),
         node_lookup.argument_value(call, "value", 0),
         scope_names.enclosing_loops(source, call),
     )
-    if dtype is None or not loops or not isinstance(given, ast.ListComp) or not _stays(source, taken, loops[-1]):
+    if (
+        dtype is None
+        or not loops
+        or not isinstance(given, ast.ListComp)
+        or not _is_never_is_changed(source, taken, loops[-1])
+    ):
         return []
     rows = edits.node_text(source, taken.rows)
     last = rows.rpartition(".")[2]
@@ -88,8 +93,8 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """``item`` is ``rows[i]`` in the list ``over``; ``tail`` is what is asked of it, ``.x`` or ``["x"]``: ``parts``."""
+class _TakenRows:
+    """``item`` is ``rows[i]`` in the list ``over``; ``tail`` is its ``.x`` or ``["x"]``, ``parts`` the names in it."""
 
     rows: ast.Name | ast.Attribute
     over: ast.ListComp
@@ -98,8 +103,8 @@ class _Taken:
     parts: tuple[str, ...]
 
 
-def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
-    """What is taken by ``tf.constant([rows[a:b] for a in starts])``, where all that is taken are rows of it."""
+def _taken_rows(source: Source, call: ast.Call) -> _TakenRows | None:
+    """The rows that ``tf.constant([rows[a:b] for a in starts])`` takes, if it takes nothing else."""
     given = node_lookup.argument_value(call, "value", 0)
     if scope_names.resolved_name(source, call.func) not in CONVERSIONS or not isinstance(given, ast.ListComp):
         return None
@@ -111,10 +116,10 @@ def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
         parts.append(item.attr if isinstance(item, ast.Attribute) else str(key))
         item = item.value
     tail = edits.node_text(source, given.elt)[len(edits.node_text(source, item)) :]
-    if isinstance(item, ast.Name) and (group := _group(source, given, item)) is not None:
+    if isinstance(item, ast.Name) and (group := _grouping_list(source, given, item)) is not None:
         item, over = group.elt, group
     own = {n.id for g in over.generators for n in syntax_tree.walk(g.target) if isinstance(n, ast.Name)}
-    if not isinstance(item, ast.Subscript) or isinstance(item.slice, ast.Tuple) or _traced(source, call):
+    if not isinstance(item, ast.Subscript) or isinstance(item.slice, ast.Tuple) or _may_run_in_graph(source, call):
         return None
     rows = item.value
     named = isinstance(rows, ast.Name) or scope_names.dotted_name(rows).startswith("self.")
@@ -122,10 +127,10 @@ def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
         return None
     if queries.kind_at(source, rows) in (queries.TENSOR, queries.CONSTANT):
         return None
-    return _Taken(rows, over, item, tail, tuple(parts[::-1]))
+    return _TakenRows(rows, over, item, tail, tuple(parts[::-1]))
 
 
-def _group(source: Source, given: ast.ListComp, row: ast.Name) -> ast.ListComp | None:
+def _grouping_list(source: Source, given: ast.ListComp, row: ast.Name) -> ast.ListComp | None:
     """``[rows[i] for i in chosen]``, which ``group`` is, of ``[row.x for row in group]``."""
     each = given.generators[0]
     if (
@@ -137,18 +142,23 @@ def _group(source: Source, given: ast.ListComp, row: ast.Name) -> ast.ListComp |
         return None
     made = scope_names.binding_statements(source, each.iter.id, scope_names.enclosing_scope(source, given))
     value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
-    beside = value is not None and scope_names.enclosing_loops(source, made[0]) == scope_names.enclosing_loops(
+    in_same_loops = value is not None and scope_names.enclosing_loops(source, made[0]) == scope_names.enclosing_loops(
         source, given
     )
-    if not isinstance(value, ast.ListComp) or len(value.generators) != 1 or value.generators[0].ifs or not beside:
+    if (
+        not isinstance(value, ast.ListComp)
+        or len(value.generators) != 1
+        or value.generators[0].ifs
+        or not in_same_loops
+    ):
         return None
-    # It is worked out once more for each list: a draw would give others.
+    # It is evaluated once for each list, so a random draw would give other rows.
     called = {node_lookup.called_name(n) for n in syntax_tree.walk(value.generators[0].iter) if isinstance(n, ast.Call)}
     return value if called <= {"range", "len"} else None
 
 
-def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
-    """Whether the rows are made before ``loop``, and neither they nor what is asked of them changes anywhere."""
+def _is_never_is_changed(source: Source, taken: _TakenRows, loop: ast.stmt) -> bool:
+    """Whether the rows are made before ``loop``, and nothing changes them or their ``parts``."""
     rows = taken.rows
     if isinstance(rows, ast.Name):
         scope = call_arguments.binding_function(source, rows)
@@ -160,23 +170,23 @@ def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
         made += [0] if scope is not None and rows.id in scope_names.parameter_names(scope) else []
         if scope is not scope_names.enclosing_scope(source, loop) or len(made) != 1 or made[0] >= loop.lineno:
             return False
-        if not all(_only_looked_at(source, n) for n in syntax_tree.walk(loop) if getattr(n, "id", "") == rows.id):
+        if not all(_is_only_read(source, n) for n in syntax_tree.walk(loop) if getattr(n, "id", "") == rows.id):
             return False
     names = {*taken.parts, *([rows.attr] if isinstance(rows, ast.Attribute) else [])}
     if class_members.is_stored_outside_init(source, names):
         return False
-    return not any(_changed(source, name) for name in names)
+    return not any(_is_changed(source, name) for name in names)
 
 
-def _only_looked_at(source: Source, node: ast.AST) -> bool:
-    """``rows`` of ``rows[i]`` and of ``len(rows)``."""
+def _is_only_read(source: Source, node: ast.AST) -> bool:
+    """Whether ``rows`` stands in ``rows[i]`` or in ``len(rows)``."""
     holder = node_lookup.parents_of(source).get(node)
     length = isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) == "len"
     return length or (isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load))
 
 
-def _changed(source: Source, name: str) -> bool:
-    """Whether something is put into a list, or it is made longer, anywhere."""
+def _is_changed(source: Source, name: str) -> bool:
+    """Whether anything in the file stores into a list of that name, or changes its length."""
     if name in class_members.extended_names(source) or name in class_members.reduced_names(source):
         return True
     for node in call_index.nodes_of_kind(source, ast.Subscript):
@@ -187,21 +197,21 @@ def _changed(source: Source, name: str) -> bool:
     return False
 
 
-def _dtype(source: Source, call: ast.Call, types: Mapping[str, str] = TYPES) -> str | None:
-    """The name of the type that the call asks for, of those to which NumPy and TensorFlow round alike."""
+def _requested_dtype(source: Source, call: ast.Call, types: Mapping[str, str] = FLOAT_DTYPE_NAMES) -> str | None:
+    """The type that the call asks for, if NumPy and TensorFlow round to it in the same way."""
     given = node_lookup.argument_value(call, "dtype", 1)
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
         return given.value if given.value in types.values() else None
     return types.get(scope_names.resolved_name(source, given)) if given is not None else None
 
 
-def _calls(source: Source, line: int) -> list[ast.Call]:
+def _calls_at_line(source: Source, line: int) -> list[ast.Call]:
     return [n for n in call_index.nodes_of_kind(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
 
 
-def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
-    """Whether it is a list of data; None where the text does not tell, or not of what."""
-    if isinstance(given, MADE_LISTS):
+def _is_list_of_data(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
+    """Whether it is a list of data; None if the text shows neither."""
+    if isinstance(given, LIST_NODES):
         inner = given.elts if isinstance(given, ast.List) else [given.elt]
         if any(queries.kind_at(source, e) == queries.TENSOR for e in inner):
             return False
@@ -218,12 +228,12 @@ def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
     scope = call_arguments.binding_function(source, given)
     found = scope_names.binding_statements(source, given.id, scope) if scope is not None else []
     values = [n.value for n in found if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]
-    known = {_listed(source, v, depth - 1) for v in values} if len(values) == len(found) else set()
+    known = {_is_list_of_data(source, v, depth - 1) for v in values} if len(values) == len(found) else set()
     return known.pop() if len(known) == 1 else None
 
 
-def _traced(source: Source, call: ast.Call, depth: int = 3) -> bool:
-    """Whether it may run in a graph or under a tape: there NumPy would cut what is followed."""
+def _may_run_in_graph(source: Source, call: ast.Call, depth: int = 3) -> bool:
+    """Whether it may run in a graph or under a tape, where a call of NumPy would cut the gradient."""
     if any(
         isinstance(n, ast.With) and node_lookup.is_gradient_tape(n) and call in syntax_tree.walk(n)
         for n in call_index.nodes_of_kind(source, ast.With)
@@ -239,5 +249,7 @@ def _traced(source: Source, call: ast.Call, depth: int = 3) -> bool:
     ):
         return True
     return any(
-        _traced(source, one, depth - 1) for one in call_index.index_of(source).called(function.name) if one is not call
+        _may_run_in_graph(source, one, depth - 1)
+        for one in call_index.index_of(source).called(function.name)
+        if one is not call
     )

@@ -15,14 +15,14 @@ from slowtrain.source.spots.transfer import stepwise
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Conversions between the steps of a loop: of data that stays as it is, that NumPy draws there, of lists."""
+    """Conversions between the steps of a loop: of unchanged data, of data that NumPy draws there, of lists."""
     seen: set[ast.expr] = set()
     for fed in handfed.converted(source):
         says = "convert once before the loop" if fed.edits else "feed from a tf.data.Dataset that ends in .prefetch()"
         cure = Prescription("edit", Effect.EXACT if fed.edits else Effect.CHANGES_TRAINING, says, edits=fed.edits)
         seen.add(fed.node)
         yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
-    for one in conversions.needless(source):
+    for one in conversions.find_needless_conversions(source):
         if one.call not in seen:
             seen.add(one.call)
             made = tuple(feeding_by_hand.repeated_once(source, one.call.lineno)) if one.same else ()

@@ -11,84 +11,94 @@ from slowtrain.script.pipelines import chain_edits, dataset_chains, training_pip
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
-WORD = "prefetch_to_device"
+PREFETCH_NAME = "prefetch_to_device"
 DEVICE = "/GPU:0"
-# It has to be the last transformation: what Keras or a strategy adds behind it runs on the CPU again, and fails or
-# copies the batches back. Keras maps over the data set where it is given class weights.
-BESIDE = (WORD, "copy_to_device", "Strategy", "experimental_distribute_dataset", "class_weight", "tf.device")
-THROUGH = ("enumerate", "iter")
-DEEPEST = 4  # names and functions between the data set and the loop
+# It has to be the last transformation: stages that Keras or a strategy adds behind it run on the CPU, and fail or copy
+# the batches back. Keras adds a map to the data set if it is given class weights.
+OBSTACLE_WORDS = (
+    PREFETCH_NAME,
+    "copy_to_device",
+    "Strategy",
+    "experimental_distribute_dataset",
+    "class_weight",
+    "tf.device",
+)
+ITERATING_FUNCTIONS = ("enumerate", "iter")
+MAX_READER_DEPTH = 4  # names and functions between the data set and the loop
 
 
-def prefetched_to_device(source: Source, line: int) -> list[Edit]:
+def prefetch_to_device(source: Source, line: int) -> list[Edit]:
     """``.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))`` at the end of the training data set.
 
-    ``line`` holds the loop over it, the ``fit``, or one of its operations. A ``prefetch`` that is the last stage stays
-    in front of it: it makes batches ahead in the host's memory, and the new stage copies them.
-    Nothing where the data set has other readers, or is made anew in a loop: each one made traces functions of its own.
-    Nothing for a ``fit`` that is not told how many steps an epoch has.
+    ``line`` holds the loop over it, the ``fit``, or one of its operations. A ``prefetch`` at the end stays in front of
+    the new stage: it makes batches ahead in the host's memory, and the new stage copies them.
+    No edits if the data set has other readers, or is built again in a loop: each new one traces its functions again.
+    No edits for a ``fit`` without ``steps_per_epoch``.
     """
-    if any(word in source.text for word in BESIDE):
+    if any(word in source.text for word in OBSTACLE_WORDS):
         return []
-    found = list(_ends(source, line))
+    found = list(_last_operations(source, line))
     last = found[0] if len(found) == 1 else None
-    if last is None or _turns_around(source, last) or _length_unknown(source, last):
+    if last is None or _enclosing_loops(source, last) or _fit_needs_length(source, last):
         return []
-    if not _read_by_training(source, last):
+    if not _is_read_by_training_only(source, last):
         return []
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
-    return [*also, *chain_edits.append_operation(source, last, f'.apply({tf}.data.experimental.{WORD}("{DEVICE}"))')]
+    return [
+        *also,
+        *chain_edits.append_operation(source, last, f'.apply({tf}.data.experimental.{PREFETCH_NAME}("{DEVICE}"))'),
+    ]
 
 
-def _length_unknown(source: Source, last: ast.Call) -> bool:
-    """Whether a ``fit`` would take the data set without being told how many steps an epoch has.
+def _fit_needs_length(source: Source, last: ast.Call) -> bool:
+    """Whether a ``fit`` without ``steps_per_epoch`` uses the data set.
 
-    Such a data set does not tell its length. Then Keras calls its function once more at each epoch's end, which finds
-    no batch, but counts in the optimizer's ``iterations``: with Adam and with schedules another training.
+    Such a data set does not know its length. Then Keras calls its function once more at each epoch's end. That call
+    gets no batch, but counts in the optimizer's ``iterations``, which changes training with Adam and with schedules.
     """
     fits = [
         f for f in call_index.index_of(source).called("fit") if node_lookup.argument_value(f, "steps_per_epoch") is None
     ]
-    return any(last in f.calls for one in fits for f in _taken(source, one))
+    return any(last in f.calls for one in fits for f in _chains_of_fit(source, one))
 
 
-def _ends(source: Source, line: int) -> Iterator[ast.Call]:
-    """The last operations of the pipelines that training takes batches from, of those that have to do with ``line``."""
+def _last_operations(source: Source, line: int) -> Iterator[ast.Call]:
+    """The last operations of training pipelines that have an operation, a loop or a ``fit`` at ``line``."""
     seen = set()
     for flow in training_pipelines.training_chains(source):
         near = any(c.lineno <= line <= (c.end_lineno or c.lineno) for c in flow.calls)
-        if (near or _taken_at(source, flow, line)) and flow.whole and id(flow.calls[-1]) not in seen:
+        if (near or _trains_at_line(source, flow, line)) and flow.whole and id(flow.calls[-1]) not in seen:
             seen.add(id(flow.calls[-1]))
             yield flow.calls[-1]
 
 
-def _taken_at(source: Source, flow: dataset_chains.DatasetChain, line: int) -> bool:
+def _trains_at_line(source: Source, flow: dataset_chains.DatasetChain, line: int) -> bool:
     places = [f for f in node_lookup.calls_at_line(source, line, "fit") if isinstance(f.func, ast.Attribute)]
     loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and n.lineno == line]
-    taken = [f for one in places for f in _taken(source, one)]
+    taken = [f for one in places for f in _chains_of_fit(source, one)]
     taken += [f for one in loops for f in training_pipelines.chains_behind(source, one.iter, one)]
     return any(flow.calls[-1] in f.calls for f in taken)
 
 
-def _taken(source: Source, fit: ast.Call) -> list[dataset_chains.DatasetChain]:
+def _chains_of_fit(source: Source, fit: ast.Call) -> list[dataset_chains.DatasetChain]:
     return list(training_pipelines.chains_behind(source, node_lookup.argument_value(fit, "x", 0), fit))
 
 
-def _turns_around(source: Source, node: ast.expr) -> list[ast.For | ast.While]:
-    """The loops in whose turns ``node`` is evaluated again: not the one that goes through it."""
+def _enclosing_loops(source: Source, node: ast.expr) -> list[ast.For | ast.While]:
+    """The loops that evaluate ``node`` again in each iteration: not the one that iterates over it."""
     inside = (n for n in scope_names.enclosing_loops(source, node))
     return [n for n in inside if not (isinstance(n, ast.For) and node in syntax_tree.walk(n.iter))]
 
 
-def _read_by_training(source: Source, node: ast.expr, depth: int = DEEPEST) -> bool:
-    """Whether the data set ``node`` is only gone through, by loops or by ``fit``, whatever name it has there."""
+def _is_read_by_training_only(source: Source, node: ast.expr, depth: int = MAX_READER_DEPTH) -> bool:
+    """Whether only loops and ``fit`` read the data set ``node``, under any name."""
     holder = node_lookup.parents_of(source).get(node)
     if isinstance(holder, ast.Return):
         function = node_lookup.enclosing_function(source, holder)
         calls = call_index.index_of(source).called(function.name) if function is not None else []
-        return len(calls) == 1 and depth > 0 and _read_by_training(source, calls[0], depth - 1)
+        return len(calls) == 1 and depth > 0 and _is_read_by_training_only(source, calls[0], depth - 1)
     if not isinstance(holder, ast.Assign):
-        return _goes_through(source, node)
+        return _is_iterated_or_fitted(source, node)
     target = holder.targets[0]
     if len(holder.targets) != 1 or not isinstance(target, ast.Name) or holder.value is not node or not depth:
         return False
@@ -99,7 +109,7 @@ def _read_by_training(source: Source, node: ast.expr, depth: int = DEEPEST) -> b
         if f is not mine and target.id in scope_names.read_names(f)
     )
     if any(mine is None or f in syntax_tree.walk(mine) for f in others):
-        return False  # a function that reads the name may do anything with it
+        return False  # another function reads the name and may use it in any way
     body = scope_names.nodes_in_scope(scope_names.scope_body(scope_names.enclosing_scope(source, holder)))
     after = [
         n
@@ -107,14 +117,20 @@ def _read_by_training(source: Source, node: ast.expr, depth: int = DEEPEST) -> b
         if isinstance(n, ast.Name) and n.id == target.id and edits.node_start(n) > edits.node_end(holder)
     ]
     loads = [n for n in after if isinstance(n.ctx, ast.Load)]
-    return bool(loads) and len(loads) == len(after) and all(_read_by_training(source, n, depth - 1) for n in loads)
+    return (
+        bool(loads) and len(loads) == len(after) and all(_is_read_by_training_only(source, n, depth - 1) for n in loads)
+    )
 
 
-def _goes_through(source: Source, node: ast.expr) -> bool:
-    """Whether an expression is what a loop goes through, or the data of ``fit``."""
+def _is_iterated_or_fitted(source: Source, node: ast.expr) -> bool:
+    """Whether a loop iterates over the expression, or ``fit`` gets it as its data."""
     above = node_lookup.parents_of(source)
     holder = above.get(node)
-    while isinstance(holder, ast.Call) and node_lookup.called_name(holder) in THROUGH and holder.args[:1] == [node]:
+    while (
+        isinstance(holder, ast.Call)
+        and node_lookup.called_name(holder) in ITERATING_FUNCTIONS
+        and holder.args[:1] == [node]
+    ):
         node, holder = holder, above.get(holder)
     if isinstance(holder, ast.For):
         return holder.iter is node

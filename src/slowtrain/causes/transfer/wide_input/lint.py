@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.transfer.wide_input import IN_MODEL, IN_SINGLE, SINGLE, _doubles, narrowed, widened
+from slowtrain.causes.transfer.wide_input import model_cast, widening_maps
+from slowtrain.causes.transfer.wide_input.fix import AS_FLOAT32, ASTYPE_CALL, IN_MODEL, wide_arrays
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
@@ -12,14 +13,14 @@ from slowtrain.script.text.source_file import Source
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Arrays of float64 in a data set that training takes its batches from, bytes that a map makes floats of."""
-    for array in _doubles(source):
-        made = tuple(edits.append_to_chain(source, array, SINGLE))
-        cure = Prescription("edit", Effect.EQUIVALENT, IN_SINGLE, edits=made)
+    """Arrays of float64 in a data set that training uses; maps that cast bytes to floats."""
+    for array in wide_arrays(source):
+        made = tuple(edits.append_to_chain(source, array, ASTYPE_CALL))
+        cure = Prescription("edit", Effect.EQUIVALENT, AS_FLOAT32, edits=made)
         says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
         yield Spot(edits.node_start(array), edits.node_end(array), says, cure)
-    for call in widened.maps(source):
-        made = tuple(narrowed.cast_in_model(source, edits.node_end(call.func)[0]))
+    for call in widening_maps.find_widening_maps(source):
+        made = tuple(model_cast.cast_in_model(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=made)
-        says = "this map only makes floats of bytes: each batch takes four times the bytes from here on"
+        says = "this map only casts bytes to floats: from here on each batch takes four times the bytes"
         yield Spot(*call_index.operation_range(call), says, cure)

@@ -1,4 +1,4 @@
-"""Pictures that a ``map`` makes floats of, handed over as bytes: the model's first layer casts and scales instead."""
+"""Pictures that a ``map`` casts to floats: handed over as bytes, and cast by the model's first layer instead."""
 
 from __future__ import annotations
 
@@ -12,34 +12,45 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.source.cures.compute import models
 
-CASTS = ("tensorflow.cast", "keras.ops.cast")
-FLOATS = ("tensorflow.float32", "numpy.float32")
-BEHIND = frozenset({"batch", "prefetch", "cache", "shuffle", "repeat", "take", "skip"})
-GIVEN = ("fit", "evaluate", "predict")
-BESIDE = ("GradientTape", "_on_batch", "set_global_policy", "set_dtype_policy", "set_floatx")  # other ways in
-DEEPEST = 8
+MODEL_CAST_FUNCTIONS = ("tensorflow.cast", "keras.ops.cast")
+FLOAT32_NAMES = ("tensorflow.float32", "numpy.float32")
+PASSING_OPERATIONS = frozenset({"batch", "prefetch", "cache", "shuffle", "repeat", "take", "skip"})
+MODEL_METHODS = ("fit", "evaluate", "predict")
+OTHER_WAYS_TO_CALL = (
+    "GradientTape",
+    "_on_batch",
+    "set_global_policy",
+    "set_dtype_policy",
+    "set_floatx",
+)  # other ways to call a model
+MAX_CHAIN_LINKS = 8
 
 
 def cast_in_model(source: Source, line: int) -> list[Edit]:
-    """The ``map`` at ``line`` left out, and those that do the same: one is on the way of all that the model is given.
+    """Removes the ``map`` at ``line`` and others like it: all data of the model has to pass one of them.
 
-    Nothing where the model is called in another way, or is put together of more than a list of layers.
+    No edits if the model is called in another way, or is more than a list of layers.
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
-    scale = scale_of(source, calls[0]) if len(calls) == 1 else None
+    scale = scale_of_map(source, calls[0]) if len(calls) == 1 else None
     built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
     listed = node_lookup.argument_value(built[0], "layers", 0) if len(built) == 1 else None
-    if scale is None or not isinstance(listed, ast.List) or not listed.elts or any(w in source.text for w in BESIDE):
+    if (
+        scale is None
+        or not isinstance(listed, ast.List)
+        or not listed.elts
+        or any(w in source.text for w in OTHER_WAYS_TO_CALL)
+    ):
         return []
-    given, names = list(_given(source, built[0])), set[str]()
-    found = [cast_on_the_way(source, one, calls[0], names) for one in given]
-    if not found or None in found or calls[0] not in found or used_otherwise(source, given, names):
+    given, names = list(_model_inputs(source, built[0])), set[str]()
+    found = [casting_map(source, one, calls[0], names) for one in given]
+    if not found or None in found or calls[0] not in found or is_read_elsewhere(source, given, names):
         return []
     keras, also = models.keras_of(source)
     first = listed.elts[0]
     entrance = isinstance(first, ast.Call) and node_lookup.called_name(first) in ("Input", "InputLayer")
     if not entrance and any(isinstance(n, ast.keyword) and n.arg == "input_shape" for n in syntax_tree.walk(first)):
-        return []  # of the layer that would no longer be the first
+        return []  # the layer with input_shape would no longer be the first
     layer = f"{keras}.layers.Rescaling({scale})"
     put = f", {layer}" if entrance else f"{layer}, "
     at = edits.node_end(first) if entrance else edits.node_start(first)
@@ -48,7 +59,7 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
 
 
 def without_call(source: Source, call: ast.Call) -> Edit:
-    """A data set without one operation; without the statement that does nothing else: ``ds = ds.map(scale)``."""
+    """Removes one operation of a data set, or its statement if it does nothing else: ``ds = ds.map(scale)``."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
     statement = node_lookup.enclosing_statement(source, call)
     if isinstance(statement, ast.Assign) and statement.value is call and isinstance(owner, ast.Name):
@@ -61,8 +72,8 @@ def without_call(source: Source, call: ast.Call) -> Edit:
     return Edit(source.file, edits.node_end(owner), edits.node_end(call), "")
 
 
-def scale_of(source: Source, call: ast.Call) -> str | None:
-    """What the function of a map multiplies its first element with, once cast; None where it does anything else."""
+def scale_of_map(source: Source, call: ast.Call) -> str | None:
+    """The factor by which the function of a map scales its first element after the cast; None if it does more."""
     function = node_lookup.argument_value(call, "map_func", 0)
     given = node_lookup.function_named(source, function.id, call) if isinstance(function, ast.Name) else function
     if isinstance(given, ast.FunctionDef):
@@ -76,55 +87,59 @@ def scale_of(source: Source, call: ast.Call) -> str | None:
         return None
     if not all(isinstance(e, ast.Name) and e.id == n for e, n in zip(whole[1:], names[1:], strict=True)):
         return None
-    return _scaled(source, whole[0], names[0])
+    return _scale_of_expression(source, whole[0], names[0])
 
 
-def _scaled(source: Source, value: ast.expr, name: str) -> str | None:
+def _scale_of_expression(source: Source, value: ast.expr, name: str) -> str | None:
     if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Div, ast.Mult)):
         known = setting_origins.literal_origin(source, value.right)
-        if known is None or not isinstance(known.value, (int, float)) or _scaled(source, value.left, name) != "1.0":
+        if (
+            known is None
+            or not isinstance(known.value, (int, float))
+            or _scale_of_expression(source, value.left, name) != "1.0"
+        ):
             return None
         number = edits.node_text(source, value.right)
         return f"1 / {number}" if isinstance(value.op, ast.Div) else number
-    if not isinstance(value, ast.Call) or name_bindings.qualified_name(source, value.func) not in CASTS:
+    if not isinstance(value, ast.Call) or name_bindings.qualified_name(source, value.func) not in MODEL_CAST_FUNCTIONS:
         return None
     kind = node_lookup.argument_value(value, "dtype", 1)
     to_float = kind is not None and (
-        name_bindings.qualified_name(source, kind) in FLOATS
+        name_bindings.qualified_name(source, kind) in FLOAT32_NAMES
         or (isinstance(kind, ast.Constant) and kind.value == "float32")
     )
     array = value.args[0] if value.args else None
     return "1.0" if to_float and isinstance(array, ast.Name) and array.id == name else None
 
 
-def _given(source: Source, built: ast.Call) -> Iterator[ast.expr]:
-    """All that a model is given: by ``fit``, ``evaluate`` and ``predict``."""
+def _model_inputs(source: Source, built: ast.Call) -> Iterator[ast.expr]:
+    """All data given to a model by ``fit``, ``evaluate`` and ``predict``."""
     for node in syntax_tree.walk(source.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GIVEN:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MODEL_METHODS:
             parts = [node_lookup.argument_value(node, "x", 0), node_lookup.argument_value(node, "validation_data")]
             yield from (p for p in parts if p is not None)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is(source, node.func, built):
-            yield node  # called by itself, with whatever it is
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _names_model(source, node.func, built):
+            yield node  # the model is called directly
 
 
-def _is(source: Source, name: ast.Name, built: ast.Call) -> bool:
+def _names_model(source: Source, name: ast.Name, built: ast.Call) -> bool:
     return name_bindings.latest_assignment(source, name) is built
 
 
-def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
-    """The map that does what ``alike`` does, on the way of a data set, where nothing else works on its results.
+def casting_map(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
+    """The map in a data set's chain that does what ``alike`` does, if nothing behind it changes its results.
 
-    ``names`` gets those that stand for it between the map and the model.
+    Adds to ``names`` the variables between the map and the model.
     """
     node: ast.expr | None = given
-    for _ in range(DEEPEST):
+    for _ in range(MAX_CHAIN_LINKS):
         if isinstance(node, ast.Name):
             names.add(node.id)
             node = name_bindings.latest_assignment(source, node)
         for call in node_lookup.chain_calls(node) if isinstance(node, ast.Call) else ():
-            if node_lookup.called_name(call) == "map" and _alike(call, alike):
+            if node_lookup.called_name(call) == "map" and _map_same_function(call, alike):
                 return call
-            if not isinstance(call.func, ast.Attribute) or call.func.attr not in BEHIND:
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in PASSING_OPERATIONS:
                 return None
             node = call.func.value
         if not isinstance(node, ast.Name):
@@ -132,8 +147,8 @@ def cast_on_the_way(source: Source, given: ast.expr, alike: ast.Call, names: set
     return None
 
 
-def used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bool:
-    """Whether anything but the model, and what makes another of these ``names`` of one, reads its elements."""
+def is_read_elsewhere(source: Source, given: list[ast.expr], names: set[str]) -> bool:
+    """Whether anything but the model reads the data set, apart from assignments between these ``names``."""
     above = node_lookup.parents_of(source)
     for node in (n for name in names for n in name_bindings.reads_of(source, name)):
         statement = node_lookup.enclosing_statement(source, node)
@@ -143,6 +158,6 @@ def used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bo
     return False
 
 
-def _alike(one: ast.Call, other: ast.Call) -> bool:
+def _map_same_function(one: ast.Call, other: ast.Call) -> bool:
     mine, its = node_lookup.argument_value(one, "map_func", 0), node_lookup.argument_value(other, "map_func", 0)
     return mine is not None and its is not None and ast.dump(mine) == ast.dump(its)

@@ -1,4 +1,4 @@
-"""Data sets with a cache that are built again in every turn of a loop, for one pass each: nobody reads the cache."""
+"""Data sets that every iteration of a loop builds again, for one pass each, so that their cache is never read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-DEPTH = 6  # calls from the loop to where a pass begins, and names on the way back to where a value comes from
-IN_PLACE = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")
-ASKED = frozenset({"cardinality", "element_spec"})  # of a data set, without going through it
+MAX_CALL_DEPTH = 6  # calls from the loop to the start of a pass, and names from a use back to its value
+IN_PLACE_METHODS = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")
+INSPECTING_ATTRIBUTES = frozenset({"cardinality", "element_spec"})  # of a data set; they do not iterate over it
 Loop = ast.For | ast.While
 
 
 @dataclass(frozen=True)
-class Anew:
-    """``built`` makes the data set in every turn; ``does`` names the work that its ``cache`` is to spare."""
+class RebuiltCache:
+    """``built`` makes the data set in every iteration; ``does`` names the work that its ``cache`` should spare."""
 
     built: ast.expr
     cache: ast.Call
@@ -29,39 +29,39 @@ class Anew:
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """One turn of ``loop``: what stands in it, and in ``functions``, which run in it; ``calls``: by these of them."""
+class _Iteration:
+    """One iteration of ``loop``, with the ``functions`` that run in it and the ``calls`` that lead to them."""
 
     source: Source
     loop: Loop
     functions: frozenset[ast.AST] = frozenset()
     calls: tuple[ast.Call, ...] = ()
 
-    def holds(self, node: ast.AST) -> bool:
+    def has_node(self, node: ast.AST) -> bool:
         return (
             self.loop in scope_names.enclosing_loops(self.source, node)
             or node_lookup.enclosing_function(self.source, node) in self.functions
         )
 
-    def within(self, function: ast.AST, call: ast.Call) -> _Turn:
-        return _Turn(self.source, self.loop, self.functions | {function}, (*self.calls, call))
+    def inside_function(self, function: ast.AST, call: ast.Call) -> _Iteration:
+        return _Iteration(self.source, self.loop, self.functions | {function}, (*self.calls, call))
 
 
-def caches(source: Source) -> Iterator[Anew]:
-    """Each such data set, where what is cached is the same in every turn as far as the text tells."""
+def find_rebuilt_caches(source: Source) -> Iterator[RebuiltCache]:
+    """Each such data set, if the text shows nothing that makes the cached elements differ between iterations."""
     if not call_index.index_of(source).called("cache") or not whole_pipelines.pipelines_of(source):
         return
     seen: set[ast.AST] = set()
-    for given, place in _passes(source):
-        for turn in _turns(source, place):
-            found = _built(turn, given, place)
+    for given, place in _single_passes(source):
+        for iteration in _iterations_around(source, place):
+            found = _rebuilt_cache_of(iteration, given, place)
             if found is not None and found.built not in seen:
                 seen.add(found.built)
                 yield found
 
 
-def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """What is gone through just once where it stands, and where that is."""
+def _single_passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """Expressions of which a statement makes a single pass, each with that statement or call."""
     for call in call_index.index_of(source).called("fit", "evaluate"):
         given, several = (
             node_lookup.argument_value(call, "x", 0),
@@ -82,61 +82,63 @@ def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
 
 
 def _one_epoch(source: Source, fit: ast.Call) -> bool:
-    """``epochs`` left out, 1, or one more than ``initial_epoch``."""
+    """Whether ``epochs`` is omitted, 1, or one more than ``initial_epoch``."""
     epochs, first = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "initial_epoch")
     if epochs is None or first is None:
         return epochs is None or queries.int_at(source, epochs) == 1
     return ast.unparse(epochs) == f"{ast.unparse(first)} + 1"
 
 
-def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn]:
-    """The loops of which ``place`` runs in every turn, around it or around a call of its function."""
+def _iterations_around(source: Source, place: ast.AST, depth: int = MAX_CALL_DEPTH) -> Iterator[_Iteration]:
+    """The loops that run ``place`` in every iteration: around it, or around a call of its function."""
     around = [one for one in scope_names.enclosing_loops(source, place) if one is not place]
     if around:
-        yield _Turn(source, around[0])
+        yield _Iteration(source, around[0])
         return
     function = node_lookup.enclosing_function(source, place)
     for call in queries.calls_running(source, function) if function is not None and depth else ():
-        for turn in _turns(source, call, depth - 1):
+        for iteration in _iterations_around(source, call, depth - 1):
             if function is not None:
-                yield turn.within(function, call)
+                yield iteration.inside_function(function, call)
 
 
-def _built(turn: _Turn, given: ast.expr, place: ast.AST) -> Anew | None:
-    """The data set behind ``given``, if all of it up to its cache is made in a turn, of the same each time."""
-    source = turn.source
+def _rebuilt_cache_of(iteration: _Iteration, given: ast.expr, place: ast.AST) -> RebuiltCache | None:
+    """The data set behind ``given``, if each iteration makes it up to its cache, from the same values each time."""
+    source = iteration.source
     flow = next(training_pipelines.chains_behind(source, given, place), None)
     names = flow.names if flow is not None and flow.whole else ()
     kept = [c for c in flow.calls if node_lookup.called_name(c) == "cache"] if flow is not None else []
     if not kept or kept[-1].args or kept[-1].keywords or {"repeat", "take"} & set(names) or flow is None:
-        return None  # a file that is kept is read the next time
-    made, turn = _entered(turn, given, place, kept[-1])
+        return None  # a cache in a file is read by the next pass
+    made, iteration = _creation_in_iteration(iteration, given, place, kept[-1])
     before = flow.before(kept[-1])
-    does = next((w.says for c in before if (w := _work(source, c)) is not None), None)
-    if made is None or does is None or any(_differs(turn, c) for c in before):
+    does = next((w.says for c in before if (w := _work_of_map(source, c)) is not None), None)
+    if made is None or does is None or any(_may_differ(iteration, c) for c in before):
         return None
-    return Anew(made, kept[-1], does)
+    return RebuiltCache(made, kept[-1], does)
 
 
-def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> tuple[ast.expr | None, _Turn]:
-    """The expression in the loop that makes ``cache`` in every turn; the turn, with the functions on the way there."""
-    source, made = turn.source, None
+def _creation_in_iteration(
+    iteration: _Iteration, given: ast.expr, place: ast.AST, cache: ast.Call
+) -> tuple[ast.expr | None, _Iteration]:
+    """The expression in the loop that makes ``cache``; and the iteration, with the functions that lead there."""
+    source, made = iteration.source, None
     node: ast.expr | None = given
     for _ in range(dataset_chains.MAX_LINKS):
         if node is None:
             break
-        if isinstance(node, ast.Call) and not turn.holds(node) and node is not getattr(place, "iter", None):
+        if isinstance(node, ast.Call) and not iteration.has_node(node) and node is not getattr(place, "iter", None):
             break
         if isinstance(node, ast.Name):
-            node = _held(turn, node, place)
+            node = _value_of_name(iteration, node, place)
             place = node if node is not None else place
             continue
         if not isinstance(node, ast.Call):
             break
-        if turn.loop in scope_names.enclosing_loops(source, node) or made is None:
+        if iteration.loop in scope_names.enclosing_loops(source, node) or made is None:
             made = node
         if node is cache:
-            return made, turn
+            return made, iteration
         if dataset_chains.is_operation(node) and isinstance(node.func, ast.Attribute):
             node = node.func.value
             continue
@@ -151,69 +153,69 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
         )
         if inner is None or len(back) != 1:
             break
-        if isinstance(node.func, ast.Attribute) and _made_in(turn, node.func.value):
+        if isinstance(node.func, ast.Attribute) and _is_bound_in_loop(iteration, node.func.value):
             break
-        turn = turn.within(inner, node)
+        iteration = iteration.inside_function(inner, node)
         node = back[0]
         place = node if node is not None else place
-    return None, turn
+    return None, iteration
 
 
-def _held(turn: _Turn, name: ast.Name, place: ast.AST) -> ast.expr | None:
-    """What a name holds there, and nothing else goes through in the same turn."""
-    value = dataset_chains.last_assignment(turn.source, name, place) or dataset_chains.parameter_argument(
-        turn.source, name, turn.calls
+def _value_of_name(iteration: _Iteration, name: ast.Name, place: ast.AST) -> ast.expr | None:
+    """The value of a name at ``place``, if nothing else in the same iteration iterates over it."""
+    value = dataset_chains.last_assignment(iteration.source, name, place) or dataset_chains.parameter_argument(
+        iteration.source, name, iteration.calls
     )
-    return value if value is None or not _read_again(turn, name, value) else None
+    return value if value is None or not _is_read_again(iteration, name, value) else None
 
 
-def _made_in(turn: _Turn, owner: ast.expr) -> bool:
-    """Whether an object is bound in the loop: to another one in each turn, maybe."""
-    bound = scope_names.bound_names(turn.loop)
-    return any(isinstance(n, ast.Name) and n.id in bound and turn.holds(n) for n in syntax_tree.walk(owner))
+def _is_bound_in_loop(iteration: _Iteration, owner: ast.expr) -> bool:
+    """Whether the loop binds the object, possibly to another one in each iteration."""
+    bound = scope_names.bound_names(iteration.loop)
+    return any(isinstance(n, ast.Name) and n.id in bound and iteration.has_node(n) for n in syntax_tree.walk(owner))
 
 
-def _work(source: Source, call: ast.Call) -> map_work.Work | None:
+def _work_of_map(source: Source, call: ast.Call) -> map_work.Work | None:
     if node_lookup.called_name(call) != "map" or not dataset_chains.is_operation(call) or not call.args:
         return None
     return map_work.function_work(source, call.args[0], call)
 
 
-# -- whether two turns make the same
+# -- whether two iterations make the same elements
 
 
-def _differs(turn: _Turn, call: ast.Call) -> bool:
-    """Whether what an operation is given, or does, may be another thing in the next turn."""
+def _may_differ(iteration: _Iteration, call: ast.Call) -> bool:
+    """Whether the arguments or the work of an operation may be different in the next iteration."""
     given = [*call.args, *(k.value for k in call.keywords)]
     if node_lookup.called_name(call) in ("map", "filter", "flat_map", "interleave"):
         function = call.args[0] if call.args else None
-        if function is None or repeatable_functions.may_vary_by_call(turn.source, function):
+        if function is None or repeatable_functions.may_vary_by_call(iteration.source, function):
             return True
-        made = whole_pipelines.mapped_function(turn.source, call)
+        made = whole_pipelines.mapped_function(iteration.source, call)
         given += (
             [n for n in syntax_tree.walk(made) if isinstance(n, (ast.Name, ast.Attribute))] if made is not None else []
         )
-    return any(_changes(turn, one, DEPTH) for one in given)
+    return any(_value_may_change(iteration, one, MAX_CALL_DEPTH) for one in given)
 
 
-def _changes(turn: _Turn, value: ast.expr, depth: int) -> bool:
-    """Whether an expression may have another value in the next turn."""
-    source = turn.source
+def _value_may_change(iteration: _Iteration, value: ast.expr, depth: int) -> bool:
+    """Whether an expression may have another value in the next iteration."""
+    source = iteration.source
     if not depth or repeatable_functions.draws_or_mutates(source, value):
         return True
     for node in syntax_tree.walk(value):
         if isinstance(node, ast.Call) and node_lookup.called_name(node) in ("next", "pop", "popleft", "get"):
             return True
-        if isinstance(node, ast.Attribute) and _set_later(turn, node):
+        if isinstance(node, ast.Attribute) and _is_stored_outside_init(iteration, node):
             return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and _name_changes(turn, node, depth):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and _name_may_change(iteration, node, depth):
             return True
     return False
 
 
-def _set_later(turn: _Turn, node: ast.Attribute) -> bool:
-    """Whether an attribute is assigned anywhere but in a constructor."""
-    source = turn.source
+def _is_stored_outside_init(iteration: _Iteration, node: ast.Attribute) -> bool:
+    """Whether an attribute is assigned outside a constructor."""
+    source = iteration.source
     stored = [
         n
         for n in call_index.nodes_of_kind(source, ast.Attribute)
@@ -223,40 +225,40 @@ def _set_later(turn: _Turn, node: ast.Attribute) -> bool:
     return any(f is None or f.name != "__init__" for f in functions)
 
 
-def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
-    source = turn.source
+def _name_may_change(iteration: _Iteration, name: ast.Name, depth: int) -> bool:
+    source = iteration.source
     where = name_bindings.binding_scope(source, name, name.id)
-    if where in turn.functions and name.id in scope_names.parameter_names(where):
+    if where in iteration.functions and name.id in scope_names.parameter_names(where):
         if name.id == "self":
             return False
-        given = dataset_chains.parameter_argument(source, name, turn.calls)
+        given = dataset_chains.parameter_argument(source, name, iteration.calls)
         if given is None:
-            return not _left_out(turn, where, name.id)
-        return _changes(turn, given, depth - 1)
+            return not _uses_default(iteration, where, name.id)
+        return _value_may_change(iteration, given, depth - 1)
     if isinstance(where, scope_names.COMPREHENSIONS):
         return any(
-            _changes(turn, one.iter, depth - 1)
+            _value_may_change(iteration, one.iter, depth - 1)
             for one in where.generators
             if name.id in scope_names.bound_names(one.target)
         )
-    if _worked_on(turn, name):
+    if _is_changed_in_place(iteration, name):
         return True
     stored = [n for n in name_bindings.bindings_of(where, name.id) if isinstance(n, ast.Name)]
-    inside = [n for n in stored if turn.holds(n) or n in syntax_tree.walk(getattr(turn.loop, "target", n))]
+    inside = [n for n in stored if iteration.has_node(n) or n in syntax_tree.walk(getattr(iteration.loop, "target", n))]
     if not inside:
         return False
     for one in inside:
         held = name_bindings.assigned_value(source, one)
         again = held is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in syntax_tree.walk(held))
-        if held is None or again or _changes(turn, held, depth - 1):
+        if held is None or again or _value_may_change(iteration, held, depth - 1):
             return True
     return False
 
 
-def _left_out(turn: _Turn, function: ast.AST, name: str) -> bool:
-    """Whether the calls that led into a function leave a parameter to its default, which is made once."""
+def _uses_default(iteration: _Iteration, function: ast.AST, name: str) -> bool:
+    """Whether the calls that lead into a function use the default of a parameter, which is evaluated once."""
     given = getattr(function, "args", None)
-    called = [c for c in turn.calls if node_lookup.called_name(c) == getattr(function, "name", "")]
+    called = [c for c in iteration.calls if node_lookup.called_name(c) == getattr(function, "name", "")]
     if not isinstance(given, ast.arguments) or not called:
         return False
     usual = [*given.posonlyargs, *given.args]
@@ -270,30 +272,33 @@ def _left_out(turn: _Turn, function: ast.AST, name: str) -> bool:
     return name in known and not unpacked and all(node_lookup.argument_value(c, name, at) is None for c in called)
 
 
-def _worked_on(turn: _Turn, name: ast.Name) -> bool:
-    """Whether the turn changes what a name holds: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
-    for call in call_index.index_of(turn.source).called(*IN_PLACE):
+def _is_changed_in_place(iteration: _Iteration, name: ast.Name) -> bool:
+    """Whether the iteration changes a value in place: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
+    for call in call_index.index_of(iteration.source).called(*IN_PLACE_METHODS):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and turn.holds(call):
+        if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and iteration.has_node(call):
             return True
-    stored = (n for n in call_index.nodes_of_kind(turn.source, ast.Subscript) if isinstance(n, ast.Subscript))
+    stored = (n for n in call_index.nodes_of_kind(iteration.source, ast.Subscript) if isinstance(n, ast.Subscript))
     return any(
-        isinstance(n.value, ast.Name) and n.value.id == name.id and not isinstance(n.ctx, ast.Load) and turn.holds(n)
+        isinstance(n.value, ast.Name)
+        and n.value.id == name.id
+        and not isinstance(n.ctx, ast.Load)
+        and iteration.has_node(n)
         for n in stored
     )
 
 
-def _read_again(turn: _Turn, name: ast.Name, value: ast.expr) -> bool:
-    """Whether something else in the turn goes through what ``name`` holds: the second time it reads the cache."""
-    source = turn.source
-    if not turn.holds(value):
+def _is_read_again(iteration: _Iteration, name: ast.Name, value: ast.expr) -> bool:
+    """Whether something else in the iteration iterates over the value of ``name``: that pass reads the cache."""
+    source = iteration.source
+    if not iteration.has_node(value):
         return False
     above = node_lookup.parents_of(source)
     for other in name_bindings.reads_of(source, name.id):
-        if other is name or not turn.holds(other):
+        if other is name or not iteration.has_node(other):
             continue
         holder = above.get(other)
-        asked = isinstance(holder, ast.Attribute) and holder.attr in ASKED
+        asked = isinstance(holder, ast.Attribute) and holder.attr in INSPECTING_ATTRIBUTES
         counted = isinstance(holder, ast.Call) and node_lookup.called_name(holder) == "len"
         if not asked and not counted and dataset_chains.last_assignment(source, other, other) is value:
             return True

@@ -9,12 +9,14 @@ from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.pipelines import element_sizes, interpreted_datasets, training_pipelines, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
-LEAST_NUMBERS = 16  # an element, assumed: a few numbers more are nothing beside the price of a copy
-NARROWING = frozenset({"cast", "astype", "convert_image_dtype", "to_float", "float32", "numpy_function", "py_function"})
+MIN_ELEMENT_NUMBERS = 16  # of an element, assumed: for fewer, the start of a copy costs more than its bytes
+CASTING_NAMES = frozenset(
+    {"cast", "astype", "convert_image_dtype", "to_float", "float32", "numpy_function", "py_function"}
+)
 
 
-def arrays(source: Source) -> Iterator[ast.expr]:
-    """Arrays of ``from_tensor_slices`` that are surely float64, and that no map makes anything else of."""
+def arrays_made_here(source: Source) -> Iterator[ast.expr]:
+    """Arrays given to ``from_tensor_slices`` that are float64, if no map changes their type."""
     if not whole_pipelines.pipelines_of(source):
         return
     trained = set(training_pipelines.training_chains(source))
@@ -22,17 +24,17 @@ def arrays(source: Source) -> Iterator[ast.expr]:
         return
     seen: set[ast.expr] = set()
     for flow in whole_pipelines.pipelines_of(source):
-        if flow not in trained or any(_narrows(source, c) for c in flow.calls):
+        if flow not in trained or any(_may_change_types(source, c) for c in flow.calls):
             continue
         for part in element_sizes.element_parts(source, flow.calls[0]):
-            large = part.numbers is not None and part.numbers >= LEAST_NUMBERS
+            large = part.numbers is not None and part.numbers >= MIN_ELEMENT_NUMBERS
             if large and part.dtype == "float64" and part.node not in seen:
                 seen.add(part.node)
                 yield part.node
 
 
-def handed(source: Source) -> Iterator[ast.expr]:
-    """The same of arrays that are made elsewhere, and handed on by whatever calls."""
+def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
+    """The same for arrays that are made elsewhere and passed on by calls."""
     if call_index.index_of(source).called("set_floatx", "set_dtype_policy"):
         return
     for one in interpreted_datasets.datasets_of(source):
@@ -46,12 +48,12 @@ def handed(source: Source) -> Iterator[ast.expr]:
         parts = list(zip(written.elts, held.items.values(), strict=False)) if several else [(written, held)]  # type: ignore[attr-defined]
         for place, value in parts:
             count = interpreted_datasets.element_numbers(value, batched=True)
-            if value.kind == "array" and value.dtype == "float64" and (count or 0) >= LEAST_NUMBERS:
+            if value.kind == "array" and value.dtype == "float64" and (count or 0) >= MIN_ELEMENT_NUMBERS:
                 yield place
 
 
-def _narrows(source: Source, call: ast.Call) -> bool:
-    """Whether an operation may change types: a map that casts, or one that nobody can see into."""
+def _may_change_types(source: Source, call: ast.Call) -> bool:
+    """Whether an operation may change types: a map that casts, or a function that is not in the text."""
     if node_lookup.called_name(call) in ("apply", "interleave", "flat_map"):
         return True
     if node_lookup.called_name(call) != "map":
@@ -60,6 +62,6 @@ def _narrows(source: Source, call: ast.Call) -> bool:
     if function is None:
         return True
     return any(
-        node_lookup.called_name(c) in NARROWING
+        node_lookup.called_name(c) in CASTING_NAMES
         for c in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function))
     )

@@ -1,4 +1,4 @@
-"""Data sets whose elements are many small tensors, of which each step hands over every one by itself."""
+"""Data sets whose elements are many small tensors, each of which is copied by itself in each step."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.text.source_file import Source
 
-# At some 20 µs each two thirds of a millisecond a step, which a model of a table takes itself.
-MANY = 32
-LARGE = 2  # axes of a batch: a picture, a text's vectors cost more than their copy's start
+# At some 20 µs each, two thirds of a millisecond a step: as long as a step of a model of a table.
+MIN_COLUMNS = 32
+MAX_COLUMN_AXES = 2  # of a batch: the bytes of pictures or of texts' vectors cost more than the start of a copy
 
 
-def many(source: Source) -> Iterator[tuple[ast.Call, int]]:
-    """Calls that make such a data set, or hand ``fit`` such arrays, and how many tensors a batch is."""
+def find_datasets_of_columns(source: Source) -> Iterator[tuple[ast.Call, int]]:
+    """Calls that make such a data set or give ``fit`` such arrays, each with the number of tensors of a batch."""
     seen: set[ast.AST] = set()
-    for node, held, batched in _given(source):
-        count = _columns(held, batched)
-        if count >= MANY and node not in seen and isinstance(node, ast.Call):
+    for node, held, batched in _training_data(source):
+        count = _minimum_columns(held, batched)
+        if count >= MIN_COLUMNS and node not in seen and isinstance(node, ast.Call):
             seen.add(node)
             yield node, count
 
 
-def _given(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
+def _training_data(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
     for one in interpreted_datasets.datasets_of(source):
         made = interpreted_datasets.stage_call(source, one.stages[0])
         if made is not None:
@@ -36,13 +36,16 @@ def _given(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
             yield event.node, event.given.get("x", 0), True
 
 
-def _columns(held: Value, batched: bool) -> int:
-    """How many columns it holds at least; 0 where it is no mapping or list of them, or one is more than a column."""
+def _minimum_columns(held: Value, batched: bool) -> int:
+    """The least number of columns; 0 if it is no mapping or list of columns."""
     if held.kind in ("tuple", "list") and None not in held.items and any(v.kind == "dict" for v in held.items.values()):
-        return max(_columns(one, batched) for one in held.items.values())
+        return max(_minimum_columns(one, batched) for one in held.items.values())
     if held.kind not in ("dict", "list") or not held.items:
         return 0
     inside = list(held.items.values())
-    if any(one.kind not in ("array", "tensor", "unknown") or len(one.shape or ()) > LARGE + batched for one in inside):
+    if any(
+        one.kind not in ("array", "tensor", "unknown") or len(one.shape or ()) > MAX_COLUMN_AXES + batched
+        for one in inside
+    ):
         return 0
     return (operators.minimum_length(held) or 0) if None in held.items else len(held.items)

@@ -1,4 +1,4 @@
-"""Small files, where the text shows how small: maps that read one for each element, writers of a file a record."""
+"""Small files, if the text shows their size: maps that read one for each element, writers of one for each record."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
 WRITER = "TFRecordWriter"
-MANY_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch
-MOST_RECORDS = 8  # in a file: then a batch of 64 opens eight and more
-MOST_BYTES = 65_536  # opening and closing takes about 20 µs, in which a disk's cache gives as much
-SIZES = {
+MIN_WRITTEN_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch
+MAX_RECORDS_PER_FILE = 8  # with as many or fewer, a batch of 64 opens at least eight files
+MAX_FILE_BYTES = 65_536  # opening and closing takes about 20 µs; in that time a disk's cache gives as many bytes
+NUMBER_BYTES_BY_DTYPE = {
     "uint8": 1,
     "int8": 1,
     "int16": 2,
@@ -31,29 +31,29 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Small:
+class SmallFileMap:
     call: ast.Call
     bytes: int
 
 
-def maps(source: Source) -> Iterator[Small]:
+def find_small_file_maps(source: Source) -> Iterator[SmallFileMap]:
     """Each ``map`` that reads a file of raw numbers for one element."""
     for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
         several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
         if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
-        if not _calls(source, call, "read_file"):
+        if not _tensorflow_calls(source, call, "read_file"):
             continue
         flow = several[0]
         sizes = [
-            _bytes(source, one, flow) for one in (call, *flow.after(call)) if node_lookup.called_name(one) == "map"
+            _file_bytes(source, one, flow) for one in (call, *flow.after(call)) if node_lookup.called_name(one) == "map"
         ]
         known = [s for s in sizes if s is not None]
-        if known and known[0] <= MOST_BYTES:
-            yield Small(call, known[0])
+        if known and known[0] <= MAX_FILE_BYTES:
+            yield SmallFileMap(call, known[0])
 
 
-def _calls(source: Source, call: ast.Call, name: str) -> list[ast.Call]:
+def _tensorflow_calls(source: Source, call: ast.Call, name: str) -> list[ast.Call]:
     function = whole_pipelines.mapped_function(source, call)
     every = (
         whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)) if function is not None else []
@@ -65,24 +65,24 @@ def _calls(source: Source, call: ast.Call, name: str) -> list[ast.Call]:
     ]
 
 
-def _bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChain) -> int | None:
-    """What one file holds: ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``, behind ``batch`` many."""
+def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChain) -> int | None:
+    """Bytes of one file, as in ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``; no axis of a batch."""
     batches = [
         node_lookup.argument_value(c, "batch_size", 0)
         for c in flow.before(call)
         if node_lookup.called_name(c) == "batch"
     ]
     batch = element_sizes.int_behind_name(source, batches[0]) if batches else None
-    decoded = _calls(source, call, "decode_raw")
+    decoded = _tensorflow_calls(source, call, "decode_raw")
     kind = node_lookup.argument_value(decoded[0], "out_type", 1) if len(decoded) == 1 else None
-    each = SIZES.get(kind.attr) if isinstance(kind, ast.Attribute) else None
-    for shaped in (*_calls(source, call, "reshape"), *_calls(source, call, "ensure_shape")):
+    each = NUMBER_BYTES_BY_DTYPE.get(kind.attr) if isinstance(kind, ast.Attribute) else None
+    for shaped in (*_tensorflow_calls(source, call, "reshape"), *_tensorflow_calls(source, call, "ensure_shape")):
         shape = node_lookup.argument_value(shaped, "shape", 1)
         if each is None or not isinstance(shape, (ast.Tuple, ast.List)):
             continue
         sizes = [
             0 if isinstance(e, ast.UnaryOp) else element_sizes.int_behind_name(source, e) for e in shape.elts
-        ]  # -1: what is left
+        ]  # -1: the rest
         if batch is not None and sizes[:1] == [batch]:
             sizes[0] = 1
         whole = [s for s in sizes if s is not None and s > 0]
@@ -92,7 +92,7 @@ def _bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChain) ->
 
 
 @dataclass(frozen=True)
-class Few:
+class SmallFileWriter:
     """``call`` opens ``files`` files, one after the other, for ``records`` records each."""
 
     call: ast.Call
@@ -100,8 +100,8 @@ class Few:
     records: int
 
 
-def written(source: Source) -> Iterator[Few]:
-    """Files of few records that the file writes in great number, and trains on without a cache."""
+def find_small_file_writers(source: Source) -> Iterator[SmallFileWriter]:
+    """Calls that write a large number of files of few records, if the script trains on them without a cache."""
     if WRITER not in source.text or not training_calls.takes_training_steps(source):
         return
     reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
@@ -110,20 +110,20 @@ def written(source: Source) -> Iterator[Few]:
     for call in call_index.index_of(source).called(WRITER):
         loops = scope_names.enclosing_loops(source, call)
         turns = [queries.loop_turns(source, loop) for loop in loops]
-        records = _records(source, call, loops) if loops and None not in turns else None
+        records = _records_per_file(source, call, loops) if loops and None not in turns else None
         files = prod(t for t in turns if t is not None)
-        if records is not None and records <= MOST_RECORDS and files >= MANY_FILES:
-            yield Few(call, files, records)
+        if records is not None and records <= MAX_RECORDS_PER_FILE and files >= MIN_WRITTEN_FILES:
+            yield SmallFileWriter(call, files, records)
 
 
 def _reads_records(flow: dataset_chains.DatasetChain) -> bool:
-    """Whether a pipeline reads records: itself, or in the data sets that it goes through."""
+    """Whether a pipeline reads records, itself or in data sets inside it."""
     inner = {n.attr for c in flow.calls for a in c.args for n in syntax_tree.walk(a) if isinstance(n, ast.Attribute)}
     return "TFRecordDataset" in inner or "TFRecordDataset" in flow.names
 
 
-def _records(source: Source, call: ast.Call, loops: list[ast.For | ast.While]) -> int | None:
-    """How many records go into each file: what is written to it, with the turns of the loops in which that stands."""
+def _records_per_file(source: Source, call: ast.Call, loops: list[ast.For | ast.While]) -> int | None:
+    """Records in each file: the calls that write to it, times the iterations of the loops around them."""
     holder = node_lookup.parents_of(source).get(call)
     target = holder.optional_vars if isinstance(holder, ast.withitem) else None
     statement = node_lookup.enclosing_statement(source, call)

@@ -1,6 +1,6 @@
-"""What a loop of training steps adds to in every turn and never takes from: arrays put together, lists of tensors.
+"""Arrays and lists of tensors that a loop of training steps makes longer in every iteration and never shorter.
 
-A list of losses is left alone, as one of scalars; so is what the script reads as a whole later on.
+Lists of losses are not reported, because these are scalars; nor are lists that the script reads as a whole later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.causes.memory.host_leak import kept
+from slowtrain.causes.memory.host_leak import kept_in_loops
 from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries, step_loops
@@ -27,41 +27,49 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.values import dataclass
 
-JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
-BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"})
-# Of what they are given as much is kept: joined, or as an array of NumPy's.
-KEEPING = frozenset({"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"})
-MOST_BYTES = 2e9  # what a list may hold on purpose is less
-REDUCING = ("reduce_", "mean", "sum")
+JOINING_FUNCTIONS = frozenset({"concatenate", "concat", "vstack", "hstack"})
+ELEMENTWISE_FUNCTIONS = frozenset(
+    {"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"}
+)
+# Their results are as large as their arguments.
+SIZE_KEEPING_FUNCTIONS = frozenset(
+    {"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"}
+)
+MAX_LIST_BYTES = 2e9  # a list that is kept on purpose is smaller
+REDUCING_PREFIXES = ("reduce_", "mean", "sum")
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Statements of every turn; ``names`` of tensors there, more than one number each, that the step gave back."""
+    """Statements of every iteration, and the ``names`` of tensors of more than one number that the step returned."""
 
     statements: list[ast.stmt]
     names: frozenset[str]
 
 
-def everywhere(source: Source) -> Iterator[kept.Kept]:
-    """What grows in the loop itself, and in functions that it calls in every turn."""
+def find_in_loop_statements(source: Source) -> Iterator[kept_in_loops.KeptPlace]:
+    """Growing arrays and lists in the loop itself, and in functions that it calls in every iteration."""
     for steps in handwritten_steps.step_loops_of(source):
         if queries.has_few_turns(source, steps.loop):
             continue
-        for block in _blocks(source, steps):
+        for block in _statement_blocks(source, steps):
             for one in block.statements:
-                grown = _joined(source, one)
+                grown = _growing_join(source, one)
                 if grown is not None:
-                    says = "each turn copies all that the turns before it kept, and keeps some more"
-                    yield kept.Kept(grown, says, "keep the last ones only: a slice, or a deque with maxlen")
-                held = _held(source, one, block.names)
+                    says = "each iteration copies all that the earlier ones kept, and adds to it"
+                    yield kept_in_loops.KeptPlace(
+                        grown, says, "keep only the last ones: a slice, or a deque with maxlen"
+                    )
+                held = _growing_append(source, one, block.names)
                 if held is not None:
-                    says = "a tensor of each step stays in memory, and only the last ones are ever read"
-                    yield kept.Kept(held, says, "keep a number of it, or the last ones in a deque with maxlen")
+                    says = "a tensor of each step stays in memory, and only the last ones are read"
+                    yield kept_in_loops.KeptPlace(
+                        held, says, "keep a number in place of each, or the last ones in a deque with maxlen"
+                    )
 
 
-def reached(source: Source) -> Iterator[kept.Kept]:
-    """Tensors and arrays, more than a number each, that a list gets in every step, from whatever function adds them."""
+def find_reached_appends(source: Source) -> Iterator[kept_in_loops.KeptPlace]:
+    """Calls, in any function, that append a tensor or array of more than one number in every step."""
     seen: set[ast.expr] = set()
     for event in file_events(source) if ".append" in source.text and step_loops.step_events(source) else ():
         if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
@@ -75,21 +83,21 @@ def reached(source: Source) -> Iterator[kept.Kept]:
         owner = func.value if isinstance(func, ast.Attribute) else None
         if loop is None or not wide or event.node in seen:
             continue
-        total = _bytes(event)
-        if _made_once(source, owner):
-            says = "a tensor of each step stays in memory, and only the last ones are ever read"
-            cure = "keep a number of it, or the last ones in a deque with maxlen"
-        elif total >= MOST_BYTES:
-            says = f"a tensor of each step stays in memory: {total / 1e9:,.1f} GB of them in the end, or more"
-            cure = "take what is needed of it in each step, as a metric does, and keep that"
+        total = _total_bytes(event)
+        if _is_only_appended_to(source, owner):
+            says = "a tensor of each step stays in memory, and only the last ones are read"
+            cure = "keep a number in place of each, or the last ones in a deque with maxlen"
+        elif total >= MAX_LIST_BYTES:
+            says = f"a tensor of each step stays in memory: at least {total / 1e9:,.1f} GB of them at the end"
+            cure = "keep only what is needed of it in each step, as a metric does"
         else:
             continue
         seen.add(event.node)
-        yield kept.Kept(event.node, says, cure)
+        yield kept_in_loops.KeptPlace(event.node, says, cure)
 
 
-def _bytes(event: Event) -> int:
-    """How much all that a list gets takes, as far as the text tells sizes and turns."""
+def _total_bytes(event: Event) -> int:
+    """Bytes of all that the list gets, by the sizes and iterations that the text shows."""
     turns = prod(loop.turns or 1 for loop in event.regular_loops(1))
     parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
     return turns * sum(
@@ -97,71 +105,81 @@ def _bytes(event: Event) -> int:
     )
 
 
-def _made_once(source: Source, owner: ast.expr | None) -> bool:
-    """Whether a list is bound in one place, and all that reads it adds to it, counts it, or takes its end."""
+def _is_only_appended_to(source: Source, owner: ast.expr | None) -> bool:
+    """Whether a list is bound in one place, and everything that reads it appends, counts, or takes its end."""
     if isinstance(owner, ast.Name):
         names = call_index.nodes_of_kind(source, ast.Name)
         stored = [n for n in names if n.id == owner.id and not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
-        return len(stored) == 1 and _only_added(source, owner.id, ast.Name)
+        return len(stored) == 1 and _only_end_is_read(source, owner.id, ast.Name)
     if not isinstance(owner, ast.Attribute):
         return False
-    return len(class_members.attribute_stores(source, owner.attr)) == 1 and _only_added(
+    return len(class_members.attribute_stores(source, owner.attr)) == 1 and _only_end_is_read(
         source, owner.attr, ast.Attribute
     )
 
 
-def _blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Block]:
-    tensors = _tensors(source, steps) if steps.graph else frozenset[str]()
+def _statement_blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Block]:
+    tensors = _reduced_outputs(source, steps) if steps.graph else frozenset[str]()
     yield _Block(list(handwritten_steps.statements_per_turn(steps.loop)), tensors)
     for call, function in handwritten_steps.functions_per_turn(source, steps):
         given = {
             name: call_arguments.argument_in(function, call, name) for name in scope_names.parameter_names(function)
         }
-        large = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
-        yield _Block(list(handwritten_steps.statements_per_turn(function)), large)
+        names = frozenset(
+            n for n, value in given.items() if value is not None and _contains_tensor(source, value, tensors)
+        )
+        yield _Block(list(handwritten_steps.statements_per_turn(function)), names)
 
 
-def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
-    """Whether it is one of ``tensors``, or some of them put together: ``tf.stack([z, x])``."""
+def _contains_tensor(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
+    """Whether it is one of ``tensors``, or made of some of them: ``tf.stack([z, x])``."""
     if isinstance(value, ast.Name):
         return value.id in tensors
     if isinstance(value, (ast.Tuple, ast.List)):
-        return any(_large(source, e, tensors) for e in value.elts)
+        return any(_contains_tensor(source, e, tensors) for e in value.elts)
     if isinstance(value, ast.Dict):
-        return any(_large(source, e, tensors) for e in value.values)
-    if isinstance(value, ast.Call) and node_lookup.called_name(value) in KEEPING:
+        return any(_contains_tensor(source, e, tensors) for e in value.values)
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) in SIZE_KEEPING_FUNCTIONS:
         given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
-        return any(_large(source, e, tensors) for e in given)
+        return any(_contains_tensor(source, e, tensors) for e in given)
     return False
 
 
-def _tensors(source: Source, steps: handwritten_steps.StepLoop) -> frozenset[str]:
-    """Names that get what the step returns and itself makes a mean or a sum of: more than a number."""
+def _reduced_outputs(source: Source, steps: handwritten_steps.StepLoop) -> frozenset[str]:
+    """Names that the step's results get, of values that the step itself reduces: more than one number."""
     function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     if function is None:
         return frozenset()
     calls = (n for n in syntax_tree.walk(function) if isinstance(n, ast.Call))
-    reduced = {_plain(c.args[0]) for c in calls if c.args and node_lookup.called_name(c).startswith(REDUCING)}
-    return frozenset(outer for inner, outer in kept.handed_back(source, steps) if inner in reduced)
+    reduced = {
+        _elementwise_operand(c.args[0])
+        for c in calls
+        if c.args and node_lookup.called_name(c).startswith(REDUCING_PREFIXES)
+    }
+    return frozenset(outer for inner, outer in kept_in_loops.returned_names(source, steps) if inner in reduced)
 
 
-def _plain(node: ast.expr) -> str:
-    """The name of which something is made number by number: ``z`` of ``tf.square(z)``, ``z ** 2``."""
-    while isinstance(node, ast.Call) and len(node.args) == 1 and node_lookup.called_name(node) in BY_NUMBER:
+def _elementwise_operand(node: ast.expr) -> str:
+    """The name below elementwise operations: ``z`` of ``tf.square(z)`` and of ``z ** 2``."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and node_lookup.called_name(node) in ELEMENTWISE_FUNCTIONS:
         node = node.args[0]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
         node = node.left
     return scope_names.dotted_name(node)
 
 
-def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
-    """``bank = concat([bank, keys])``, of a name or an attribute that is bound nowhere else in a loop."""
+def _growing_join(source: Source, one: ast.stmt) -> ast.expr | None:
+    """The call of ``bank = concat([bank, keys])``, if the name or attribute is bound nowhere else in a loop."""
     if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.value, ast.Call):
         return None
     call, target = one.value, one.targets[0]
     whole = name_bindings.qualified_name(source, call.func).startswith(("numpy.", "tensorflow.", "keras."))
     parts = call.args[0] if call.args else None
-    if not whole or node_lookup.called_name(call) not in JOINING or not isinstance(parts, (ast.List, ast.Tuple)):
+    if (
+        not whole
+        or node_lookup.called_name(call) not in JOINING_FUNCTIONS
+        or not isinstance(parts, (ast.List, ast.Tuple))
+    ):
         return None
     name = scope_names.dotted_name(target)
     others = [p for p in parts.elts if scope_names.dotted_name(p) != name]
@@ -170,7 +188,7 @@ def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
         return None
     if isinstance(target, ast.Attribute):
         again = [n for n in class_members.attribute_stores(source, target.attr) if n is not target]
-        return call if again and all(_constructing(source, n) for n in again) else None
+        return call if again and all(_is_in_constructor(source, n) for n in again) else None
     where = name_bindings.binding_scope(source, target, name) if isinstance(target, ast.Name) else None
     others_bound = [n for n in name_bindings.bindings_of(where, name) if n is not target] if where is not None else []
     first = bool(others_bound) and all(
@@ -179,32 +197,36 @@ def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
     return call if first else None
 
 
-def _constructing(source: Source, node: ast.AST) -> bool:
+def _is_in_constructor(source: Source, node: ast.AST) -> bool:
     function = node_lookup.enclosing_function(source, node)
     return function is not None and function.name == "__init__"
 
 
-def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | None:
-    """``self.seen.append(z)``, of a list that the file only adds to, and of which it reads no more than the end."""
+def _growing_append(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | None:
+    """The call ``self.seen.append(z)``, if the file only adds to the list, and reads no more than its end."""
     call = one.value if isinstance(one, ast.Expr) else None
     if not names or not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if not _large(source, call.args[0], names):
+    if not _contains_tensor(source, call.args[0], names):
         return None
     if isinstance(owner, ast.Name):
-        return call if kept.grows(source, call) and _only_added(source, owner.id, ast.Name) else None
+        return (
+            call
+            if kept_in_loops.is_never_shortened(source, call) and _only_end_is_read(source, owner.id, ast.Name)
+            else None
+        )
     if not isinstance(owner, ast.Attribute) or not class_members.is_self_attribute(owner):
         return None
     stored = class_members.attribute_stores(source, owner.attr)
     made = node_lookup.parents_of(source).get(stored[0]) if len(stored) == 1 else None
-    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and _empty(made.value)
-    once = listed and _constructing(source, stored[0])
-    return call if once and _only_added(source, owner.attr, ast.Attribute) else None
+    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and _is_empty_list(made.value)
+    once = listed and _is_in_constructor(source, stored[0])
+    return call if once and _only_end_is_read(source, owner.attr, ast.Attribute) else None
 
 
-def _empty(made: ast.expr | None) -> bool:
-    """``[]``, ``list()``, and a deque that has no end."""
+def _is_empty_list(made: ast.expr | None) -> bool:
+    """Whether it is ``[]``, ``list()``, or a deque without a limit."""
     if isinstance(made, ast.Call):
         return (
             scope_names.dotted_name(made.func).rpartition(".")[2] in ("list", "deque")
@@ -214,8 +236,8 @@ def _empty(made: ast.expr | None) -> bool:
     return isinstance(made, ast.List)
 
 
-def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
-    """Whether all that reads the list appends to it, counts it, or takes its end."""
+def _only_end_is_read(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
+    """Whether everything that reads the list appends to it, counts it, or takes its end."""
     above = node_lookup.parents_of(source)
     for node in call_index.nodes_of_kind(source, kind):
         assert isinstance(node, (ast.Name, ast.Attribute))
@@ -227,11 +249,11 @@ def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attri
         if isinstance(holder, ast.Call) and scope_names.dotted_name(holder.func) in ("list", "tuple"):
             node, holder = holder, above.get(holder)  # list(seen)[-9:]
         end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
-        if not (added or counted or (end and _behind(getattr(holder, "slice", None)))):
+        if not (added or counted or (end and _is_end_slice(getattr(holder, "slice", None)))):
             return False
     return True
 
 
-def _behind(at: ast.expr | None) -> bool:
-    """``[-9:]``, ``[-1]``."""
+def _is_end_slice(at: ast.expr | None) -> bool:
+    """Whether it is a slice, or an index from the end: ``[-9:]``, ``[-1]``."""
     return isinstance(at, ast.Slice) or (isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub))

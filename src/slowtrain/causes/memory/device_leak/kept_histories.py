@@ -1,4 +1,4 @@
-"""Models that a search keeps by what ``fit`` gave back: a ``History`` holds the model that it is of."""
+"""Models that a loop keeps by the results of ``fit``: a ``History`` holds its model."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from slowtrain.script.navigation import call_index, class_members, node_lookup
 from slowtrain.script.text.source_file import Source
 
 
-def by_history(source: Source) -> Iterator[tuple[ast.stmt, int | None]]:
-    """Where each turn of a long loop over models keeps its ``History``; and in how many turns, where the text tells."""
+def find_kept_histories(source: Source) -> Iterator[tuple[ast.stmt, int | None]]:
+    """Statements that keep the ``History`` of each iteration of a long loop over models, with its length if known."""
     fits = [e for e in file_events(source) if e.name == ".fit" and e.on is not None and e.on.born]
-    if not fits or _taken_apart(source):
+    if not fits or _uses_model_of_object(source):
         return
-    every = [(owner, given, list(interpreter.value_at(source, given).inside())) for owner, given in _kept(source)]
-    models = {id(one.node) for _, _, held in every for one in held if one.kind in ("keras", "object")}
+    every = [
+        (owner, given, list(interpreter.value_at(source, given).inside())) for owner, given in _stored_values(source)
+    ]
+    kept_histories = {id(one.node) for _, _, held in every for one in held if one.kind in ("keras", "object")}
     for owner, given, held in every:
         histories = [one for one in held if one.name == "History" and one.of is not None]
         fitted = next((e for one in histories for e in fits if e.on is one.of), None)
-        if fitted is None or fitted.on is None or id(fitted.on.node) in models:
-            continue  # where the models are kept as well, their histories add nothing
+        if fitted is None or fitted.on is None or id(fitted.on.node) in kept_histories:
+            continue  # the models are kept as well, so that their histories add nothing
         where, container = node_lookup.enclosing_statement(source, given), interpreter.value_at(source, owner)
-        loops = _anew(fitted, container)
-        known = [_turns(source, one) for one in loops]
+        loops = _model_loops(fitted, container)
+        known = [_iteration_count(source, one) for one in loops]
         few = prod(one for one in known if one is not None) <= queries.MAX_FEW_TURNS
         if where is not None and loops and not (few and None not in known):
             yield where, prod(one or 1 for one in known) if None not in known else None
 
 
-def _kept(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Lists and mappings, and what is put into them."""
+def _stored_values(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Lists and mappings, each with a value that is put into it."""
     for call in call_index.index_of(source).called("append"):
         if isinstance(call.func, ast.Attribute) and len(call.args) == 1:
             yield call.func.value, call.args[0]
@@ -45,15 +47,15 @@ def _kept(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target.value, one.value
 
 
-def _anew(fitted: Event, container: Value) -> list[Loop]:
-    """The loops that make a model in each turn, and that what keeps them outlives."""
+def _model_loops(fitted: Event, container: Value) -> list[Loop]:
+    """The loops that make a model in each iteration and end before its container does."""
     made = fitted.on.born if fitted.on is not None else ()
     known = container.kind in ("list", "dict")
     return [one for one in fitted.loops if known and one.number in made and one.number not in container.born]
 
 
-def _turns(source: Source, loop: Loop) -> int | None:
-    """How many there are; folds are few, whoever makes them."""
+def _iteration_count(source: Source, loop: Loop) -> int | None:
+    """The number of iterations; folds of a cross-validation count as few."""
     over = loop.node.iter if isinstance(loop.node, (ast.For, ast.comprehension)) else None
     while (
         isinstance(over, ast.Call)
@@ -68,8 +70,8 @@ def _turns(source: Source, loop: Loop) -> int | None:
     return queries.MAX_FEW_TURNS if folds and loop.turns is None else loop.turns
 
 
-def _taken_apart(source: Source) -> bool:
-    """Whether the file reads or takes away some object's model: ``best.model.save(…)``, ``history.model = None``."""
+def _uses_model_of_object(source: Source) -> bool:
+    """Whether the file uses or removes an object's model: ``best.model.save(…)``, ``history.model = None``."""
     found = (
         n for n in call_index.nodes_of_kind(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == "model"
     )

@@ -1,0 +1,96 @@
+"""Readbacks in a recording: by line, with the lines of the loop that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowtrain.model import Category, Evidence, Place
+from slowtrain.number_text import format_number
+from slowtrain.script.locations.recorded_sources import model_answer_places
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
+from slowtrain.values import dataclass
+from slowtrain.whatif import Drop, Remedy
+
+MIN_READBACKS = 0.5  # a step: fewer are an epoch's
+
+
+@dataclass(frozen=True)
+class LoopReadback:
+    """``count`` values are read back in a step. All lines that do it take ``lines_ms``.
+
+    ``wait_ms`` is the wait for values that counts as readback; ``beside_device_ms`` is waited while the device works.
+    """
+
+    count: float
+    wait_ms: float
+    lines_ms: float
+    beside_device_ms: float
+    where: tuple[Place, ...]
+
+    def evidence(self, trace: Trace) -> Evidence:
+        return Evidence(
+            f"{format_number(self.count)} values are read back in each step; "
+            f"the lines that do it take {format_number(self.lines_ms)} of {format_number(trace.step_ms)} ms",
+            {
+                "readbacks_per_step": self.count,
+                "readback_ms": self.wait_ms,
+                "lines_ms": self.lines_ms,
+                "beside_device_ms": self.beside_device_ms,
+            },
+            self.where,
+        )
+
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        waited = self.wait_ms
+        drops = {Category.READBACK: waited}
+        left = max(self.lines_ms - waited, 0.0)
+        if trace.device is not None:
+            # A wait while the device works is gained as far as the host works meanwhile.
+            host = trace.step_ms - trace.mean(Category.DEVICE) - waited
+            drops[Category.DEVICE] = min(self.beside_device_ms, trace.mean(Category.DEVICE), max(host, 0.0))
+            left = max(left - self.beside_device_ms, 0.0)
+        elif trace.on_accelerator:  # without a timeline the device's work counts as readback
+            drops[Category.READBACK] = waited = min(waited, max(trace.step_ms - waited, 0.0))
+        for category in (Category.PYTHON, Category.CONVERT, Category.FEED):
+            drops[category] = min(left, trace.mean(category))
+            left -= drops[category]
+        # Every hundredth step still reads, or each step reads one of many values, whichever is less.
+        kept = min(0.01, waited / max(self.count, 1.0) / max(self.lines_ms, 1e-9))
+        return [Drop({c: (1 - kept) * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
+
+
+def find_loop_readback(trace: Trace) -> LoopReadback | None:
+    read = _readbacks_of_user(trace)
+    count = user_loop.spans_per_step(trace, "readback", read)
+    if not read or count < MIN_READBACKS or trace.steps.source.endswith("()"):
+        return None
+    lines = user_loop.divide_loop(trace)
+    loop_lines = (*lines.before, *lines.after)
+    # A line after the training call that reads back goes as a whole, with the loop around it.
+    whole = [line for line in user_loop.with_loop_heads(loop_lines, set(read)) if line.ms > 0]
+    steps = set(user_loop.ms_by_line(trace, "function")) - set(read)
+    if any(line.place in steps for line in whole):  # the loop acts and observes, as in an environment: it is no log
+        whole = [line for line in whole if line.place in read]
+    total = sum(line.ms for line in loop_lines)
+    formatting = lines.outside_ms * sum(line.ms for line in whole) / total if total else 0.0
+    asking = sum(read.values())
+    waited = min(asking, trace.mean(Category.READBACK))
+    lines_ms = max(formatting, asking if trace.device is not None else waited)
+    where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
+    return LoopReadback(count, waited, lines_ms, asking - waited, where[:3])
+
+
+def _readbacks_of_user(trace: Trace) -> dict[Place, float]:
+    """Ms of readbacks by line, without checkpoints, histograms and what the step's own input needs.
+
+    A checkpoint reads every variable and a histogram all numbers: that is saving or logging. The model's answer that
+    the next input is made of, such as an action in an environment, cannot be read later.
+    """
+    needed = model_answer_places(trace)
+    return {
+        place: ms
+        for place, ms in user_loop.ms_by_line(trace, "readback").items()
+        if place not in needed and not writes_checkpoint(trace, place) and not writes_log(trace, place)
+    }
