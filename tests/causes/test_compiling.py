@@ -11,9 +11,9 @@ from slowtrain import diagnose
 from slowtrain.causes.startup.slow_startup import SlowStartup, remainder, xla_price
 from slowtrain.causes.startup.slow_startup.xla_price import XlaPrice
 from slowtrain.model import Diagnosis
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
@@ -130,7 +130,7 @@ def changed(text: str, cure: object, line: int = 1) -> str:
     ],
 )
 def test_xla_is_left_out(text: str, after: str | None) -> None:
-    assert changed(text, kerascalls.without_xla) == (after or text)
+    assert changed(text, keras_calls.disable_xla) == (after or text)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.verify.candidates import edited_files
 
 LINES = (
@@ -274,8 +274,8 @@ def test_an_edit_that_loses_a_comment_is_seen() -> None:
     lost, kept = (Edit("f.py", (1, 6), (3, 0), one) for one in ("2", "2  # the cluster's rule\n"))
     assert not edits.keeps_comments(text, [lost], edits.edited_text(text, [lost]))
     assert edits.keeps_comments(text, [kept], edits.edited_text(text, [kept]))
-    assert not measured.parses(text, [lost])
-    assert measured.parses(text, [kept])
+    assert not recorded_edits.are_valid_edits(text, [lost])
+    assert recorded_edits.are_valid_edits(text, [kept])
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

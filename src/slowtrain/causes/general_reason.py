@@ -12,9 +12,9 @@ from dataclasses import field
 from slowtrain.causes import general_input_wait
 from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.own_python_lines import python_lines
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import user_loop
@@ -198,7 +198,7 @@ def _fewer_call_cures(trace: Trace, where: Sequence[Place]) -> tuple[Prescriptio
     if trace.kernels is not None and trace.kernels.count >= MIN_FUSED_OPS and not fused:
         found.append(Prescription("advice", Effect.EQUIVALENT, "let XLA fuse the operations: jit_compile=True"))
     if trace.steps.source == "fit" and not trace.on_jax:
-        edits = measured.first(trace, tuple(where), kerascalls.several_steps)
+        edits = recorded_edits.first_applicable(trace, tuple(where), keras_calls.run_several_steps_per_call)
         says = "compile(..., steps_per_execution=50)"
         found.append(Prescription("edit", Effect.EXACT, says, edits=edits, treatment="several-steps"))
     else:

@@ -11,10 +11,9 @@ from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
+from slowtrain.script.fixes.models import keras_calls, xla_steps
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import xla
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches
 from slowtrain.trace.signals.host.host_work import step_places
@@ -91,7 +90,7 @@ def overhead_cures(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
 def _fusing_cures(trace: Trace) -> Iterable[Prescription]:
     fit = is_keras_step(trace)
     where = "compile(..., jit_compile=True)" if fit else "@tf.function(jit_compile=True)"
-    edits = edit_project(trace, xla.fused_steps if fit else xla.fused_functions)
+    edits = edit_project(trace, xla_steps.compile_steps_with_xla if fit else xla_steps.compile_functions_with_xla)
     says = f"let XLA make one program of the step's kernels: {where}"
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="xla" if fit else None)
 
@@ -101,7 +100,7 @@ def _many_steps_cures(trace: Trace, evidence: Evidence) -> Iterable[Prescription
         says = "give the data set to model.fit, with compile(..., steps_per_execution=50), in place of train_on_batch"
         yield Prescription("advice", Effect.EQUIVALENT, says)
     elif is_keras_step(trace):
-        edits = measured.first(trace, evidence.where, kerascalls.several_steps)
+        edits = recorded_edits.first_applicable(trace, evidence.where, keras_calls.run_several_steps_per_call)
         says = "compile(..., steps_per_execution=50)"
         yield Prescription("edit", Effect.EXACT, says, edits=edits, treatment="several-steps")
     else:

@@ -14,10 +14,9 @@ import pytest
 from slowtrain.causes.startup.slow_startup import remainder
 from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.model import Edit
+from slowtrain.script.fixes.models import keras_calls, model_settings, xla_steps
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.compute import models, xla
-from slowtrain.source.cures.host import kerascalls
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 FIT = """import numpy as np
@@ -90,10 +89,10 @@ def test_a_fit(tmp_path: Path) -> None:
     plain, jit, no_jit, fewer, half = _results(
         tmp_path,
         FIT,
-        xla.fused_steps,
-        lambda s: kerascalls.without_xla(s, _line(FIT, "compile")),
+        xla_steps.compile_steps_with_xla,
+        lambda s: keras_calls.disable_xla(s, _line(FIT, "compile")),
         lambda s: remainder.drop_remainder(s, _line(FIT, "model.fit")),
-        lambda s: models.mixed(s, "mixed_bfloat16"),
+        lambda s: model_settings.use_mixed_precision(s, "mixed_bfloat16"),
     )
     assert jit == pytest.approx(plain, rel=1e-4)
     assert no_jit == pytest.approx(plain, rel=1e-4)
@@ -118,8 +117,8 @@ def test_a_loop(tmp_path: Path) -> None:
         tmp_path,
         LOOP,
         lambda s: fix.prefetch_to_device(s, _line(LOOP, "for a, b in ds")),
-        xla.fused_steps,
-        lambda s: models.mixed(s, "mixed_bfloat16"),
+        xla_steps.compile_steps_with_xla,
+        lambda s: model_settings.use_mixed_precision(s, "mixed_bfloat16"),
     )
     assert ahead[0] == pytest.approx(plain[0], rel=1e-6)
     assert jit[0] == pytest.approx(plain[0], rel=1e-4)

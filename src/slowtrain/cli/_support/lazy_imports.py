@@ -9,7 +9,7 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 # The causes import modules of these packages, and no module there has effects when it is imported.
-LAZY_PACKAGES = ("slowtrain.script.", "slowtrain.source.", "slowtrain.lint.", "slowtrain.oom.")
+LAZY_PACKAGES = ("slowtrain.script.", "slowtrain.lint.", "slowtrain.oom.")
 
 
 def install_lazy_imports() -> None:

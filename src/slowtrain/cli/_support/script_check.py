@@ -47,8 +47,8 @@ def known_failure(target: str, module: bool) -> str | None:
     if name not in data:
         return None
     from slowtrain.machine.host.environment_variables import count_workers, keras_backend, keras_version
+    from slowtrain.script.lint_rules.host import worker_strategies
     from slowtrain.script.text import source_file
-    from slowtrain.source.spots.machine import strategies
 
     keras = keras_version(os.environ) or ""
     if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_KERAS_WITHOUT_MULTI_WORKER:
@@ -57,12 +57,16 @@ def known_failure(target: str, module: bool) -> str | None:
         return None
     read = source_file.parse_source(str(path), data.decode("utf-8", "replace"))
     try:
-        call = next(strategies.failing(read), None) if read is not None else None
+        call = next(worker_strategies.unsupported_strategies(read), None) if read is not None else None
     except (SyntaxError, RecursionError):  # the script reports its own error when it runs
         return None
     finally:
         source_file.clear_caches()
-    return f"{path}:{call.lineno}: {strategies.SAYS}; {strategies.CURE}" if call is not None else None
+    return (
+        f"{path}:{call.lineno}: {worker_strategies.STRATEGY_TEXT}; {worker_strategies.STRATEGY_ADVICE}"
+        if call is not None
+        else None
+    )
 
 
 def missing_module_part(module: str) -> str:

@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
+from slowtrain.script.fixes.models import batch_sizes
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.compute import batches
 
 
 def raised(text: str, line: int, size: int = 8, goal: int = 64) -> str | None:
@@ -13,7 +13,7 @@ def raised(text: str, line: int, size: int = 8, goal: int = 64) -> str | None:
     text = textwrap.dedent(text).lstrip("\n")
     parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
-    done = batches.larger(parsed, [line], size, goal)
+    done = batch_sizes.enlarge_batches(parsed, [line], size, goal)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new if done else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import vectorized_maps
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.compute import mapped_functions
 
 POOL = """import tensorflow as tf
 
@@ -39,7 +39,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "map_fn(" in row)
-    found = mapped_functions.at_once(source, line)
+    found = vectorized_maps.use_vectorized_map(source, line)
     return edits.edited_text(source, found) if found else None
 
 

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.models import finite_losses, model_settings
 from slowtrain.script.text import edits, source_file
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.compute import models
-from slowtrain.source.cures.numerics import finite
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras\n"
 SEQUENTIAL = "m = keras.Sequential([\n    keras.layers.Dense(8),\n    keras.layers.Dense(1),\n])\n"
@@ -35,7 +34,7 @@ def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = H
     ],
 )
 def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
-    new = changed(text, models.lazy_adam)
+    new = changed(text, model_settings.use_lazy_adam)
     assert new is not None
     assert f"\nclass LazyAdam({base}):\n" in new
     assert new.endswith(f"{use}\n") or f"{use}, " in new or f"{use})" in new
@@ -51,7 +50,7 @@ def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
     ],
 )
 def test_an_adam_that_is_made_elsewhere_becomes_a_lazy_one(use: str, new: str) -> None:
-    text = changed(f"def f(name, rate):\n    {use}\n", models.lazy_adam)
+    text = changed(f"def f(name, rate):\n    {use}\n", model_settings.use_lazy_adam)
     assert text is not None
     assert text.index("class LazyAdam(keras.optimizers.Adam):") < text.index(new)
 
@@ -70,7 +69,7 @@ def test_an_adam_that_is_made_elsewhere_becomes_a_lazy_one(use: str, new: str) -
     ],
 )
 def test_other_optimizers_stay(text: str) -> None:
-    assert changed(text, models.lazy_adam) is None
+    assert changed(text, model_settings.use_lazy_adam) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_other_optimizers_stay(text: str) -> None:
 def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool) -> None:
     parsed = source_file.parse_source("train.py", f"x = {old}\n")
     assert parsed is not None
-    done, exact = models.fused_rnn(parsed, 1)
+    done, exact = model_settings.use_fused_rnn(parsed, 1)
     assert (edits.edited_text(parsed, done) if done else None) == (f"x = {new}\n" if new else None)
     assert exact is same
 
@@ -118,7 +117,7 @@ def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool
     ],
 )
 def test_mixed_precision_with_outputs_in_float32(old: str, new: str | None) -> None:
-    assert changed(old, lambda text: models.mixed(text, "mixed_float16")) == new
+    assert changed(old, lambda text: model_settings.use_mixed_precision(text, "mixed_float16")) == new
 
 
 TAPE = "with tf.GradientTape() as t: pass\n"
@@ -127,9 +126,12 @@ BFLOAT = 'keras.mixed_precision.set_global_policy("mixed_bfloat16")\n'
 
 def test_a_loop_of_ones_own_takes_bfloat16_without_scaling() -> None:
     new = BFLOAT + SEQUENTIAL.replace("Dense(1)", 'Dense(1, dtype="float32")') + TAPE
-    assert changed(SEQUENTIAL + TAPE, lambda text: models.mixed(text, "mixed_bfloat16")) == new
+    assert changed(SEQUENTIAL + TAPE, lambda text: model_settings.use_mixed_precision(text, "mixed_bfloat16")) == new
     for loose in ("d = keras.layers.Dense(3)\n", "class Mine(keras.layers.Layer): pass\n"):
-        assert changed(loose + SEQUENTIAL + TAPE, lambda text: models.mixed(text, "mixed_bfloat16")) is None
+        assert (
+            changed(loose + SEQUENTIAL + TAPE, lambda text: model_settings.use_mixed_precision(text, "mixed_bfloat16"))
+            is None
+        )
 
 
 def test_bfloat16_goes_by_the_name_that_keras_has_in_the_file() -> None:
@@ -137,7 +139,9 @@ def test_bfloat16_goes_by_the_name_that_keras_has_in_the_file() -> None:
         "m = tf.keras.Sequential([tf.keras.layers.Dense(3), tf.keras.layers.Activation('softmax')])\nm.compile('sgd')\n"
     )
     new = old.replace("'softmax')", "'softmax', dtype=\"float32\")")
-    done = changed(old, lambda text: models.mixed(text, "mixed_bfloat16"), "import tensorflow as tf\n")
+    done = changed(
+        old, lambda text: model_settings.use_mixed_precision(text, "mixed_bfloat16"), "import tensorflow as tf\n"
+    )
     assert done == f"tf.{BFLOAT}{new}"
 
 
@@ -154,17 +158,17 @@ def test_bfloat16_goes_by_the_name_that_keras_has_in_the_file() -> None:
     ],
 )  # fmt: skip
 def test_training_on_the_processor_by_order(old: str, new: str | None) -> None:
-    assert changed(old, models.own_device) == new
+    assert changed(old, model_settings.remove_cpu_device) == new
 
 
 def test_tf32_is_switched_on_again() -> None:
     off = "tf.config.experimental.enable_tensor_float_32_execution(False)\n"
-    assert changed(off, models.tensor_float) == off.replace("False", "True")
-    assert changed(off.replace("False", "flag"), models.tensor_float) is None
+    assert changed(off, model_settings.allow_tensor_float) == off.replace("False", "True")
+    assert changed(off.replace("False", "flag"), model_settings.allow_tensor_float) is None
 
 
 def kept(text: Source) -> tuple[Edit, ...]:
-    return finite.kept(text)[1]
+    return finite_losses.first_stabilising_edit(text)[1]
 
 
 @pytest.mark.parametrize(

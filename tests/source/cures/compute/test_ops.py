@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.compute import ops
 
 HEAD = "import tensorflow as tf\nimport keras\nT = tf.Variable(tf.random.normal((V, D)))\n"
 
@@ -12,7 +12,7 @@ def looked_up(text: str) -> str | None:
     parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
     line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "one_hot" in row)
-    done = ops.looked_up(parsed, line)
+    done = table_lookups.use_gather(parsed, line)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
@@ -67,7 +67,7 @@ def test_other_uses_of_one_hot_rows_stay(text: str) -> None:
 def first(text: str) -> str | None:
     parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
-    done = ops.looked_up_first(parsed)
+    done = table_lookups.gather_before_normalising(parsed)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import keras_calls, xla_steps
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.compute import xla
-from slowtrain.source.cures.host import kerascalls
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras\n"
 STEP = "def step(x):\n    with tf.GradientTape() as t: pass\n"
@@ -15,7 +14,7 @@ STEP = "def step(x):\n    with tf.GradientTape() as t: pass\n"
 def changed(text: str) -> str | None:
     parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
-    done = xla.fused_steps(parsed)
+    done = xla_steps.compile_steps_with_xla(parsed)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
@@ -76,5 +75,5 @@ def test_steps_compiled_with_xla(old: str, new: str | None) -> None:
 def test_a_step_that_xla_does_not_compile(old: str, new: str | None) -> None:
     parsed = source_file.parse_source("train.py", old)
     assert parsed is not None
-    done = kerascalls.without_xla(parsed, 1)
+    done = keras_calls.disable_xla(parsed, 1)
     assert (edits.edited_text(parsed, done) if done else None) == new

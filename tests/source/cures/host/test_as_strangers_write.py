@@ -10,8 +10,9 @@ from slowtrain.causes.drift.growing_step import newest_rows
 from slowtrain.causes.host.eager_step import fix as functions
 from slowtrain.causes.host.predict_in_loop import fix as singlesteps
 from slowtrain.model import Edit
+from slowtrain.script.fixes.loops import traced_arguments
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import kerascalls, retraced
 
 Found = Callable[[source_file.Source, int], list[Edit]]
 
@@ -74,11 +75,11 @@ def in_place(text: str, *pairs: tuple[str, str]) -> str:
 
 
 def rate(text: source_file.Source, line: int) -> list[Edit]:
-    return retraced.as_tensors(text, line, {"rate": "float"})
+    return traced_arguments.pass_tensors(text, line, {"rate": "float"})
 
 
 def validation(text: source_file.Source, line: int) -> list[Edit]:
-    return kerascalls.counted_in_batches(text, line, "validation_steps")
+    return keras_calls.count_steps_in_batches(text, line, "validation_steps")
 
 
 STARRED = """\
@@ -95,7 +96,7 @@ class Agent:
 MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
     "behind a star": (rate, STARRED, [("self.rate)", "tf.constant(self.rate, tf.float32))")]),
     "shapes of a method": (
-        retraced.reduced,
+        traced_arguments.reduce_retracing,
         WRAPPED,
         [("tf.function(self._update)", "tf.function(self._update, reduce_retracing=True)")],
     ),
@@ -152,11 +153,11 @@ KEPT: dict[str, tuple[Found, str]] = {
     "two stars": (rate, STARRED.replace("*batch, self", "*batch, *rest, self")),
     "inside the star": (rate, STARRED.replace("*batch, self.rate", "*batch")),
     "a declared signature": (
-        retraced.reduced,
+        traced_arguments.reduce_retracing,
         WRAPPED.replace("self._update)", "self._update, input_signature=SHAPES)", 1),
     ),
     "a model that reads the length": (
-        retraced.reduced,
+        traced_arguments.reduce_retracing,
         WRAPPED + "class Net:\n    def call(self, x):\n        return x * x.shape[1]\n",
     ),
     "train_step that Keras calls": (

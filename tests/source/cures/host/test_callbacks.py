@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import callback_intervals
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import callbacks
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -268,11 +268,11 @@ def test_edit(name: str) -> None:
     assert text is not None
     kind = name.split(maxsplit=1)[0]
     if kind == "rarer_hook":
-        found = callbacks.rarer_hook(text, "Watch", "on_train_batch_end")
+        found = callback_intervals.run_hook_less_often(text, "Watch", "on_train_batch_end")
     elif kind == "rarer_lambda":
-        found = callbacks.rarer_lambda(text)
+        found = callback_intervals.run_lambda_less_often(text)
     else:
-        found = callbacks.lighter(text, kind.partition(":")[2])
+        found = callback_intervals.make_callbacks_lighter(text, kind.partition(":")[2])
     assert (edits.edited_text(text, found) if found else None) == after
 
 
@@ -283,6 +283,8 @@ def test_callbacks_that_look_at_batches_are_seen() -> None:
     )
     others = "cb = ModelCheckpoint(path, save_freq='epoch')", "cb = EarlyStopping()"
     seen = [
-        callbacks.uses_batches(text) for one in (*looks, *others) if (text := source_file.parse_source("a.py", one))
+        callback_intervals.observes_batches(text)
+        for one in (*looks, *others)
+        if (text := source_file.parse_source("a.py", one))
     ]
     assert seen == [True, True, False, False]

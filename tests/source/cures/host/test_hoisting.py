@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import hoisting
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -322,5 +322,5 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = getattr(hoisting, name.split(maxsplit=1)[0])(text, line(before))
+    found = getattr(hoisted_statements, name.split(maxsplit=1)[0])(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import kerascalls
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -355,5 +355,5 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = getattr(kerascalls, name.split(maxsplit=1)[0])(text, line(before))
+    found = getattr(keras_calls, name.split(maxsplit=1)[0])(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import rarer
 
 HEAD = "import os\nimport pickle\nimport numpy as np\nimport random\n"
 LOOP = "for x in ds:\n    loss = step(x)\n    n += 1\n    if {test}:\n        {work}\n"
@@ -46,7 +46,7 @@ def edited(text: str, period: float | None = None) -> str | None:
     parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "# here" in row)
-    made = rarer.guarded(parsed, line, 10, period)
+    made = periodic_work.run_guarded_less_often(parsed, line, 10, period)
     return edits.edited_text(parsed, made) if made else None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import traced_arguments
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import retraced
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -479,20 +479,20 @@ def test_edit(name: str) -> None:
     assert text is not None
     kind, _, numbers = name.split(maxsplit=1)[0].partition(":")
     if kind == "reduced":
-        found = retraced.reduced(text, line(before))
+        found = traced_arguments.reduce_retracing(text, line(before))
     elif kind == "as_entries":
         parameter, key, number = numbers.split("=")
-        found = retraced.as_entries(text, line(before), parameter, {key: number})
+        found = traced_arguments.pass_tensor_entries(text, line(before), parameter, {key: number})
     else:
         given = dict(one.split("=") for one in numbers.split(","))
-        found = retraced.as_tensors(text, line(before), given)
+        found = traced_arguments.pass_tensors(text, line(before), given)
     assert (edits.edited_text(text, found) if found else None) == after
 
 
-def seen(body: str, sizes: retraced.Sizes) -> list[str]:
+def seen(body: str, sizes: traced_arguments.AxisSizes) -> list[str]:
     text = source_file.parse_source("train.py", f"import tensorflow as tf\n@tf.function\ndef step(x, y):\n    {body}\n")
     assert text is not None
-    return [e.text for e in retraced.reduced(text, 3, sizes)]
+    return [e.text for e in traced_arguments.reduce_retracing(text, 3, sizes)]
 
 
 @pytest.mark.parametrize("axis", ["-1", "2", "0", "-3"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import kerascalls
 
 FIT = "h = model.fit(x, y, epochs={epochs}, validation_data=(a, b){more}){after}\n"
 
@@ -32,7 +32,7 @@ def test_validation_freq(name: str) -> None:
     text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.splitlines(), 1) if "fit(" in row)
-    found = kerascalls.rarer_validation(text, line, 6)
+    found = keras_calls.validate_less_often(text, line, 6)
     assert bool(found) == (number is not None)
     if number is not None:
         assert f"validation_freq={number}" in edits.edited_text(text, found)
@@ -94,7 +94,7 @@ def test_turns(name: str) -> None:
     text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.splitlines(), 1) if "test()" in row)
-    found = kerascalls.rarer_turns(text, line, 6)
+    found = keras_calls.enlarge_modulus(text, line, 6)
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.edited_text(text, found)

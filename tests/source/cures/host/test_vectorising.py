@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slowtrain.script.fixes.loops import vectorised_loops
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.host import vectorising
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -431,7 +431,7 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = vectorising.vectorised(text, line(before))
+    found = vectorised_loops.vectorise_loop(text, line(before))
     assert (edits.edited_text(text, found.edits) if found else None) == after
 
 
@@ -441,7 +441,7 @@ def test_the_numbers_are_the_same(name: str) -> None:
     text = source_file.parse_source("train.py", before)
     assert text is not None
     assert after is not None
-    found = vectorising.vectorised(text, line(before))
+    found = vectorised_loops.vectorise_loop(text, line(before))
     assert found is not None
     exact = found.exact
     old, new = run(before), run(after)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.script.fixes.input import batched_generators
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import chunks
 
 HEAD = "import numpy as np\nimport tensorflow as tf\nrng = np.random.default_rng(3)\nN = 3\n"
 KIND = """
@@ -77,7 +77,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(i for i, row in enumerate(source.text.splitlines(), 1) if "from_generator" in row)
-    found = chunks.handed_over(source, line)
+    found = batched_generators.yield_batches(source, line)
     return edits.edited_text(source, found) if found else None
 
 

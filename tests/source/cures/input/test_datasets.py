@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.input import dataset_edits, file_readers
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import datasets, file_readers
 
 HEAD = "import tensorflow as tf\n"
 
@@ -144,7 +144,7 @@ PREFETCHED = {
 
 @pytest.mark.parametrize(("before", "after"), PREFETCHED.values(), ids=PREFETCHED)
 def test_a_pipeline_ends_in_a_prefetch(before: str, after: str | None) -> None:
-    _check(before, after, datasets.prefetched)
+    _check(before, after, dataset_edits.add_prefetch)
 
 
 PARALLEL = {
@@ -182,12 +182,12 @@ PARALLEL = {
 
 @pytest.mark.parametrize(("before", "after"), PARALLEL.values(), ids=PARALLEL)
 def test_a_map_makes_several_elements_at_once(before: str, after: str | None) -> None:
-    _check(HEAD + before, None if after is None else HEAD + after, datasets.parallel)
+    _check(HEAD + before, None if after is None else HEAD + after, dataset_edits.parallelise_map)
 
 
 def test_of_two_maps_in_a_line_the_named_one_is_parallel() -> None:
     text = HEAD + "def f(x):\n    return x\ndef g(x):\n    return x\nds = ds.map(f).map(g)  #@\n"
-    new = _edited(text, lambda s, at: datasets.parallel(s, at, 4))
+    new = _edited(text, lambda s, at: dataset_edits.parallelise_map(s, at, 4))
     assert new == text.replace("map(g)", "map(g, num_parallel_calls=tf.data.AUTOTUNE)")
 
 
@@ -211,7 +211,7 @@ THREADS = {
 
 @pytest.mark.parametrize(("before", "after"), THREADS.values(), ids=THREADS)
 def test_the_limit_on_threads_goes(before: str, after: str | None) -> None:
-    _check(before, after, datasets.threads_freed)
+    _check(before, after, dataset_edits.remove_thread_limit)
 
 
 READERS = {
@@ -393,7 +393,7 @@ NOT_MOVED = {
 def test_a_cache_moves_behind_the_work(before: str, after: str) -> None:
     load = "def load(n):\n    return tf.io.read_file(n)\ndef show(n):\n    return n\n"
     before, after = (HEAD + load + textwrap.dedent(text) for text in (before, after))
-    _check(before, after, lambda source, line: datasets.cached(source, line)[0])
+    _check(before, after, lambda source, line: dataset_edits.add_cache(source, line)[0])
 
 
 def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
@@ -404,7 +404,7 @@ def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
     after = "import tempfile\n" + HEAD + load.replace("def made", f"{held}def made") + kept
     source = parse_source("train.py", HEAD + load + text)
     assert source is not None
-    made, same = datasets.cached_on_disk(source, source.text[: source.text.index("#@")].count("\n") + 1)
+    made, same = dataset_edits.add_disk_cache(source, source.text[: source.text.index("#@")].count("\n") + 1)
     assert edits.edited_text(source, made).replace("import tempfile\n", "") == after.replace("import tempfile\n", "")
     assert "import tempfile\n" in edits.edited_text(source, made)
     assert same
@@ -413,7 +413,7 @@ def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
 @pytest.mark.parametrize("text", NOT_MOVED.values(), ids=NOT_MOVED)
 def test_a_cache_that_must_stay(text: str) -> None:
     load = "def load(n):\n    return tf.io.read_file(n)\n"
-    _check(HEAD + load + text, None, lambda source, line: datasets.cached(source, line)[0])
+    _check(HEAD + load + text, None, lambda source, line: dataset_edits.add_cache(source, line)[0])
 
 
 UNORDERED = {
@@ -438,7 +438,7 @@ UNORDERED = {
 
 @pytest.mark.parametrize(("before", "after"), UNORDERED.values(), ids=UNORDERED)
 def test_elements_in_any_order(before: str, after: str | None) -> None:
-    _check(HEAD + before, None if after is None else HEAD + after, datasets.unordered)
+    _check(HEAD + before, None if after is None else HEAD + after, dataset_edits.allow_any_order)
 
 
 CALLED = {
@@ -511,4 +511,4 @@ def test_what_is_called_gives_the_same_or_not(text: str, after: str | None) -> N
     text = HEAD + textwrap.dedent(text)
     before = ".map(embed)" if "embed" in text else ".map(Front(3))"
     wanted = text.replace(before, after) if after else None
-    _check(text, wanted, lambda source, line: datasets.cached(source, line)[0])
+    _check(text, wanted, lambda source, line: dataset_edits.add_cache(source, line)[0])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import datasets
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def _changed(case: Case) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = len(text.splitlines())
-    found, _ = datasets.batched_first(source, line, None, case.ranks, case.results)
+    found, _ = dataset_edits.batch_before_map(source, line, None, case.ranks, case.results)
     return edits.edited_text(source, found) if found else None
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.input import background_batches, hoisted_conversions, known_arrays
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import ahead, arrays, feeding_by_hand
 
 
 def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
@@ -82,7 +82,7 @@ CONVERTED = {
 @pytest.mark.parametrize(("data", "row", "whole", "part"), CONVERTED.values(), ids=CONVERTED)
 def test_data_is_converted_once(data: str, row: str, whole: str, part: str) -> None:
     text = _loop(data, row)
-    new = _edited(text, feeding_by_hand.converted_once)
+    new = _edited(text, hoisted_conversions.convert_before_loop)
     if not whole:
         assert new is None
         return
@@ -93,7 +93,7 @@ def test_data_is_converted_once(data: str, row: str, whole: str, part: str) -> N
 
 def test_data_that_changes_between_epochs_is_converted_in_each() -> None:
     text = _loop("x = np.zeros((90, 3))", "xb = tf.constant(x[i:i + 10])", "    x = x[::-1]\n")
-    new = _edited(text, feeding_by_hand.converted_once)
+    new = _edited(text, hoisted_conversions.convert_before_loop)
     assert new is not None
     assert "    x = x[::-1]\n    x_tensor = tf.constant(x)\n    for i" in new
 
@@ -111,7 +111,7 @@ def test_data_that_changes_between_epochs_is_converted_in_each() -> None:
 )
 def test_data_that_changes_in_the_loop_is_left_alone(rest: str) -> None:
     text = _loop("x = np.zeros((90, 3))", "xb = tf.constant(x[i:i + 10])", "", rest)
-    assert _edited(text, feeding_by_hand.converted_once) is None
+    assert _edited(text, hoisted_conversions.convert_before_loop) is None
 
 
 ONCE = {
@@ -131,14 +131,14 @@ ONCE = {
 @pytest.mark.parametrize(("row", "rest", "moved"), ONCE.values(), ids=ONCE)
 def test_what_is_the_same_in_every_step_is_done_before(row: str, rest: str, moved: bool) -> None:
     text = _loop("x = np.zeros((90, 3))", row, "", rest)
-    new = _edited(text, feeding_by_hand.done_once)
+    new = _edited(text, hoisted_conversions.hoist_assignment)
     expected = text.replace(f"        {row}  #@\n", "").replace("for epoch", f"{row}  #@\nfor epoch")
     assert new == (expected if moved else None)
 
 
 def test_what_a_branch_does_stays_there() -> None:
     text = _loop("x = np.zeros((90, 3))", "if i:\n            z = np.array(x); step(z)")
-    assert _edited(text.replace("; step(z)", "\n            step(z)"), feeding_by_hand.done_once) is None
+    assert _edited(text.replace("; step(z)", "\n            step(z)"), hoisted_conversions.hoist_assignment) is None
 
 
 HDF5 = """\
@@ -154,7 +154,7 @@ for epoch in range(3):
 
 def test_rows_of_a_file_are_read_at_once() -> None:
     expected = HDF5.replace('f["x"], f["y"]', 'f["x"][:], f["y"][:]')
-    assert _edited(HDF5, arrays.read_whole) == expected
+    assert _edited(HDF5, known_arrays.read_dataset_into_memory) == expected
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_rows_of_a_file_are_read_at_once() -> None:
     ],
 )
 def test_a_file_that_is_used_otherwise_is_left_alone(old: str, new: str) -> None:
-    found = _edited(HDF5.replace(old, new), arrays.read_whole)
+    found = _edited(HDF5.replace(old, new), known_arrays.read_dataset_into_memory)
     assert found is None or 'f["x"][:]' not in found
 
 
@@ -192,7 +192,7 @@ for epoch in range(3):
         loss = model.train_on_batch(x, x)
         print(SIZE, loss)
 """
-HELP = ahead.AHEAD.format(name="made_ahead", pool="futures.ThreadPoolExecutor")
+HELP = background_batches.PREFETCH_CODE.format(name="made_ahead", pool="futures.ThreadPoolExecutor")
 
 
 def test_a_generator_runs_beside_the_step() -> None:
@@ -200,7 +200,7 @@ def test_a_generator_runs_beside_the_step() -> None:
     expected = expected.replace("def batches", f"{HELP}def batches").replace(
         "in batches(9)", "in made_ahead(batches(9))"
     )
-    assert _edited(GENERATED, ahead.made_ahead) == expected
+    assert _edited(GENERATED, background_batches.prefetch_in_thread) == expected
 
 
 @pytest.mark.parametrize("where", ["yield read", "loss = model"])
@@ -209,13 +209,16 @@ def test_wherever_the_time_goes(where: str) -> None:
     rows = text.split("\n")
     at = next(n for n, row in enumerate(rows) if "#@" in row)
     rows[at] = rows[at].replace(" #@", "") + "  #@"
-    new = _edited("\n".join(rows), ahead.made_ahead)
+    new = _edited("\n".join(rows), background_batches.prefetch_in_thread)
     assert new is not None
     assert "in made_ahead(batches(9))" in new
 
 
 def test_a_count_stays_around_it() -> None:
-    new = _edited(GENERATED.replace("for x in batches(9)", "for n, x in enumerate(batches(9))"), ahead.made_ahead)
+    new = _edited(
+        GENERATED.replace("for x in batches(9)", "for n, x in enumerate(batches(9))"),
+        background_batches.prefetch_in_thread,
+    )
     assert new is not None
     assert "for n, x in enumerate(made_ahead(batches(9))):" in new
 
@@ -245,7 +248,7 @@ SHARED = {
 @pytest.mark.parametrize(("old", "new", "other", "instead"), SHARED.values(), ids=SHARED)
 def test_what_hangs_on_the_step_stays_where_it_is(old: str, new: str, other: str, instead: str) -> None:
     assert old in GENERATED
-    assert _edited(GENERATED.replace(old, new).replace(other, instead), ahead.made_ahead) is None
+    assert _edited(GENERATED.replace(old, new).replace(other, instead), background_batches.prefetch_in_thread) is None
 
 
 LINES = """\
@@ -273,7 +276,7 @@ def test_the_first_lines_of_a_loop_run_beside_the_step() -> None:
         " " * 8,
         lambda row: bool(row.strip()),
     )
-    assert _edited(LINES, ahead.made_ahead) == expected.replace(old, new)
+    assert _edited(LINES, background_batches.prefetch_in_thread) == expected.replace(old, new)
 
 
 HELD = {
@@ -288,7 +291,7 @@ HELD = {
 @pytest.mark.parametrize(("old", "new"), HELD.values(), ids=HELD)
 def test_lines_that_hang_on_the_step_stay(old: str, new: str) -> None:
     assert old in LINES
-    assert _edited(LINES.replace(old, new), ahead.made_ahead) is None
+    assert _edited(LINES.replace(old, new), background_batches.prefetch_in_thread) is None
 
 
 RUN = """\
@@ -346,5 +349,7 @@ for epoch in range(9):
     step(adj)
 """
     row = "adj = tf.constant(a, tf.float32)  #@\n"
-    assert _edited(text, feeding_by_hand.done_once) == text.replace(f"    {row}", "").replace("for ep", f"{row}for ep")
-    assert _edited(text.replace("constant(a,", "constant(b,"), feeding_by_hand.done_once) is None
+    assert _edited(text, hoisted_conversions.hoist_assignment) == text.replace(f"    {row}", "").replace(
+        "for ep", f"{row}for ep"
+    )
+    assert _edited(text.replace("constant(a,", "constant(b,"), hoisted_conversions.hoist_assignment) is None

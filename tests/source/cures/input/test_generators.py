@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.input import dataset_edits, generator_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import datasets, generators
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 SPEC = "(tf.TensorSpec((3,), tf.float32), tf.TensorSpec((), tf.int64))"
@@ -60,7 +60,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize(("before", "zipped"), ARRAYS.values(), ids=ARRAYS)
 def test_samples_become_arrays(before: str, zipped: str) -> None:
-    new = _edited(before, generators.as_arrays)
+    new = _edited(before, generator_edits.use_tensor_slices)
     assert new is not None
     dtype = (
         "spec.as_numpy_dtype"
@@ -75,7 +75,7 @@ def test_samples_become_arrays(before: str, zipped: str) -> None:
 def test_one_part_becomes_one_array() -> None:
     new = _edited(
         _generator("for r in rows:\n    yield r", "output_signature=tf.TensorSpec((3,), tf.float32)"),
-        generators.as_arrays,
+        generator_edits.use_tensor_slices,
     )
     assert new is not None
     assert "np.array(list(gen()), tf.TensorSpec((3,), tf.float32).dtype.as_numpy_dtype)" in new
@@ -114,7 +114,7 @@ LEFT = {
 
 @pytest.mark.parametrize("text", LEFT.values(), ids=LEFT)
 def test_a_generator_that_may_differ_is_left_alone(text: str) -> None:
-    assert _edited(text, generators.as_arrays) is None
+    assert _edited(text, generator_edits.use_tensor_slices) is None
 
 
 REPEATED = ("endless", "random", "random in a function", "goes on where it was", "rows shuffled between epochs",
@@ -123,11 +123,11 @@ REPEATED = ("endless", "random", "random in a function", "goes on where it was",
 
 @pytest.mark.parametrize("name", REPEATED)
 def test_nor_is_it_cached(name: str) -> None:
-    assert _edited(LEFT[name], lambda s, at: datasets.cached(s, at, None, "from_generator")[0]) is None
+    assert _edited(LEFT[name], lambda s, at: dataset_edits.add_cache(s, at, None, "from_generator")[0]) is None
 
 
 def test_one_of_any_length_is_cached() -> None:
-    new = _edited(LEFT["any length"], lambda s, at: datasets.cached(s, at, None, "from_generator")[0])
+    new = _edited(LEFT["any length"], lambda s, at: dataset_edits.add_cache(s, at, None, "from_generator")[0])
     assert new is not None
     assert "tf.TensorSpec((), tf.int64))).cache()  #@" in new
 
@@ -165,7 +165,7 @@ def test_a_sequence_keeps_its_batches(base: str) -> None:
     text = SEQUENCE.replace("{base}", base)
     expected = text.replace("    def __getitem__", "    @functools.lru_cache(maxsize=None)\n    def __getitem__")
     expected = expected.replace("from tensorflow import keras\n", "from tensorflow import keras\nimport functools\n")
-    assert _edited(text, generators.remembered) == expected
+    assert _edited(text, generator_edits.remember_batches) == expected
 
 
 OTHERWISE = {
@@ -187,7 +187,7 @@ OTHERWISE = {
 @pytest.mark.parametrize(("old", "new"), OTHERWISE.values(), ids=OTHERWISE)
 def test_a_sequence_that_may_change_is_left_alone(old: str, new: str) -> None:
     assert old in SEQUENCE
-    assert _edited(SEQUENCE.replace(old, new).replace("{base}", "Sequence"), generators.remembered) is None
+    assert _edited(SEQUENCE.replace(old, new).replace("{base}", "Sequence"), generator_edits.remember_batches) is None
 
 
 ROWS = {
@@ -230,7 +230,7 @@ def test_arrays_hold_the_same_as_the_samples(tmp_path: Path) -> None:
     texts = {}
     for name, (body, spec) in ROWS.items():
         text = _generator(body, spec).replace("rows = load()\n", "")
-        texts[name] = (text, _edited(text, generators.as_arrays))
+        texts[name] = (text, _edited(text, generator_edits.use_tensor_slices))
         assert texts[name][1] is not None
     run = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(texts), capture_output=True, text=True, cwd=tmp_path, check=False

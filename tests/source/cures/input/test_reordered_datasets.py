@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import datasets
 
 HEAD = "import tensorflow as tf\n"
 
@@ -145,7 +145,7 @@ def test_results_that_are_the_same_in_every_epoch_are_kept(before: str, after: s
     text = textwrap.dedent(before)
     source = parse_source("train.py", text)
     assert source is not None
-    found, exact = datasets.cached(source, _line(text))
+    found, exact = dataset_edits.add_cache(source, _line(text))
     if after is None:
         assert not found
     else:
@@ -162,7 +162,7 @@ def test_a_cache_goes_behind_all_that_stays_the_same() -> None:
     )
 
     def edit(source: Source, line: int) -> list[Edit]:
-        return datasets.cached(source, line, furthest=True)[0]
+        return dataset_edits.add_cache(source, line, furthest=True)[0]
 
     decoded = "tf.uint8))"
     _check(text.replace("{more}", ""), text.replace("{more}", "").replace(decoded, f"{decoded}.cache()"), edit)
@@ -216,7 +216,7 @@ SHUFFLED = {
 
 @pytest.mark.parametrize(("before", "after"), SHUFFLED.values(), ids=SHUFFLED)
 def test_a_shuffle_comes_before_the_work(before: str, after: str | None) -> None:
-    _check(HEAD + before, None if after is None else HEAD + after, datasets.shuffled_first)
+    _check(HEAD + before, None if after is None else HEAD + after, dataset_edits.shuffle_before_map)
 
 
 BATCHED = {
@@ -268,6 +268,6 @@ BATCHED = {
 @pytest.mark.parametrize(("before", "after"), BATCHED.values(), ids=BATCHED)
 def test_batch_comes_before_the_map(before: str, after: str | None) -> None:
     def edit(source: Source, line: int) -> list[Edit]:
-        return datasets.batched_first(source, line)[0]
+        return dataset_edits.batch_before_map(source, line)[0]
 
     _check(HEAD + before, None if after is None else HEAD + after, edit)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.input import hoisted_conversions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.source.cures.input import feeding_by_hand
 
 HEAD = "import numpy as np\nimport tensorflow as tf\na, b = np.ones((9, 9)), np.zeros((9, 2))\n"
 LOOP = "for i in range(9):\n    {row}  #@\n"
@@ -16,7 +16,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = feeding_by_hand.repeated_once(source, line)
+    found = hoisted_conversions.hoist_repeated_work(source, line)
     return edits.edited_text(source, found) if found else None
 
 

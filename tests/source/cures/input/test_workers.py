@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.input import worker_threads
+from slowtrain.script.locations.edits import python_input_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
-from slowtrain.source.cures.input import quicker, workers
 
 SCRIPT = """import keras
 import numpy as np
@@ -37,7 +38,7 @@ START = "def __init__(self, rows, **kwargs):\n        {handed}\n        self.row
 SAME = "x = np.stack([smooth(r) for r in self.rows[index * 8 : index * 8 + 8]])  #@\n        return x"
 
 
-def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = workers.same) -> str | None:
+def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = worker_threads.add_workers) -> str | None:
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     source = parse_source("train.py", text)
     assert source is not None
@@ -80,14 +81,14 @@ ALONE = {
 def test_what_goes_on_from_batch_to_batch_stays(body: str) -> None:
     text = SCRIPT.format(start=START.format(handed="super().__init__()"), body=body, given="rows")
     assert _edited(text) is None
-    assert _edited(text, workers.drawn) is None
+    assert _edited(text, worker_threads.add_workers_to_drawing) is None
 
 
 def test_draws_are_another_promise() -> None:
     body = "return self.rows[index] + rng.normal(size=50)  #@"
     text = SCRIPT.format(start=START.format(handed="super().__init__()"), body=body, given="rows")
     assert _edited(text) is None
-    assert _edited(text, workers.drawn) is not None
+    assert _edited(text, worker_threads.add_workers_to_drawing) is not None
 
 
 def test_workers_that_are_there_stay() -> None:
@@ -98,4 +99,10 @@ def test_workers_that_are_there_stay() -> None:
 @pytest.mark.parametrize(("kind", "helped"), [("work", True), ("once", True), ("samples", True), ("loop", False)])
 def test_threads_are_no_cure_of_a_loop_in_bytecode(kind: str, helped: bool) -> None:
     """It holds the interpreter's lock: what one of them does the others wait for."""
-    assert any(says.startswith(quicker.WORKERS) for _, says, _ in quicker.cures(16.0, kind)) is helped
+    assert (
+        any(
+            says.startswith(python_input_edits.WORKERS_TEXT)
+            for _, says, _ in python_input_edits.python_input_fixes(16.0, kind)
+        )
+        is helped
+    )

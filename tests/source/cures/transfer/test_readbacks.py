@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import deferred_readbacks
 from slowtrain.script.text import edits, source_file
-from slowtrain.source.cures.transfer import readbacks
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
@@ -259,7 +259,7 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = readbacks.deferred(text, line(before))
+    found = deferred_readbacks.defer_readbacks(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after
 
 
@@ -268,4 +268,4 @@ def test_windows_line_ends_stay(name: str) -> None:
     before, after = (str(one).replace("\n", "\r\n") for one in CASES[name])
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    assert edits.edited_text(text, readbacks.deferred(text, line(before))) == after
+    assert edits.edited_text(text, deferred_readbacks.defer_readbacks(text, line(before))) == after

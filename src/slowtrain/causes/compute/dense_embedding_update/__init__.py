@@ -10,10 +10,10 @@ from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
+from slowtrain.script.fixes.models import model_settings, table_lookups
+from slowtrain.script.lint_rules.compute import handwritten_ops as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import edit_project
-from slowtrain.source.cures.compute import models, ops
-from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.host_work import distinct_places
@@ -74,7 +74,7 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
         found = _whole_table_ops(trace)
         if found is None:
             return None
-        lookup_edits = edit_project(trace, ops.looked_up_first)
+        lookup_edits = edit_project(trace, table_lookups.gather_before_normalising)
         places = (_whole_table_places(trace, lookup_edits), found.where, _training_places(trace))
         return replace(found, lookup_edits=lookup_edits, where=source_locations.merge_places(*places))
 
@@ -102,7 +102,7 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
 
     def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
         lookup = Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=finding.lookup_edits)
-        edits = edit_project(trace, models.lazy_adam)
+        edits = edit_project(trace, model_settings.use_lazy_adam)
         lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
         # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.
         if finding.lookup_edits or finding.optimizer_share < MIN_OPTIMIZER_SHARE:
@@ -237,7 +237,7 @@ def _max_touched_rows(trace: Trace) -> int | None:
 def _whole_table_places(trace: Trace, lookup_edits: Sequence[Edit]) -> tuple[Place, ...]:
     """Lines that work on all rows of a table, or make its gradient dense."""
     first = source_locations.edit_places(lookup_edits)[:1]  # the op; a lookup of its result follows
-    kinds = (spotted.whole_tables, spotted.penalised_tables, spotted.made_dense)
+    kinds = (spotted.whole_table_ops, spotted.penalised_embeddings, spotted.densified_gradients)
     seen = source_locations.project_places(
         trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
     )

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules.compute import numeric_ranges
+from slowtrain.script.lint_rules.steps import interpreted_ops, reached_code
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots import reached
-from slowtrain.source.spots.compute import walked
-from slowtrain.source.spots.numerics import numbers
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
@@ -20,8 +19,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         "Variable": "NumPy makes float64, so this weight and all that is computed with it are float64",
         "": "this makes all layers compute in float64",
     }
-    known = (*numbers.global_doubles(source), *reached.doubles(source))
-    calls = tuple(dict.fromkeys(known or walked.doubles(source)))
+    known = (*numeric_ranges.global_double_settings(source), *reached_code.double_weights(source))
+    calls = tuple(dict.fromkeys(known or interpreted_ops.double_precision_settings(source)))
     changed = fix.single_precision_edits(source) if calls else ()
     for call in calls:
         cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.lint_rules.steps import interpreted_ops
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.compute import walked
 
 POLICY_SETTERS = ("set_global_policy", "set_dtype_policy", "set_policy")
 LAYER_PREFIXES = ("keras.layers.", "keras.applications.")
@@ -58,4 +58,4 @@ def _makes_products(event: Event) -> bool:
     """Whether the event makes a layer with matrix products, or a model of such layers."""
     if event.name.startswith("keras.applications."):
         return True
-    return event.name.startswith("keras.layers.") and event.name.rpartition(".")[2] in walked.COMPUTING
+    return event.name.startswith("keras.layers.") and event.name.rpartition(".")[2] in interpreted_ops.COMPUTING_LAYERS

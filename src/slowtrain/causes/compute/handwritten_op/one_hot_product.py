@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import ops
+from slowtrain.script.fixes.models import table_lookups
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.values import dataclass
@@ -45,7 +45,7 @@ class OneHotProduct:
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         says = "look up rows with tf.gather or layers.Embedding instead of a matrix product"
-        edits = measured.first(trace, self.where, ops.looked_up)
+        edits = recorded_edits.first_applicable(trace, self.where, table_lookups.use_gather)
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits)
 
 

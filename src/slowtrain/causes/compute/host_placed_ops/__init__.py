@@ -12,11 +12,11 @@ from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
+from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations import op_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import models
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches, tensor_cores
 from slowtrain.values import dataclass
@@ -97,7 +97,7 @@ class HostPlacedOps(Cause[HostPlacedFinding]):
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def cures(self, trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription]:
-        moved = edit_project(trace, models.own_device)
+        moved = edit_project(trace, model_settings.remove_cpu_device)
         if moved:
             says = 'remove tf.device("/CPU:0") around the training: with tf.device(None) TensorFlow places the ops'
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)
@@ -168,7 +168,7 @@ def _op_cures(trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription
     if calls and all(op_calls.needs_batch_alone(source, call) for source, call in calls):
         yield Prescription("edit", Effect.EXACT, "it needs only the batch: move it into the map of the input pipeline")
         return
-    symmetric = measured.first(trace, finding.where, fix.symmetric_eigenvalue_edits)
+    symmetric = recorded_edits.first_applicable(trace, finding.where, fix.symmetric_eigenvalue_edits)
     if symmetric or "Eig" in kinds:
         says = "tf.linalg.eigvalsh (eigh), which has a kernel for the GPU, if the matrix is symmetric"
         yield Prescription("edit" if symmetric else "advice", Effect.EQUIVALENT, says, edits=symmetric)

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.model import Edit, Effect, Place, Prescription
+from slowtrain.script.fixes.models import batch_sizes, keras_calls
 from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import batches
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve, op_work
 from slowtrain.whatif import Stretch
@@ -44,8 +43,8 @@ def larger_batch_cures(
     yield Prescription("edit", Effect.CHANGES_TRAINING, larger_batch_says(goal, more), edits=edits)
     if trace.steps.source == "fit" and not trace.on_jax:
         places = [e.place for e in trace.events_of("compile") if e.place is not None]
-        several = measured.first(trace, places, kerascalls.several_steps)
-        says = f"compile(steps_per_execution={kerascalls.STEPS}): the same updates with fewer calls"
+        several = recorded_edits.first_applicable(trace, places, keras_calls.run_several_steps_per_call)
+        says = f"compile(steps_per_execution={keras_calls.MAX_STEPS_PER_CALL}): the same updates with fewer calls"
         yield Prescription("setting", Effect.EXACT, says, edits=several)
 
 
@@ -65,7 +64,7 @@ def _batch_edits(trace: Trace, where: Sequence[Place], size: int, goal: int) -> 
     for file in dict.fromkeys(p.file for p in where):
         source = recorded_source(trace, file)
         lines = [p.line for p in where if p.file == file]
-        edits = batches.larger(source, lines, size, goal) if source is not None else ()
+        edits = batch_sizes.enlarge_batches(source, lines, size, goal) if source is not None else ()
         if edits:
             return edits
     return ()

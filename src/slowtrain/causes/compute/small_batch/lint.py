@@ -7,24 +7,24 @@ from collections.abc import Iterable
 
 from slowtrain.causes.compute.small_batch.larger_batch_cure import MAX_GOAL_BATCH, WINDOWS_CURE, larger_batch_says
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules.host import fit_calls as spotted
+from slowtrain.script.lint_rules.steps import interpreted_ops
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.compute import walked
-from slowtrain.source.spots.host import fits as spotted
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Steps with one to four of thousands of samples."""
     seen: set[ast.expr] = set()
-    for given, says, goal, changed in spotted.tiny(source):
+    for given, says, goal, changed in spotted.tiny_batches(source):
         if given in seen:
             continue  # several calls use the same number
         seen.add(given)
         cured = larger_batch_says(goal, more=True) if goal else WINDOWS_CURE
         cure = Prescription("edit", Effect.CHANGES_TRAINING, cured, edits=changed)
         yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
-    for call, size, rows in () if seen else walked.small(source):
+    for call, size, rows in () if seen else interpreted_ops.small_batches(source):
         larger = larger_batch_says(MAX_GOAL_BATCH, more=True)
         says = f"each step uses {size} of {rows:,} samples"
         place = (

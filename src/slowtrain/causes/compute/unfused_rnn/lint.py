@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.lint_rules.compute import recurrent_layers
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.compute import models
-from slowtrain.source.spots.compute import layered
 
 MAX_UNROLLED_STEPS = 64  # time steps; unrolled, they are a graph of some thousand ops
 
@@ -24,17 +24,17 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in call_index.index_of(source).called("LSTM", "GRU"):
         if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
             continue
-        setting = models.unfused(call)
+        setting = model_settings.unfused_setting(call)
         if setting is not None:
             seen.add(call)
         if setting is not None and not (setting.arg == "unroll" and _has_short_sequences(source)):
-            changed, same = models.fused_rnn(source, edits.node_end(call.func)[0])
+            changed, same = model_settings.use_fused_rnn(source, edits.node_end(call.func)[0])
             text = f"{setting.arg}={ast.unparse(setting.value)}"
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
             cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not support", edits=changed)
             says = f"with {text} a GPU runs this layer as a loop of small ops"
             yield Spot(edits.node_start(setting.value), edits.node_end(setting.value), says, cure)
-    for call, says in dict.fromkeys(layered.unfused(source)):
+    for call, says in dict.fromkeys(recurrent_layers.unfused_layers(source)):
         if call not in seen:
             usual = "remove what cuDNN does not support, and use the layer instead of its cell"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)

@@ -10,8 +10,8 @@ from slowtrain.columns.array_statistics import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines, planned_steps, source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
 from slowtrain.trace.signals.input import growing_pipelines
@@ -109,7 +109,7 @@ class GrowingStep(Cause[GrowthFinding]):
 
     def cures(self, trace: Trace, finding: GrowthFinding) -> Iterable[Prescription]:
         yield from _rebased_dataset_cure(trace, finding.places)
-        if edits := measured.first(trace, finding.places, newest_rows.keep_newest_rows):
+        if edits := recorded_edits.first_applicable(trace, finding.places, newest_rows.keep_newest_rows):
             says = "keep only the newest rows, as many as there were at first"
             yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edits)
         says = CURES.get(
@@ -127,7 +127,7 @@ def _rebased_dataset_cure(trace: Trace, places: Sequence[Place]) -> Iterable[Pre
         changed, is_exact = dataset_rebasing.rebase_dataset(source, line)
         return changed
 
-    if edits := measured.first(trace, places, edit):
+    if edits := recorded_edits.first_applicable(trace, places, edit):
         effect = Effect.EXACT if is_exact else Effect.CHANGES_TRAINING  # a map is then applied once to each element
         says = "build the data set of each iteration on the first one, and not on that of the previous iteration"
         yield Prescription("edit", effect, says, edits=edits)

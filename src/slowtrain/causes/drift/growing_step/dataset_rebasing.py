@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.loops import function_extraction
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import extracting
 
 HARMLESS_STAGES = frozenset({"prefetch", "with_options"})  # more of them keep the same elements in the same order
 
@@ -45,7 +45,7 @@ def rebase_dataset(source: Source, line: int) -> tuple[list[Edit], bool]:
     if not behind or not _has_no_other_use(source, statement, target, behind):
         return [], False
     usual = target.attr if isinstance(target, ast.Attribute) else whole
-    name = extracting.free_name(source, f"this_{usual}", f"this_turns_{usual}")
+    name = function_extraction.free_name(source, f"this_{usual}", f"this_turns_{usual}")
     renamed = [
         edits.replace_node(source, n, name) for n in (target, *behind) if isinstance(n, (ast.Name, ast.Attribute))
     ]

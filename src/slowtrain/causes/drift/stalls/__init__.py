@@ -8,8 +8,8 @@ from math import ceil
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host.rarer import guarded
+from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time, stalls
 from slowtrain.trace.signals.host.stalls import Stalls as StallKind
@@ -89,7 +89,9 @@ class Stalls(Cause[StallFinding]):
         worst = finding.worst
         if worst.kind in ("python", "checkpoint"):
             rarer = _rarer_factor(trace, worst)
-            edits = measured.first(trace, worst.where, lambda s, line: guarded(s, line, rarer, worst.period))
+            edits = recorded_edits.first_applicable(
+                trace, worst.where, lambda s, line: run_guarded_less_often(s, line, rarer, worst.period)
+            )
             if edits:
                 yield Prescription("edit", Effect.EXACT, f"do that work {rarer} times less often", edits=edits)
         says = CURES.get(worst.kind, "look at the machine: disks, other processes, the power limit")

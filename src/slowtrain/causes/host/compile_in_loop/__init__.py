@@ -12,10 +12,10 @@ from slowtrain.columns.array_statistics import median_value, unique_values
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import hoisting
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     is_outermost,
@@ -81,8 +81,8 @@ class CompileInLoop(Cause[RebuildFinding]):
         moved = _first_edits(
             trace,
             places,
-            hoisting.recompiled,
-            hoisting.hoisted,
+            hoisted_statements.assign_learning_rate,
+            hoisted_statements.hoist_traced_function,
             optimizer_reset.reset_optimizer,
             function_factories.remember_function,
         )
@@ -96,7 +96,7 @@ def _first_edits(
     trace: Trace, places: tuple[Place, ...], *cures: Callable[[Source, int], list[Edit]]
 ) -> tuple[Edit, ...]:
     """The edits of the first cure that has any."""
-    return next((edits for cure in cures if (edits := measured.first(trace, places, cure))), ())
+    return next((edits for cure in cures if (edits := recorded_edits.first_applicable(trace, places, cure))), ())
 
 
 def _rebuilt_functions(trace: Trace) -> list[TracedFunction]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots import reached
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
@@ -19,7 +19,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     builds += [(one, Effect.EQUIVALENT) for one in repeated_builds.repeated_functions(source)]
     for one, effect in builds:
         yield Spot(one.start, one.end, one.says, Prescription("edit", effect, BUILD_ONCE, edits=one.changed))
-    for node, says in () if builds else reached.built(source):
+    for node, says in () if builds else reached_code.repeated_builds(source):
         start, end = (
             call_index.operation_range(node)
             if isinstance(node, ast.Call)

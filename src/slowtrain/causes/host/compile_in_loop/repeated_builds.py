@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
+from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.lint_rules.host import traced_functions
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.host import hoisting
-from slowtrain.source.spots.host import retraces
 from slowtrain.values import dataclass
 
 MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
@@ -35,7 +35,7 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
         turns = queries.loop_turns(source, loops[0]) if loops else 0
         if turns is not None and turns < MIN_BUILDS:
             continue
-        changed = tuple(hoisting.recompiled(source, call.lineno))
+        changed = tuple(hoisted_statements.assign_learning_rate(source, call.lineno))
         if changed:
             yield RepeatedBuild(
                 *call_index.operation_range(call),
@@ -46,10 +46,10 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
 
 def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
     """Each ``tf.function`` that a loop defines, itself or by a call, and then calls."""
-    if not retraces.may_graph(source):
+    if not traced_functions.may_have_graphs(source):
         return
     makers: set[str] = set()
-    for graph in retraces.graphs(source):
+    for graph in traced_functions.traced_functions(source):
         loops = scope_names.enclosing_loops(source, graph.function)
         outer = node_lookup.enclosing_function(source, graph.function)
         if loops and not _is_excused(source, graph.function, loops[0], graph.names[0]):
@@ -63,7 +63,7 @@ def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
             continue
         name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
         if isinstance(name, ast.Name) and holder is not None and not _is_excused(source, holder, loops[0], name.id):
-            changed = tuple(hoisting.hoisted(source, call.lineno))
+            changed = tuple(hoisted_statements.hoist_traced_function(source, call.lineno))
             yield RepeatedBuild(
                 edits.node_start(call),
                 edits.node_end(call),
@@ -78,7 +78,10 @@ def _defined_function_build(source: Source, function: ast.FunctionDef) -> Repeat
     first = function.decorator_list[0]
     says = f"{function.name} is a new tf.function in each iteration of the loop, and is traced again"
     return RepeatedBuild(
-        edits.node_start(first), edits.node_end(first), says, tuple(hoisting.hoisted(source, function.lineno))
+        edits.node_start(first),
+        edits.node_end(first),
+        says,
+        tuple(hoisted_statements.hoist_traced_function(source, function.lineno)),
     )
 
 
@@ -134,7 +137,7 @@ def _loop_dependent_names(source: Source, loop: ast.For | ast.While, made: ast.s
 
 def _draws_random_numbers(parts: Sequence[ast.AST]) -> bool:
     return any(
-        isinstance(n, ast.Call) and node_lookup.called_name(n) in retraces.DRAWN
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in traced_functions.INTEGER_DRAWS
         for p in parts
         for n in syntax_tree.walk(p)
     )

@@ -13,11 +13,11 @@ from slowtrain.columns.kernels import Kernels
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import first_names, format_number
 from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.locations import recorded_sources, source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.spots import reached
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, ms_per_step
 from slowtrain.values import dataclass
@@ -110,11 +110,11 @@ class EagerStep(Cause[EagerStepFinding]):
             says = "put @jax.jit on the function that takes the gradient and applies it"
             yield Prescription("edit", Effect.EQUIVALENT, says)
         elif _has_eager_compile(trace):
-            edits = measured.first(trace, finding.where, eager_switches.without_eager_compile)
+            edits = recorded_edits.first_applicable(trace, finding.where, eager_switches.without_eager_compile)
             yield Prescription("edit", Effect.EQUIVALENT, REMOVE_RUN_EAGERLY, edits=edits, treatment="no-eager")
         elif finding.reason is EagerReason.GLOBAL_SWITCH:
             remove = eager_switches.without_eager_switch
-            edits = measured.first(trace, finding.where, lambda source, _: remove(source))
+            edits = recorded_edits.first_applicable(trace, finding.where, lambda source, _: remove(source))
             edits = edits or recorded_sources.edit_project(trace, remove)
             yield Prescription("edit", Effect.EQUIVALENT, REMOVE_SWITCH, edits=edits, treatment="no-eager")
         else:
@@ -127,7 +127,7 @@ def _compile_steps_cure(trace: Trace, where: Sequence[Place]) -> Prescription:
     if len(compiled) > 1:
         says = f"put @tf.function on the functions that take the gradients and apply them: {_joined_names(compiled)}"
     elif not edits:
-        edits = measured.first(trace, where, fix.compiled_step)
+        edits = recorded_edits.first_applicable(trace, where, fix.compiled_step)
     if edits and left:
         says += f"; {_joined_names(left)} as well, by hand: the text does not show that it may be a graph"
     return Prescription("edit", Effect.EQUIVALENT, says, edits=edits)
@@ -182,7 +182,7 @@ def _step_places(trace: Trace) -> tuple[Place, ...]:
 
     def function_lines(source: Source) -> Iterable[int]:
         within = [source.function_at(place.line) for place in gradients if place.file == source.file]
-        for tape in reached.eager(source):
+        for tape in reached_code.eager_tapes(source):
             function = node_lookup.enclosing_function(source, tape)
             if function is not None and function in within:
                 yield eager_code.step_name_range(source, tape)[0][0]
@@ -201,7 +201,7 @@ def _compile_steps(trace: Trace) -> tuple[tuple[Edit, ...], list[str], list[str]
     for file, several in lines.items():
         source = recorded_sources.recorded_source(trace, file)
         made = fix.compiled_steps(source, several) if source is not None else {}
-        if source is None or not measured.parses(source, (e for one in made.values() for e in one)):
+        if source is None or not recorded_edits.are_valid_edits(source, (e for one in made.values() for e in one)):
             continue
         edited += dict.fromkeys(e for one in made.values() for e in one)
         for line in several:

@@ -13,13 +13,13 @@ from slowtrain.columns.array_statistics import median_value, unique_values
 from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.lint_rules.host import epoch_step_counts
 from slowtrain.script.locations import reinitialised_loops, source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.cures.host.rarer import guarded
-from slowtrain.source.spots.host import counting
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time
 from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, starts_in_windows, starts_within
@@ -93,24 +93,30 @@ class FrequentValidation(Cause[Validation]):
     def cures(self, trace: Trace, finding: Validation) -> Iterable[Prescription]:
         rarer, places = finding.rarer, finding.places
         if finding.are_checkpoints:
-            edits = measured.first(trace, places, lambda s, line: guarded(s, line, rarer))
+            edits = recorded_edits.first_applicable(
+                trace, places, lambda s, line: run_guarded_less_often(s, line, rarer)
+            )
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=edits)
             return
-        if counted := measured.first(trace, places, _validation_steps_edits):
+        if counted := recorded_edits.first_applicable(trace, places, _validation_steps_edits):
             says = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
             yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=counted)
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
-        edits = measured.first(trace, places, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
-        edits = edits or measured.first(trace, places, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
+        edits = recorded_edits.first_applicable(
+            trace, places, lambda s, line: keras_calls.validate_less_often(s, line, rarer)
+        )
+        edits = edits or recorded_edits.first_applicable(
+            trace, places, lambda s, line: keras_calls.enlarge_modulus(s, line, rarer)
+        )
         yield Prescription("edit", Effect.EXACT, says, edits=edits)
 
 
 def _validation_steps_edits(source: Source, line: int) -> Sequence[Edit]:
     """Edits for ``validation_steps`` of the ``fit`` at ``line`` if they are a number of samples."""
-    for call, given, _ in counting.in_samples(source):
+    for call, given, _ in epoch_step_counts.steps_in_samples(source):
         named = next((k.arg for k in call.keywords if k.value is given), "")
         if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
-            return kerascalls.counted_in_batches(source, call.lineno, named)
+            return keras_calls.count_steps_in_batches(source, call.lineno, named)
     return ()
 
 
@@ -136,8 +142,8 @@ def _frequency_places(trace: Trace, found: Validation) -> tuple[Place, ...]:
     """Lines that decide how often the script validates: a number, and the condition around the pass."""
 
     def frequency_lines(source: Source, line: int) -> Iterable[int]:
-        around = kerascalls.guard(source, line)
-        turns = kerascalls.divided_by(around) if around is not None else None
+        around = keras_calls.modulus_guard(source, line)
+        turns = keras_calls.modulus_of_guard(around) if around is not None else None
         if around is not None and turns is not None:
             yield from source_locations.literal_line(source, turns)
             yield around.lineno

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules.host import per_step_work, validation_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.host import every, validation_calls
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
@@ -17,7 +17,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         *validation_calls.long_counted_validations(source),
         *validation_calls.long_loop_evaluations(source),
     )
-    others = () if known else (*every.validations(source), *every.fitted(source))
+    others = () if known else (*per_step_work.long_validations(source), *per_step_work.long_fit_validations(source))
     for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
         rarer = "validate less often (validation_freq), or on a part of the data"
         cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.lint_rules.host import callback_work, fit_calls
 from slowtrain.script.navigation import (
     call_index,
     class_members,
@@ -15,8 +17,6 @@ from slowtrain.script.navigation import (
     scope_names,
 )
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.spots.host import callbacks, fits
 
 MAX_PERIOD_STEPS = 10  # between two collections: one takes as long as several steps of most models
 CONTEXT_METHODS = ("__enter__", "__exit__")
@@ -43,7 +43,7 @@ def _runs_every_step(source: Source, statement: ast.stmt) -> bool:
         return _runs_next_to_step(source, at)
     if function.name in CONTEXT_METHODS:
         return node_lookup.parents_of(source).get(at) is function and _is_entered_by_loop(source, function)
-    if function.name in callbacks.HOOKS:
+    if function.name in callback_work.BATCH_HOOKS:
         return at in function.body
     if at in function.body and (_is_step_context_manager(source, function) or _is_step_wrapper(source, function)):
         return True
@@ -68,14 +68,14 @@ def _is_in_hook_lambda(source: Source, call: ast.Call) -> bool:
     while isinstance(holder, (ast.Tuple, ast.List, ast.BoolOp)):
         holder = above.get(holder)
     given = above.get(holder) if isinstance(holder, ast.Lambda) else None
-    return isinstance(given, ast.keyword) and given.arg in callbacks.HOOKS
+    return isinstance(given, ast.keyword) and given.arg in callback_work.BATCH_HOOKS
 
 
 def _is_passed_as_hook(source: Source, function: class_members.Function) -> bool:
     """Whether it is passed to ``LambdaCallback`` for each batch."""
     above = node_lookup.parents_of(source)
     given = (above.get(one) for one in higher_order_calls.function_references(source, function))
-    return any(isinstance(one, ast.keyword) and one.arg in callbacks.HOOKS for one in given)
+    return any(isinstance(one, ast.keyword) and one.arg in callback_work.BATCH_HOOKS for one in given)
 
 
 def _is_step_context_manager(source: Source, function: class_members.Function) -> bool:
@@ -107,14 +107,14 @@ def _is_step_wrapper(source: Source, function: class_members.Function) -> bool:
 
 def _takes_step_in_loop(source: Source, step: class_members.Function) -> bool:
     """Whether a function takes a step in each call, and a loop calls it."""
-    if not fits.takes_step(source, step.body):
+    if not fit_calls.takes_training_step(source, step.body):
         return False
     return any(any(True for _ in queries.loops_running(source, call)) for call in queries.calls_running(source, step))
 
 
 def _is_short_period(source: Source, test: ast.If) -> bool:
     """Whether the test is ``if step % n == 0:`` with a small number."""
-    modulus = kerascalls.divided_by(test)
+    modulus = keras_calls.modulus_of_guard(test)
     every = queries.int_at(source, modulus) if modulus is not None else None
     return every is not None and 1 <= every <= MAX_PERIOD_STEPS
 
@@ -123,7 +123,7 @@ def _runs_next_to_step(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step in another statement runs ``at`` in each iteration, itself or by a call."""
     for loop, inside in queries.loops_running(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
-        if fits.takes_step(source, others):
+        if fit_calls.takes_training_step(source, others):
             return True
     return False
 
@@ -142,4 +142,4 @@ def _is_entered_by_loop(source: Source, function: ast.AST) -> bool:
 
 def _surrounds_step(source: Source, block: ast.With) -> bool:
     """Whether each iteration of a loop runs the ``with`` block and takes a step in it."""
-    return any(True for _ in queries.loops_running(source, block)) and fits.takes_step(source, block.body)
+    return any(True for _ in queries.loops_running(source, block)) and fit_calls.takes_training_step(source, block.body)

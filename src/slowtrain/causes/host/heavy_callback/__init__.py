@@ -13,12 +13,12 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.lint_rules.host import callback_work as spotted
 from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
 from slowtrain.script.navigation import call_index
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import callbacks
-from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import (
@@ -147,7 +147,7 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
-        *spotted.HOOKS,
+        *spotted.BATCH_HOOKS,
         "save_freq",
         "update_freq",
         "write_images",
@@ -179,11 +179,17 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
 
 def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: str) -> tuple[Edit, ...]:
     """Makes the callback do less: changes the arguments of Keras' own, and adds a condition to the user's."""
-    if kind in ("TensorBoard", *callbacks.KERAS_SAVERS):
-        return measured.first(trace, places, lambda source, _: callbacks.lighter(source, kind))
+    if kind in ("TensorBoard", *callback_intervals.KERAS_SAVERS):
+        return recorded_edits.first_applicable(
+            trace, places, lambda source, _: callback_intervals.make_callbacks_lighter(source, kind)
+        )
     if kind == "LambdaCallback":
-        return measured.first(trace, places, lambda source, _: callbacks.rarer_lambda(source))
-    return measured.first(trace, places, lambda source, _: callbacks.rarer_hook(source, kind, hook))
+        return recorded_edits.first_applicable(
+            trace, places, lambda source, _: callback_intervals.run_lambda_less_often(source)
+        )
+    return recorded_edits.first_applicable(
+        trace, places, lambda source, _: callback_intervals.run_hook_less_often(source, kind, hook)
+    )
 
 
 def _costly_hooks(trace: Trace) -> list[HookCost]:

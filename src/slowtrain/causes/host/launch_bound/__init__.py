@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause, launch_overhead
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches
 from slowtrain.trace.signals.host import user_loop
@@ -52,7 +52,7 @@ class CallOverheadFinding:
             says = "run many steps in one call, a jax.lax.scan over stacked batches; or give each step more to do"
             yield Prescription("advice", Effect.EXACT, says)
         elif trace.steps.source == "fit":
-            edits = measured.first(trace, self.evidence.where, kerascalls.several_steps)
+            edits = recorded_edits.first_applicable(trace, self.evidence.where, keras_calls.run_several_steps_per_call)
             yield Prescription("edit", Effect.EXACT, SEVERAL_STEPS, edits=edits, treatment="several-steps")
         else:
             says = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"

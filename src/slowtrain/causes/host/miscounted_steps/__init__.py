@@ -11,12 +11,12 @@ from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.lint_rules.host import epoch_step_counts
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import syntax_tree
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.spots.host import counting
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import source_tree
 from slowtrain.trace.signals.host.source_lines import called_name
@@ -88,13 +88,13 @@ class MiscountedSteps(Cause[MiscountFinding]):
     def cures(self, trace: Trace, finding: MiscountFinding) -> Iterable[Prescription]:
         kinds = {m.kind for m in finding.miscounts}
         if "steps" in kinds:
-            edits = measured.first(trace, finding.places, kerascalls.counted_in_batches)
+            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.count_steps_in_batches)
             yield Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=edits)
         if "length" in kinds:
             length = "let __len__ return the number of batches, ceil(samples / batch_size)"
             yield Prescription("edit", Effect.CHANGES_TRAINING, length)
         if "repeat" in kinds:
-            edits = measured.first(trace, finding.places, kerascalls.unrepeated)
+            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.remove_repeat)
             yield Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=edits)
 
 
@@ -147,7 +147,7 @@ def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _samples_per_step(trace, pipe)
     for samples in _source_sizes(pipe) if _is_quotient(trace, fit) else ():
-        other = counting.other_batch(steps, samples, batch)
+        other = epoch_step_counts.smaller_batch_size(steps, samples, batch)
         if other and batch < MAX_BATCH:
             passes = steps * batch / samples
             says = (
@@ -167,7 +167,9 @@ def _is_quotient(trace: Trace, fit: Event) -> bool:
     around = [
         c for c in call_index.index_of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)
     ]
-    return any(counting.divided(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around)
+    return any(
+        epoch_step_counts.is_quotient(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around
+    )
 
 
 def _repeated_data(trace: Trace, fit: Event) -> Miscount | None:

@@ -12,9 +12,9 @@ from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event, Spans, place_of
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms
 from slowtrain.trace.signals.host.host_work import (
@@ -120,19 +120,19 @@ class PredictInLoop(Cause[RepeatedCallFinding]):
         if worst.loop == "fit":
             edits: tuple[Edit, ...] = ()
             if _takes_one_step(trace, worst):
-                edits = _group_edits(trace, worst, kerascalls.trained_at_once)
+                edits = _group_edits(trace, worst, keras_calls.use_train_on_batch)
                 edits = edits or _group_edits(trace, worst, fix.replace_fit_with_history)
             yield Prescription("edit", Effect.EQUIVALENT, TRAIN_ON_BATCH, edits=edits)
         else:
             predicts = (g for g in finding.groups if g.loop == "predict")
-            found = (e for g in predicts for e in _group_edits(trace, g, kerascalls.predicted_at_once))
+            found = (e for g in predicts for e in _group_edits(trace, g, keras_calls.use_predict_on_batch))
             if edits := tuple(dict.fromkeys(found)):
                 yield Prescription("edit", Effect.EQUIVALENT, PREDICT_ON_BATCH, edits=edits)
             yield Prescription("edit", Effect.EQUIVALENT, CALL_MODEL)
 
 
 def _group_edits(trace: Trace, group: CallGroup, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
-    return measured.first(trace, [group.place] if group.place is not None else [], cure)
+    return recorded_edits.first_applicable(trace, [group.place] if group.place is not None else [], cure)
 
 
 def _takes_one_step(trace: Trace, group: CallGroup) -> bool:

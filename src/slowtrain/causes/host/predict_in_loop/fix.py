@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.host import kerascalls
 
 STATEMENTS_WITH_CALL = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 CONDITIONAL_OR_LATER = (*node_lookup.SCOPE_NODES, *scope_names.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
@@ -23,7 +23,11 @@ def replace_fit_with_history(source: Source, line: int) -> list[Edit]:
     """
     call = node_lookup.single_call(source, line, "fit")
     statement = node_lookup.enclosing_statement(source, call) if call is not None else None
-    if call is None or not isinstance(statement, STATEMENTS_WITH_CALL) or not kerascalls.one_epoch(source, call):
+    if (
+        call is None
+        or not isinstance(statement, STATEMENTS_WITH_CALL)
+        or not keras_calls.is_single_epoch_fit(source, call)
+    ):
         return []
     assert isinstance(call.func, ast.Attribute)
     owner, read = scope_names.dotted_name(call.func.value), _history_reads(source, call, statement)

@@ -13,11 +13,11 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.loops import traced_arguments
 from slowtrain.script.locations import source_locations
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import class_members
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import retraced
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.retraces import TracedFunction, common_axes, signature_changes, traces_by_function
 from slowtrain.values import dataclass
@@ -135,8 +135,12 @@ def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequenc
     written = [worst.written] if worst.written is not None else []
     if len(entries) == len(changes) and len(numbers) == 1:
         (whole,) = numbers
-        return measured.first(trace, written, lambda source, line: retraced.as_entries(source, line, whole, entries))
-    return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
+        return recorded_edits.first_applicable(
+            trace, written, lambda source, line: traced_arguments.pass_tensor_entries(source, line, whole, entries)
+        )
+    return recorded_edits.first_applicable(
+        trace, written, lambda source, line: traced_arguments.pass_tensors(source, line, numbers)
+    )
 
 
 def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
@@ -146,7 +150,9 @@ def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[Cha
     known = common_axes(worst.events)
     if any(known.get(one.name, ()) is None for one in changes):
         return ()
-    return measured.first(trace, [worst.written], lambda source, line: retraced.reduced(source, line, known))
+    return recorded_edits.first_applicable(
+        trace, [worst.written], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
+    )
 
 
 def _combined_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
@@ -157,7 +163,7 @@ def _combined_edits(trace: Trace, worst: TracedFunction, changes: Sequence[Chang
     given = _tensor_argument_edits(trace, worst, numbers) if opened else ()
     text = recorded_source(trace, opened[0].file) if opened else None
     together = tuple(dict.fromkeys((*given, *opened)))
-    return together if given and text is not None and measured.parses(text, together) else ()
+    return together if given and text is not None and recorded_edits.are_valid_edits(text, together) else ()
 
 
 def _jax_cure_text(name: str, change: str) -> str:

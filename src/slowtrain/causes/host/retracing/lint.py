@@ -6,23 +6,23 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.fixes.loops import traced_arguments
+from slowtrain.script.lint_rules.host import traced_functions
+from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.host import retraced
-from slowtrain.source.spots import reached
-from slowtrain.source.spots.host import retraces
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Arguments that a loop changes as Python numbers, lists or shapes; methods of objects that it creates."""
-    found: dict[ast.Call, list[retraces.Changing]] = {}
-    for one in reached.changing(source):
+    found: dict[ast.Call, list[traced_functions.ChangingArgument]] = {}
+    for one in reached_code.changing_arguments(source):
         if all(one.parameter != known.parameter for known in found.get(one.call, ())):
             found.setdefault(one.call, []).append(one)
     for several in found.values():
         yield _changing_arguments_spot(source, several)
-    for call, kind in retraces.fresh(source):
+    for call, kind in traced_functions.calls_on_new_objects(source):
         same = "create the object once before the loop: its tf.function is traced for each object"
         says = (
             f"{node_lookup.called_name(call)} is a tf.function of {kind}; each iteration creates a new one, which is "
@@ -31,7 +31,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EXACT, same))
 
 
-def _changing_arguments_spot(source: Source, several: list[retraces.Changing]) -> Spot:
+def _changing_arguments_spot(source: Source, several: list[traced_functions.ChangingArgument]) -> Spot:
     """The spot for the changing arguments of one call."""
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
@@ -49,10 +49,10 @@ def _changing_arguments_spot(source: Source, several: list[retraces.Changing]) -
     elif len(numbers) == len(several):
         tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
         sure = all(one.number != "number" for one in several)
-        changed = tuple(retraced.as_tensors(source, line, numbers)) if sure else ()
+        changed = tuple(traced_arguments.pass_tensors(source, line, numbers)) if sure else ()
         cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=changed)
     else:
-        opened = () if numbers else tuple(retraced.reduced(source, line))
+        opened = () if numbers else tuple(traced_arguments.reduce_retracing(source, line))
         pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"
         left = f"let the graph leave the varying shape of {first.parameter} open: reduce_retracing=True"
         cure = Prescription("edit", Effect.EQUIVALENT, left if opened else pad, edits=opened)

@@ -12,7 +12,7 @@ from slowtrain.columns.array_statistics import median_value, unique_values
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     distinct_places,
@@ -76,7 +76,7 @@ class ShortEpochs(Cause[EpochStarts]):
         return [Skip(finding.count * most, spread=(0.9 * finding.making_ms / most, 1.0))]
 
     def cures(self, trace: Trace, finding: EpochStarts) -> Iterable[Prescription]:
-        edits = measured.first(trace, finding.places, fix.repeat_dataset)
+        edits = recorded_edits.first_applicable(trace, finding.places, fix.repeat_dataset)
         yield Prescription("edit", Effect.EQUIVALENT, KEEP_ITERATOR, edits=edits)
 
 

@@ -11,10 +11,10 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.lint_rules.compute import recurrent_layers
+from slowtrain.script.lint_rules.host import fit_calls
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.compute import layered
-from slowtrain.source.spots.host import fits
 
 MAX_EPOCH_STEPS = 4  # with as many, one iterator for all epochs made a run 2.9 times as fast
 MIN_EPOCHS = 200  # each takes ten ms and more to start, so some seconds in all
@@ -25,7 +25,9 @@ MAX_EPOCH_OPERATIONS = 1_000_000_000
 
 def short_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of ``fit`` with many short epochs, and loops over a data set in a loop over epochs, each with its text."""
-    if call_index.index_of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE):
+    if call_index.index_of(source).called(
+        *fit_calls.CONVOLUTION_LAYERS, *fit_calls.RECURRENT_LAYERS, *fit_calls.LARGE_LAYERS
+    ):
         return  # the number of samples does not say how much these compute
     every = file_events(source)
     for event in every:
@@ -44,7 +46,7 @@ def _fit_epochs(event: Event) -> tuple[int, int, Value] | None:
     many = given.get("epochs", 3).known
     if "steps_per_epoch" in given.keywords or not isinstance(many, int):
         return None  # with steps_per_epoch the data keeps its iterator
-    steps = layered.of_epoch(event)
+    steps = recurrent_layers.fit_epoch_steps(event)
     return (many, steps, data) if steps and event.on is not None and event.on.kind in ("keras", "object") else None
 
 
@@ -89,7 +91,7 @@ def _sample_counts(data: Value) -> tuple[int | None, int | None]:
         steps, batch, first = operators.known_length(data), known.get("batch"), _first_component(data.of)
         rows = steps * batch if steps and batch else None
     else:
-        rows, first = layered.samples(data), _first_component(data)
+        rows, first = recurrent_layers.sample_count(data), _first_component(data)
     shape = first.shape if first is not None else None
     if not shape or None in shape[1:]:
         return rows, None

@@ -8,8 +8,8 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
@@ -69,6 +69,6 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         return "run" if fill is not None and fill.step_ms <= 0 else "step"
 
     def cures(self, trace: Trace, finding: OversizedBuffer) -> Iterable[Prescription]:
-        made = measured.first(trace, finding.shuffle_places, datasets.shuffled_first)
+        made = recorded_edits.first_applicable(trace, finding.shuffle_places, dataset_edits.shuffle_before_map)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")

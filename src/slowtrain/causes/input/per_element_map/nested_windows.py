@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes.input.per_element_map import fix
 from slowtrain.model import Effect, Evidence, Prescription
-from slowtrain.source.cures import measured
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import NestedDatasets, find_nested_datasets
 from slowtrain.values import dataclass
@@ -27,7 +27,7 @@ class NestedWindows:
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
-        made = measured.first(trace, (self.nested.place,), fix.gather_windows)
+        made = recorded_edits.first_applicable(trace, (self.nested.place,), fix.gather_windows)
         yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
 
 

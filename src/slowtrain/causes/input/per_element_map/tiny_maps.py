@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import input_edits
+from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import distinct_places

@@ -12,7 +12,7 @@ from slowtrain.causes.input.python_input.pipeline_work import cured_pipeline, fi
 from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.model import Category, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.spots.input import slowpython
+from slowtrain.script.lint_rules.input import slow_python
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy, Supply
 
@@ -33,7 +33,7 @@ class PythonInput(Cause[PythonWork]):
     title = "Input is made by Python"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
-    words = slowpython.WORDS
+    words = slow_python.MEMORY_READING_WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | (missing_read_signals(trace) if self.find(trace) is None else frozenset())

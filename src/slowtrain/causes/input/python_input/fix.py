@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
-from slowtrain.source.cures import input_edits, measured
-from slowtrain.source.cures.input import ahead, chunks, generators, quicker
+from slowtrain.script.fixes.input import background_batches, batched_generators, generator_edits
+from slowtrain.script.locations.edits import input_edits, python_input_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import dataset_caches
 
@@ -25,18 +25,20 @@ def cures_of_python(trace: Trace, work: PythonWork) -> Iterable[Prescription]:
         yield from _cache_cures(trace, work.where, node)
     if work.in_loop:
         yield from _loop_line_cures(trace, work.where)
-    for effect, says, edit in quicker.cures(work.calls, work.kind):
-        if made := measured.first(trace, work.where, edit):
+    for effect, says, edit in python_input_edits.python_input_fixes(work.calls, work.kind):
+        if made := recorded_edits.first_applicable(trace, work.where, edit):
             yield Prescription("edit", effect, says, edits=made)
     if work.kind != "samples":
-        effect, says = quicker.in_words(work.kind, quicker.hottest(trace, work.where), on_jax=trace.on_jax)
+        effect, says = python_input_edits.advice_for_kind(
+            work.kind, python_input_edits.hottest_function(trace, work.where), on_jax=trace.on_jax
+        )
         yield Prescription("edit", effect, says)
 
 
 def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Prescription:
     fits = input_edits.fits_in_memory(trace, node, COPIES_OF_DATA)
-    arrays = measured.first(trace, work.where, generators.as_arrays) if fits else ()
-    made = arrays or measured.first(trace, work.where, chunks.handed_over)
+    arrays = recorded_edits.first_applicable(trace, work.where, generator_edits.use_tensor_slices) if fits else ()
+    made = arrays or recorded_edits.first_applicable(trace, work.where, batched_generators.yield_batches)
     exact = not (arrays and dataset_caches.is_asked_beyond_end(trace))
     return Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=made)
 
@@ -48,7 +50,7 @@ def _cache_cures(trace: Trace, where: Sequence[Place], node: Node) -> Iterable[P
         yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=made, later=True)
     is_keras = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
     if is_keras and not made and input_edits.fits_in_memory(trace, node):
-        made = measured.first(trace, where, generators.remembered)
+        made = recorded_edits.first_applicable(trace, where, generator_edits.remember_batches)
         if made:
             says = "keep the batches that __getitem__ made: they are the same in every epoch"
             yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
@@ -59,7 +61,7 @@ def _loop_line_cures(trace: Trace, where: Sequence[Place]) -> Iterable[Prescript
     made = input_edits.hoist_loop_work(trace, where)
     if made:
         yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step repeats", edits=made)
-    made = measured.first(trace, where, ahead.made_ahead)
+    made = recorded_edits.first_applicable(trace, where, background_batches.prefetch_in_thread)
     if made:
         says = "make the next batch in a background thread while the step runs"
         yield Prescription("edit", Effect.EXACT, says, edits=made)

@@ -9,8 +9,8 @@ from slowtrain.causes.input.rebuilt_pipeline import fix
 from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work, user_loop
 from slowtrain.trace.signals.input.input_feed import BATCH_CALL_MS
@@ -141,4 +141,4 @@ def _batch_list_edits(trace: Trace, finding: RebuiltPipelineFinding) -> tuple[Ed
         one_batch = len(parts) == 1 and all(w.detail.get("cardinality") == 1 for w in last)
         return fix.list_one_batch(source, line, max(parts)) if one_batch else []
 
-    return measured.first(trace, finding.where, edit)
+    return recorded_edits.first_applicable(trace, finding.where, edit)

@@ -9,8 +9,8 @@ from slowtrain.causes.input.sequential_map.user_map import MIN_IDLE_CORES, MIN_T
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import idle_cores, is_user_node, user_lines, waited_pipeline
 from slowtrain.values import dataclass
@@ -47,7 +47,7 @@ class SequentialInterleave:
         return [Supply(pipeline=self.pipeline.changed(parallel))]
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
-        found = measured.first(trace, user_lines(self.node)[:1], datasets.interleaved)
+        found = recorded_edits.first_applicable(trace, user_lines(self.node)[:1], dataset_edits.parallelise_interleave)
         yield Prescription("edit", Effect.EXACT, "give interleave num_parallel_calls=tf.data.AUTOTUNE", edits=found)
 
 

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.lint_rules.input import dataset_stages
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.input import datasets
-from slowtrain.source.spots.input import staged
 
 MIN_ELEMENTS = 64  # assumed: of fewer, threads would be started for one or two batches
 PARALLEL_CALLS = "give map num_parallel_calls=tf.data.AUTOTUNE"
@@ -37,7 +37,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         )
         seen.add(call)
         yield _parallel_map_spot(source, call, f"map does {work.says} for one element at a time{limit_text}", effect)
-    for more in staged.beside(seen, staged.sequential(source)):
+    for more in dataset_stages.stages_not_known(seen, dataset_stages.sequential_maps(source)):
         yield _parallel_map_spot(source, more.call, more.says, Effect.EXACT)
 
 
@@ -46,7 +46,7 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
     if not dataset_chains.may_make_dataset(source) and not imported_functions.may_import_project_files(source):
         return
     for call in call_index.index_of(source).called("map"):
-        if not dataset_chains.is_operation(call) or not call.args or not datasets.in_turn(source, call):
+        if not dataset_chains.is_operation(call) or not call.args or not dataset_edits.is_sequential_map(source, call):
             continue
         chain = dataset_chains.upstream_chain(source, call)
         if whole_pipelines.BATCHING_OPERATIONS & set(chain.names) and "unbatch" not in chain.names:
@@ -56,5 +56,5 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
 
 
 def _parallel_map_spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
-    made = tuple(datasets.parallel(source, edits.node_end(call.func)[0]))
+    made = tuple(dataset_edits.parallelise_map(source, edits.node_end(call.func)[0]))
     return Spot(*call_index.operation_range(call), says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))

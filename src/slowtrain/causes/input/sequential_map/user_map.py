@@ -8,8 +8,8 @@ from dataclasses import replace
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import input_edits, measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.input.input_feed import (
@@ -62,7 +62,9 @@ class SequentialUserMap:
             "edit",
             Effect.EXACT if is_deterministic else Effect.EQUIVALENT,
             "give map num_parallel_calls=tf.data.AUTOTUNE",
-            edits=measured.first(trace, user_lines(self.node)[:1], lambda s, at: datasets.parallel(s, at, line)),
+            edits=recorded_edits.first_applicable(
+                trace, user_lines(self.node)[:1], lambda s, at: dataset_edits.parallelise_map(s, at, line)
+            ),
             treatment="parallel-map",
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_count, format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -47,6 +47,6 @@ class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
     def cures(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Iterable[Prescription]:
-        made = measured.first(trace, finding.place, datasets.shuffled_first)
+        made = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

@@ -16,9 +16,9 @@ from slowtrain.causes.idle_input_wait import (
 )
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.input import background_batches
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input
-from slowtrain.source.cures import input_edits, measured
-from slowtrain.source.cures.input import ahead
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
@@ -58,7 +58,7 @@ class SlowStorage(Cause[IdleInputWait]):
         readers = [n for n in slowest_stage_nodes(pipe) if reads_files(trace, n)] if pipe is not None else []
         node = input_edits.python_node(trace) or (readers[0] if readers else None)
         if handmade_input(trace) is not None:
-            in_thread = measured.first(trace, finding.where, ahead.made_ahead)
+            in_thread = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
             says = "fetch the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=in_thread)
         cached = input_edits.cache_if_repeatable(trace, finding.where, node)

@@ -9,8 +9,8 @@ from slowtrain.causes.idle_input_wait import find_idle_input_wait
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import (
     busy_cores,
@@ -92,13 +92,15 @@ class StarvedHost(Cause[StarvedNode]):
     def cures(self, trace: Trace, finding: StarvedNode) -> Iterable[Prescription]:
         if finding.runs_single_calls:
             where = _evidence_places(trace, finding)
-            freed = measured.first(trace, where, datasets.threads_freed)
+            freed = recorded_edits.first_applicable(trace, where, dataset_edits.remove_thread_limit)
             written = trace.pipeline.written if trace.pipeline is not None else ()
             # Threads draw at the same time: the order of calls decides which element gets which random number.
             drawn = any(w.random or (w.family == "Map" and not w.ops) for w in written)
             effect = Effect.EQUIVALENT if drawn else Effect.EXACT
             yield Prescription("edit", effect, ONE_THREAD_CURE, edits=freed)
-            if not freed and (unordered := measured.first(trace, where, datasets.unordered)):
+            if not freed and (
+                unordered := recorded_edits.first_applicable(trace, where, dataset_edits.allow_any_order)
+            ):
                 # Nothing limits its threads. In order, calls that are done wait for a slow one in front of them.
                 says = "take elements as they are ready, not in their order (deterministic=False)"
                 yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=unordered)
@@ -144,5 +146,5 @@ def _evidence_places(trace: Trace, finding: StarvedNode) -> tuple[Place, ...]:
     """The lines of the finding, after those that set the limit, which are the lines to change."""
     if not finding.few_threads or not finding.runs_single_calls:
         return finding.where
-    freed = measured.first(trace, finding.where, datasets.threads_freed)
+    freed = recorded_edits.first_applicable(trace, finding.where, dataset_edits.remove_thread_limit)
     return (*(Place(edit.file, edit.start[0]) for edit in freed), *finding.where)

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 from slowtrain.causes.input.starved_host import ONE_THREAD_CURE
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.lint_rules.input import thread_limits
 from slowtrain.script.navigation import call_index
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.input import datasets
-from slowtrain.source.spots.input import threads
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Pipelines that ask for several calls at once and have one thread."""
-    for limit in threads.limited(source):
-        made = tuple(datasets.threads_freed(source, limit.lineno))
+    for limit in thread_limits.single_thread_pools(source):
+        made = tuple(dataset_edits.remove_thread_limit(source, limit.lineno))
         maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
         cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, ONE_THREAD_CURE, edits=made)

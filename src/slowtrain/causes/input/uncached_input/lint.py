@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from slowtrain.causes.input.uncached_input import rebuilt_caches
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_number
+from slowtrain.script.lint_rules.input import dataset_stages, repeated_work
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.input import repeating, staged
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Work that is the same in every epoch, if literals of the file show that its result is small."""
-    known = list(repeating.work(source))
+    known = list(repeated_work.repeated_map_work(source))
     for one in known:
         effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
         says = f"put .cache() behind this {node_lookup.called_name(one.call)}"
@@ -34,8 +34,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         )
         yield Spot(*place, f"{says} at most", cure)
     seen = {one.call for one in known}
-    early_ones = list(repeating.too_early(source))
-    for more, size in staged.again(source, cached=not early_ones):
+    early_ones = list(repeated_work.early_caches(source))
+    for more, size in dataset_stages.repeated_stages(source, cached=not early_ones):
         if more.call in seen:
             continue
         seen.add(more.call)

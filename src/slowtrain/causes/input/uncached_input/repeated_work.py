@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from slowtrain.columns.input_pipeline import Node, Pipeline, repeats_input
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import input_edits, measured
-from slowtrain.source.cures.input import datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.trace.signals.input import dataset_caches
@@ -92,7 +92,7 @@ class RepeatedWork:
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         line = input_edits.mapped_function_line(self.node)
-        add_cache = datasets.cached_on_disk if self.on_disk else datasets.cached
+        add_cache = dataset_edits.add_disk_cache if self.on_disk else dataset_edits.add_cache
         same = True
 
         def edit(source: Source, at: int) -> list[Edit]:
@@ -100,7 +100,7 @@ class RepeatedWork:
             made, same = add_cache(source, at, line)
             return made
 
-        made = measured.first(trace, self.where()[:1], edit)
+        made = recorded_edits.first_applicable(trace, self.where()[:1], edit)
         treated = None if self.on_disk else dataset_caches.cache_treatment(self.pipeline, self.node)
         effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
         path = "path" if self.on_disk else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import input_edits
+from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import dataset_caches
 from slowtrain.trace.signals.input.dataset_caches import UnreadCache

@@ -8,9 +8,9 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.input import background_batches, dataset_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import HandmadeInput, handmade_input
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import ahead, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
 from slowtrain.values import dataclass
@@ -71,12 +71,12 @@ class UnprefetchedInput(Cause[ExposedInput]):
 
     def cures(self, trace: Trace, finding: ExposedInput) -> Iterable[Prescription]:
         if finding.hand is not None:
-            made = measured.first(trace, finding.where, ahead.made_ahead)
+            made = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
             says = "make the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
             return
         # The first of these lines is the pipeline's last operation. In front of it, prefetch would hide less.
-        made = measured.first(trace, finding.where[:1], datasets.prefetched)
+        made = recorded_edits.first_applicable(trace, finding.where[:1], dataset_edits.add_prefetch)
         says = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
         yield Prescription("edit", Effect.EXACT, says, edits=made, treatment="prefetch")
 

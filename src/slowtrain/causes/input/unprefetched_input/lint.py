@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.lint_rules.input import dataset_stages, hand_fed_batches
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, training_pipelines
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.input import datasets
-from slowtrain.source.spots.input import handfed, staged
 
 MIN_BATCHES = 10  # assumed: training on fewer is a trial
 
@@ -21,7 +21,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
     Also loops of steps that read each batch from a file themselves.
     """
-    for fed in handfed.read(source):
+    for fed in hand_fed_batches.blocking_reads(source):
         says = "make the next batch in a background thread while the step runs"
         cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
         yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
@@ -38,13 +38,13 @@ def find_spots(source: Source) -> Iterable[Spot]:
             yield from _spots_of_imported_pipelines(source, flow)
             continue
         last = flow.calls[-1]
-        made = tuple(datasets.prefetched(source, edits.node_end(last.func)[0]))
+        made = tuple(dataset_edits.add_prefetch(source, edits.node_end(last.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
         says = f"the pipeline ends in {node_lookup.called_name(last)}: nothing makes the next batch while the step runs"
         seen.add(last)
         yield Spot(*call_index.operation_range(last), says, cure)
-    for more in staged.beside(seen, staged.unprefetched(source)):
-        made = tuple(datasets.prefetched(source, edits.node_end(more.call.func)[0]))
+    for more in dataset_stages.stages_not_known(seen, dataset_stages.unprefetched_datasets(source)):
+        made = tuple(dataset_edits.add_prefetch(source, edits.node_end(more.call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
         yield Spot(*call_index.operation_range(more.call), more.says, cure)
 
@@ -53,7 +53,7 @@ def _spots_of_imported_pipelines(source: Source, flow: dataset_chains.DatasetCha
     """For a pipeline that a function of another file makes: its batches can be prefetched here."""
     if flow.entry is None:
         return
-    text, also = datasets.autotune(source, flow.entry)
+    text, also = dataset_edits.autotune_reference(source, flow.entry)
     made = (*also, *edits.append_to_chain(source, flow.entry, f".prefetch({text})"))
     cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
     says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"

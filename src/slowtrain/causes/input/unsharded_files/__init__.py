@@ -13,7 +13,7 @@ from slowtrain.causes.input.unsharded_files.file_reading import (
     find_file_reading,
 )
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source.cures import input_edits
+from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.input import file_readers
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import file_readers
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import (
     BATCH_CALL_MS,
@@ -54,7 +54,7 @@ class FilePerDataset:
         return [Supply(pipeline=self.nested.without_nesting(), nested=True, spread=(0.6, 1.1))]
 
     def parallel_reading_cures(self, trace: Trace) -> Iterable[Prescription]:
-        made = measured.first(trace, self.where(trace), file_readers.open_files_in_parallel)
+        made = recorded_edits.first_applicable(trace, self.where(trace), file_readers.open_files_in_parallel)
         if made:
             says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
@@ -131,7 +131,7 @@ class SingleReader:
             effect = Effect.EXACT if same else Effect.EQUIVALENT if shuffled else Effect.CHANGES_TRAINING
             return made
 
-        made = measured.first(trace, _first_stage_places(trace), edit)
+        made = recorded_edits.first_applicable(trace, _first_stage_places(trace), edit)
         if made:
             yield Prescription("edit", effect, "read several files at once", edits=made)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules.host import worker_strategies
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.spots.machine import strategies
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """A strategy for several workers in a script that trains with ``fit``."""
-    for call in strategies.failing(source):
-        cure = Prescription("advice", Effect.EQUIVALENT, strategies.CURE)
-        yield Spot(edits.node_start(call), edits.node_end(call), strategies.SAYS, cure)
+    for call in worker_strategies.unsupported_strategies(source):
+        cure = Prescription("advice", Effect.EQUIVALENT, worker_strategies.STRATEGY_ADVICE)
+        yield Spot(edits.node_start(call), edits.node_end(call), worker_strategies.STRATEGY_TEXT, cure)

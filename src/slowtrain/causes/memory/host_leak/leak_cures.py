@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from slowtrain.causes.memory.host_leak import fix
 from slowtrain.causes.memory.host_leak.host_growth import HostGrowth
 from slowtrain.model import Edit, Effect, Prescription
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.trace.signals.memory import memory_growth
@@ -98,7 +98,7 @@ def _container_edits(
 ) -> tuple[Edit, ...]:
     for text, named in _containers_in_text(trace, container):
         made = edit(text, named)
-        if made and measured.parses(text, made):
+        if made and recorded_edits.are_valid_edits(text, made):
             return tuple(made)
     return ()
 

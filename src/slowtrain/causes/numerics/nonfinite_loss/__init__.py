@@ -11,10 +11,10 @@ from slowtrain.causes.numerics.nonfinite_loss import op_repairs
 from slowtrain.causes.numerics.nonfinite_loss.origin_words import describe_origin
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.script.fixes.models import finite_losses
+from slowtrain.script.lint_rules.compute import numeric_ranges as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
-from slowtrain.source.cures.numerics import finite
-from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
@@ -58,7 +58,8 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
     matters = True
     spoils = True
     words = (
-        "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
+        "log(", "float16", *finite_losses.CROSS_ENTROPY_LOSSES, *finite_losses.LOSS_CLASSES,
+        *sorted(spotted.LOGIT_LOSSES),
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
@@ -92,8 +93,8 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
         if suspected is not None:
             yield suspected
         if suspected is None or not suspected.edits:
-            cures = [finite.kept(source) for source in recorded_sources(trace)]
-            says, edits = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
+            cures = [finite_losses.first_stabilising_edit(source) for source in recorded_sources(trace)]
+            says, edits = next((cure for cure in cures if cure[1]), (finite_losses.GENERAL_ADVICE, ()))
             if edits or not origin:  # if the op is known, the usual repairs of other ops are no advice
                 yield Prescription("edit" if edits else "advice", Effect.CHANGES_TRAINING, says, edits=edits)
         if not origin:

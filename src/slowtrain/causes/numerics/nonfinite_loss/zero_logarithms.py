@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.causes.numerics.nonfinite_loss import root_gradients
+from slowtrain.script.fixes.models import finite_losses
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures.numerics import finite
 
 SUM_NAMES = frozenset({"sum", "reduce_sum", "mean", "reduce_mean"})
 PRODUCT_NAMES = frozenset({"prod", "reduce_prod"})
@@ -45,20 +45,24 @@ def find_density_logarithms(source: Source) -> Iterator[ast.Call]:
     if not _may_take_logarithms(source) or "exp" not in source.text:
         return
     for call in call_index.index_of(source).called("log"):
-        if name_bindings.qualified_name(source, call.func) in finite.LOGS and len(call.args) == 1:
+        if name_bindings.qualified_name(source, call.func) in finite_losses.LOGARITHMS and len(call.args) == 1:
             given = call.args[0]
             if _density_kind(source, given) == "scaled":
                 yield call
 
 
 def _may_take_logarithms(source: Source) -> bool:
-    return name_bindings.may_name(source, *finite.LOGS) and training_calls.takes_training_steps(source)
+    return name_bindings.may_name(source, *finite_losses.LOGARITHMS) and training_calls.takes_training_steps(source)
 
 
 def _label_parameter(source: Source, call: ast.Call) -> str | None:
     """The labels' parameter of the loss that contains ``call``, if it is not assigned other values."""
     function = node_lookup.enclosing_function(source, call)
-    if function is None or name_bindings.qualified_name(source, call.func) not in finite.LOGS or len(call.args) != 1:
+    if (
+        function is None
+        or name_bindings.qualified_name(source, call.func) not in finite_losses.LOGARITHMS
+        or len(call.args) != 1
+    ):
         return None
     names = scope_names.parameter_names(function)
     kind = node_lookup.parents_of(source).get(function)

@@ -9,8 +9,8 @@ from slowtrain.causes.startup.slow_startup import graph_loops, unrolled_graph, x
 from slowtrain.causes.startup.slow_startup.xla_price import XlaStart
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import avoidable_start, start_parts
 from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
@@ -95,11 +95,16 @@ class SlowStartup(Cause[StartFinding]):
 
 def _loop_cure(trace: Trace, places: Sequence[Place], *, are_steps: bool) -> Prescription:
     """Puts one iteration into the graph in place of all. ``are_steps``: each iteration is a whole training step."""
-    looped = measured.first(trace, places, graph_loops.loop_in_graph)
+    looped = recorded_edits.first_applicable(trace, places, graph_loops.loop_in_graph)
     if looped or are_steps:
         return Prescription("edit", Effect.EQUIVALENT, LOOP_IN_GRAPH, edits=looped)
     says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
-    return Prescription("edit", Effect.EQUIVALENT, says, edits=measured.first(trace, places, kerascalls.rolled))
+    return Prescription(
+        "edit",
+        Effect.EQUIVALENT,
+        says,
+        edits=recorded_edits.first_applicable(trace, places, keras_calls.disable_unroll),
+    )
 
 
 def _steps_ms(trace: Trace) -> float:

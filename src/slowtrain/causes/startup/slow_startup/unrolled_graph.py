@@ -6,10 +6,10 @@ from slowtrain.causes.startup.slow_startup.xla_price import copies_of_step, firs
 from slowtrain.columns.spans import Event
 from slowtrain.model import Place
 from slowtrain.profile import framework_names
+from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.spots import reached
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
@@ -79,21 +79,23 @@ def _loop_iterations(trace: Trace, event: Event) -> float:
     if not every or alike < MIN_REPEATED_SHARE * every:
         return 0.0
     sources = (recorded_source(trace, file) for file in {str(row[0]) for row in rows})
-    found = [turns for one in sources if one is not None for _, turns in reached.written_out(one, chained=True)]
+    found = [
+        turns for one in sources if one is not None for _, turns in reached_code.unrolled_graph_loops(one, chained=True)
+    ]
     return float(max(found, default=0))
 
 
 def _unrolled_lines(trace: Trace) -> tuple[Place, ...]:
     """Lines with the True of ``unroll=True`` in the files that train."""
     return source_locations.project_places(
-        trace, lambda source: (true.lineno for _, true in kerascalls.unrolling(source))
+        trace, lambda source: (true.lineno for _, true in keras_calls.unrolled_calls(source))
     )
 
 
 def _text_loops(trace: Trace) -> tuple[Place, ...]:
     """Unrolled loops found in the text. For a few iterations, the graph does not say which lines they come from."""
     return source_locations.project_places(
-        trace, lambda source: (loop.lineno for loop, _ in reached.written_out(source, chained=True))
+        trace, lambda source: (loop.lineno for loop, _ in reached_code.unrolled_graph_loops(source, chained=True))
     )
 
 

@@ -11,9 +11,9 @@ from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.number_text import format_number
+from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations import xla_default
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division import xla_recompilations
 from slowtrain.trace.signals.host import xla_compilation
@@ -207,7 +207,7 @@ def last_batch_start(trace: Trace) -> AvoidableStart | None:
 
 def leave_out_cures(trace: Trace, price: XlaPrice, places: Iterable[Place]) -> Iterator[Prescription]:
     """Leaves XLA out of this run, or keeps its results for the next ones."""
-    edit = measured.first(trace, places, kerascalls.without_xla)
+    edit = recorded_edits.first_applicable(trace, places, keras_calls.disable_xla)
     call = (
         "compile(..., jit_compile=False)" if trace.on_accelerator else "leave jit_compile=True out of runs this short"
     )
@@ -235,7 +235,7 @@ def one_batch_size_cures(trace: Trace, last_batch: AvoidableStart, places: Itera
     """Leaves the last batch out."""
     saves = f"spares a compilation of {format_number(last_batch.ms / 1e3, 2)} s"
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"
-    edit = measured.first(trace, places, remainder.drop_remainder)
+    edit = recorded_edits.first_applicable(trace, places, remainder.drop_remainder)
     says = f".batch(n, drop_remainder=True) {saves}; {left}"
     if not edit and not any(xla_recompilations.uneven_batches(trace.events)):
         says = f"a number of samples that the batch size divides {saves}; {left}"

@@ -10,8 +10,8 @@ from slowtrain.causes.transfer.per_step_feed.hand_feed import HandFeed
 from slowtrain.causes.transfer.per_step_feed.loop_feed import find_loop_feed
 from slowtrain.causes.transfer.per_step_feed.profiled_feed import find_profiled_feed
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.locations.recorded_sources import input_follows_model, recorded_source
-from slowtrain.source.cures import input_edits, measured
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
 from slowtrain.whatif import Drop, Remedy
@@ -67,8 +67,8 @@ class PerStepFeed(Cause[HandFeed]):
             yield Prescription("edit", Effect.EXACT, ahead)
             return
         once = input_edits.hoist_loop_work(trace, finding.where)
-        arrays = () if once else measured.every(trace, finding.where, fix.as_array_once)
-        arrays = arrays or (() if once else measured.every(trace, finding.where, fix.as_array_first))
+        arrays = () if once else recorded_edits.all_applicable(trace, finding.where, fix.as_array_once)
+        arrays = arrays or (() if once else recorded_edits.all_applicable(trace, finding.where, fix.as_array_first))
         if arrays:
             says = "make an array of the list first: TensorFlow converts lists element by element"
             yield Prescription("edit", Effect.EXACT, says, edits=arrays)

@@ -10,17 +10,19 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.fixes.input import hoisted_conversions
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.values import dataclass
 
 MIN_NUMBERS = 16_384  # numbers, 64 KB: less is converted in some 20 µs
 MIN_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it
-CONVERTING_FUNCTIONS = frozenset({"numpy.array", "numpy.asarray", "numpy.stack", *feeding_by_hand.CONVERSIONS})
+CONVERTING_FUNCTIONS = frozenset(
+    {"numpy.array", "numpy.asarray", "numpy.stack", *hoisted_conversions.CONVERSION_FUNCTIONS}
+)
 MAX_NAME_DEPTH = 4
 
 
@@ -84,7 +86,9 @@ def _conversions_per_iteration(source: Source, steps: handwritten_steps.StepLoop
     ]
     for statements, loop in blocks:
         for call in whole_pipelines.calls_in(statements):
-            known = scope_names.resolved_name(source, call.func) in feeding_by_hand.CONVERSIONS and bool(call.args)
+            known = scope_names.resolved_name(source, call.func) in hoisted_conversions.CONVERSION_FUNCTIONS and bool(
+                call.args
+            )
             inner = scope_names.enclosing_loops(source, call)[:1]
             if known and node_lookup.called_name(call) != "cast" and (loop is None or inner == [loop]):
                 yield call

@@ -9,9 +9,9 @@ from slowtrain.causes.transfer.per_step_readback import fix
 from slowtrain.causes.transfer.per_step_readback.loop_readback import LoopReadback, find_loop_readback
 from slowtrain.causes.transfer.per_step_readback.profiled_readback import ProfiledReadback, find_profiled_readback
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.script.fixes.loops import deferred_readbacks
 from slowtrain.script.interpreter.engine import step_loops
-from slowtrain.source.cures import measured
-from slowtrain.source.cures.transfer import readbacks
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -42,14 +42,16 @@ class PerStepReadback(Cause[LoopReadback | ProfiledReadback]):
 
     def cures(self, trace: Trace, finding: LoopReadback | ProfiledReadback) -> Iterable[Prescription]:
         where = finding.where
-        whole = measured.first(trace, where, fix.read_whole) or measured.first(trace, where, fix.read_by_index)
+        whole = recorded_edits.first_applicable(trace, where, fix.read_whole) or recorded_edits.first_applicable(
+            trace, where, fix.read_by_index
+        )
         if whole:
             says = "read the whole tensor back at once: .numpy() in front of the loop over it"
             yield Prescription("edit", Effect.EXACT, says, edits=whole)
             return
-        deferred = measured.first(trace, where, readbacks.deferred)
+        deferred = recorded_edits.first_applicable(trace, where, deferred_readbacks.defer_readbacks)
         # A check that ends the run would see a diverged value up to a hundred steps later.
-        effect = Effect.EQUIVALENT if measured.touches(trace, deferred, "raise") else Effect.EXACT
+        effect = Effect.EQUIVALENT if recorded_edits.touch_word(trace, deferred, "raise") else Effect.EXACT
         says = "read back every hundredth step, or all values at once at the end of an epoch"
         yield Prescription("edit", effect, says, edits=deferred)
         yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")

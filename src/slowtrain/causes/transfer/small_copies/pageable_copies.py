@@ -9,7 +9,7 @@ from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.source.cures import measured
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.values import dataclass
@@ -97,7 +97,7 @@ def _prefetch_cure(trace: Trace) -> Prescription:
     fits = [e for e in trace.events_of("loop") if e.name == "fit"]
     if any((e.data.get("data") or {}).get("type") == "numpy.ndarray" for e in fits):
         return Prescription("advice", Effect.EXACT, DATASET_OF_ARRAYS)
-    made = measured.first(trace, _evidence_places(trace), fix.prefetch_to_device)
+    made = recorded_edits.first_applicable(trace, _evidence_places(trace), fix.prefetch_to_device)
     if not made and trace.steps.source == "fit":
         return Prescription("advice", Effect.EXACT, PREFETCH_IN_FIT)
     return Prescription("edit", Effect.EXACT, PREFETCH_TO_DEVICE, edits=made)

@@ -7,9 +7,9 @@ import ast
 from slowtrain.causes.transfer.wide_input import float64_arrays, model_cast, step_cast
 from slowtrain.causes.transfer.wide_input.wide_part import WidePart
 from slowtrain.model import Edit
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.source.cures import measured
 from slowtrain.trace import Trace
 
 IN_MODEL = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
@@ -22,11 +22,11 @@ def narrowing_edits(trace: Trace, part: WidePart) -> tuple[str, tuple[Edit, ...]
     """The cure's words and its edits; no edits if the text does not have the shape that they need."""
     places = (part.place,) if part.place else ()
     if part.narrow != "uint8":
-        return AS_FLOAT32, measured.first(trace, places, lambda source, _: _float32_edits(source))
-    made = measured.first(trace, places, model_cast.cast_in_model)
+        return AS_FLOAT32, recorded_edits.first_applicable(trace, places, lambda source, _: _float32_edits(source))
+    made = recorded_edits.first_applicable(trace, places, model_cast.cast_in_model)
     if made or not trace.steps.source.startswith("function"):
         return IN_MODEL, made
-    return IN_STEP, measured.first(trace, places, step_cast.cast_in_step)
+    return IN_STEP, recorded_edits.first_applicable(trace, places, step_cast.cast_in_step)
 
 
 def wide_arrays(source: Source) -> tuple[ast.expr, ...]:

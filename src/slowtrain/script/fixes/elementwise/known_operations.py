@@ -1,0 +1,109 @@
+"""TensorFlow operations by their treatment of a leading batch axis; names omit ``tensorflow.`` and ``math.``."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from slowtrain.model import Edit
+from slowtrain.script.text.source_file import Source
+
+# Elementwise functions of one tensor. The rank stays the same.
+UNARY_FUNCTIONS = frozenset(
+    "cast saturate_cast identity stop_gradient zeros_like ones_like abs negative exp expm1 log log1p sqrt rsqrt square "
+    "reciprocal sign floor ceil round sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid softplus "
+    "softsign erf erfc lgamma digamma is_nan is_inf is_finite logical_not clip_by_value bitcast nn.relu nn.relu6 "
+    "nn.elu nn.selu nn.gelu nn.silu nn.swish nn.leaky_relu nn.sigmoid nn.tanh nn.softplus image.convert_image_dtype "
+    "strings.lower strings.upper strings.strip strings.regex_replace strings.regex_full_match strings.length "
+    "strings.to_number strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong strings.substr "
+    "strings.as_string as_string io.decode_base64 io.encode_base64".split()
+)
+# Elementwise functions of several tensors with equal ranks.
+BINARY_FUNCTIONS = frozenset(
+    "add subtract multiply divide truediv floordiv "
+    "divide_no_nan multiply_no_nan mod floormod pow maximum minimum equal "
+    "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor squared_difference where atan2 "
+    "xlogy xdivy hypot".split()
+)
+# Elementwise functions of a list of tensors.
+LIST_FUNCTIONS = frozenset({"strings.join", "add_n"})
+# Image functions. They accept one image of rank 3 or a batch of rank 4, and treat each image separately.
+IMAGE_FUNCTIONS = frozenset(
+    "image.resize image.flip_left_right image.flip_up_down image.rot90 image.per_image_standardization "
+    "image.adjust_brightness image.adjust_contrast image.adjust_gamma image.adjust_hue image.adjust_saturation "
+    "image.rgb_to_grayscale image.grayscale_to_rgb image.central_crop image.crop_to_bounding_box "
+    "image.pad_to_bounding_box image.resize_with_pad image.resize_with_crop_or_pad image.transpose image.rgb_to_hsv "
+    "image.hsv_to_rgb".split()
+)
+# Image functions that draw separate random numbers for each image of a batch.
+DRAWING_FUNCTIONS = frozenset({"image.random_flip_left_right", "image.random_flip_up_down"})
+# Functions with an axis, which has to be counted from the end.
+AXIS_FUNCTIONS = frozenset(
+    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_any reduce_all reduce_std reduce_variance argmax "
+    "argmin cumsum nn.softmax nn.log_softmax stack concat expand_dims squeeze one_hot unstack reverse".split()
+)
+# Functions that return another structure.
+STRUCTURE_FUNCTIONS = frozenset(
+    {"io.decode_csv", "io.decode_raw", "io.parse_single_example", "io.parse_example", "reshape"}
+)
+# Keras layers that treat each image of a batch like a single image. Random layers draw for each image.
+BATCH_SAFE_LAYERS = frozenset(
+    "Rescaling Resizing CenterCrop RandomFlip RandomRotation RandomZoom RandomTranslation RandomContrast "
+    "RandomBrightness".split()
+)
+
+
+class NotProvenError(Exception):
+    """Raised if the text does not prove the equivalence."""
+
+
+@dataclass(frozen=True)
+class ElementValue:
+    """A tensor computed from the element. Tensors with equal ``like`` have equal ranks."""
+
+    rank: int | None
+    like: object = None
+    group: bool = False  # a dictionary or tuple whose parts have this rank
+
+
+@dataclass(frozen=True)
+class ConstantValue:
+    """A value that is the same for every element.
+
+    ``rank`` is None if unknown. ``value``: of a comprehension variable.
+    """
+
+    rank: int | None = None
+    value: object = None
+
+
+@dataclass(frozen=True)
+class StructureValue:
+    """A tuple, list or dictionary of values. ``each``: the common value if their number is unknown."""
+
+    parts: tuple[Value, ...] = ()
+    keys: tuple[object, ...] = ()
+    each: Value | None = None
+
+
+@dataclass(frozen=True)
+class ObjectValue:
+    """An object of the class ``kind``, as ``self`` in a method."""
+
+    kind: ast.ClassDef
+
+
+Value = ElementValue | ConstantValue | StructureValue | ObjectValue
+
+
+@dataclass
+class ReadFunction:
+    """The result of following a function."""
+
+    source: Source
+    changes: list[Edit] = field(default_factory=list)
+    random: bool = False  # draws random numbers, separately for each element of a batch
+    doubt: bool = False  # a constant of unknown rank was used
+    lowered: bool = False  # an axis was removed
+    once: bool = False  # a change is only correct for batches
+    entered: list[str] = field(default_factory=list)  # functions that were followed

@@ -1,0 +1,1 @@
+"""Edits of the input: data sets, generators, and loops that make their own batches."""

@@ -1,0 +1,303 @@
+"""Edits of a training loop that makes its own batches: a background thread prepares the next batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.script.fixes.input import generator_edits, hoisted_conversions, known_arrays
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+
+# Calls that train. Statements before them in a loop make their input.
+STEP_NAMES = frozenset(
+    "train_on_batch test_on_batch fit GradientTape apply_gradients minimize train_step predict predict_on_batch".split()
+)
+PREFETCH_CODE = '''def {name}(batches):
+    """The same batches in the same order, each made in a background thread while the one before it is used."""
+    made, end = iter(batches), object()
+    with {pool}(1) as pool:
+        waiting = pool.submit(next, made, end)
+        while (batch := waiting.result()) is not end:
+            waiting = pool.submit(next, made, end)
+            yield batch
+
+
+'''
+
+
+def prefetch_in_thread(source: Source, line: int) -> list[Edit]:
+    """Let a background thread make the batches of the code at ``line`` one iteration ahead.
+
+    The code is a generator that a loop iterates over, or the assignments at the start of a loop body. It must not share
+    state with the rest of the loop that either of them changes.
+    """
+    for loop in _generator_loops(source, line):
+        found = _prefetch_generator(source, loop)
+        if found:
+            return found
+    loops = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For)]
+    for loop in sorted(loops, key=lambda n: -n.lineno):
+        found = _prefetch_assignments(source, loop, line)
+        if found:
+            return found
+    return []
+
+
+def _generator_loops(source: Source, line: int) -> list[ast.For]:
+    """Return loops over generators of the file that contain ``line`` or whose generator calls code there."""
+    functions = [f for f in syntax_tree.walk(source.tree) if isinstance(f, FUNCTION_NODES) and _contains_line(f, line)]
+    holder = max(functions, key=lambda f: f.lineno, default=None)
+    found = []
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, ast.For) and _iterated_generator(source, node) is not None:
+            reached = holder is not None and holder in source.called(node.iter)
+            if reached or (_contains_line(node, line) and not _has_inner_loop_at(node, line)):
+                found.append(node)
+    return found
+
+
+def _has_inner_loop_at(loop: ast.For, line: int) -> bool:
+    """Whether a loop inside ``loop`` contains ``line``."""
+    return any(
+        n is not loop and isinstance(n, (ast.For, ast.While)) and _contains_line(n, line)
+        for n in syntax_tree.walk(loop)
+    )
+
+
+def _iterated_generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
+    """Return the generator function that ``loop`` iterates over, and its call."""
+    given = loop.iter
+    if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
+        given = given.args[0]
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
+        return None
+    function = node_lookup.function_named(source, given.func.id, loop)
+    if function is None or not any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(function.body)):
+        return None
+    return function, given
+
+
+def _prefetch_generator(source: Source, loop: ast.For) -> list[Edit]:
+    found = _iterated_generator(source, loop)
+    if (
+        found is None
+        or not takes_training_step(source, loop.body)
+        or not _is_independent(source, source.called(found[0]), loop.body, loop)
+    ):
+        return []
+    function, call = found
+    name, also = _prefetch_helper(source, function if function in source.tree.body else _module_statement(source, loop))
+    opened, closed = (
+        edits.insert_text(source, edits.node_start(call), f"{name}("),
+        edits.insert_text(source, edits.node_end(call), ")"),
+    )
+    return [*also, opened, closed]
+
+
+def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit]:
+    """Move the assignments at the start of ``loop`` into a generator that a thread runs ahead."""
+    made: list[ast.stmt] = []
+    for statement in loop.body:
+        if not isinstance(statement, ast.Assign) or not all(
+            isinstance(t, (ast.Name, ast.Tuple)) for t in statement.targets
+        ):
+            break
+        made.append(statement)
+    made = made[: _input_statement_count(source, made)]
+    rest = loop.body[len(made) :]
+    reached = [f for s in made for f in source.called(s)]
+    if (
+        not any(isinstance(n, ast.Call) for s in made for n in syntax_tree.walk(s))
+        or loop.orelse
+        or not any(_contains_line(f, line) for f in reached)
+        or not takes_training_step(source, rest)
+    ):
+        return []
+    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not own_their_lines(
+        source, [*made, rest[0]]
+    ):
+        return []
+    if not all(
+        _is_plain_target(t) for s in made if isinstance(s, ast.Assign) for t in s.targets
+    ) or not _is_plain_target(loop.target):
+        return []
+    if _reads_previous_iteration(made, loop) or not _is_independent(source, [*reached, loop.iter], rest, loop):
+        return []
+    return _extract_generator(source, loop, made)
+
+
+def _extract_generator(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit]:
+    name, also = _prefetch_helper(source, _module_statement(source, loop))
+    own = hoisted_conversions.unused_name(source, "batches", [])
+    names = list(
+        dict.fromkeys(
+            [*_target_names(loop.target), *(n for s in made if isinstance(s, ast.Assign) for n in _assigned_names(s))]
+        )
+    )
+    rows = source.text.splitlines()
+    body = [
+        rows[n - 1].removeprefix(" " * made[0].col_offset)
+        for n in range(made[0].lineno, (made[-1].end_lineno or 0) + 1)
+    ]
+    unit = edits.indentation_unit(source)
+    head = f"for {edits.node_text(source, loop.target)} in {edits.node_text(source, loop.iter)}:"
+    text = "\n".join(
+        [
+            f"def {own}():",
+            f"{unit}{head}",
+            *(f"{unit}{unit}{r}" if r else "" for r in body),
+            f"{unit}{unit}yield {', '.join(names)}",
+            "",
+        ]
+    )
+    return [
+        *also,
+        edits.insert_before(source, loop, text + ("\n" if loop.col_offset else "\n\n")),
+        Edit(
+            source.file,
+            edits.node_start(loop.target),
+            edits.node_end(loop.iter),
+            f"{', '.join(names)} in {name}({own}())",
+        ),
+        Edit(source.file, (made[0].lineno, 0), ((made[-1].end_lineno or 0) + 1, 0), ""),
+    ]
+
+
+def _input_statement_count(source: Source, made: list[ast.stmt]) -> int:
+    """Return the number of assignments before the one that takes the training step."""
+    return next((at for at, statement in enumerate(made) if takes_training_step(source, [statement])), len(made))
+
+
+def takes_training_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
+    """Whether ``statements``, or functions that they call, take a training step."""
+    for node in (n for s in statements for f in source.called(s) for n in syntax_tree.walk(f)):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if name in STEP_NAMES or "train_step" in name:
+            return True
+    return False
+
+
+def _reads_previous_iteration(made: list[ast.stmt], loop: ast.For) -> bool:
+    """Whether the statements read a name with the value that they bound in the previous iteration."""
+    bound = scope_names.bound_names(loop.target)
+    later = {n for s in made for n in scope_names.bound_names(s)}
+    for statement in made:
+        if (scope_names.read_names(statement) & later) - bound:
+            return True
+        bound |= scope_names.bound_names(statement)
+    return bool(later & scope_names.read_names(loop.iter))
+
+
+def own_their_lines(source: Source, statements: list[ast.stmt]) -> bool:
+    """Whether no statement shares a line with another one."""
+    rows = source.text.splitlines()
+    last = 0
+    for one in statements:
+        row = rows[one.lineno - 1].encode()
+        if one.lineno <= last or row[: one.col_offset].strip() or ";" in rows[(one.end_lineno or one.lineno) - 1]:
+            return False
+        if row[: one.col_offset] != b" " * one.col_offset:
+            return False
+        last = one.end_lineno or one.lineno
+    texts = [
+        n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
+    return all(n.lineno == n.end_lineno for n in texts)  # new indentation would change a multi-line string
+
+
+def _is_plain_target(target: ast.expr) -> bool:
+    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in syntax_tree.walk(target))
+
+
+def _target_names(target: ast.expr) -> list[str]:
+    return [n.id for n in syntax_tree.walk(target) if isinstance(n, ast.Name)]
+
+
+def _assigned_names(statement: ast.Assign) -> list[str]:
+    return [n for t in statement.targets for n in _target_names(t)]
+
+
+def _prefetch_helper(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
+    """Return the name of the helper that prefetches, and the edits that define it before ``at``."""
+    name = hoisted_conversions.unused_name(source, "made_ahead", [])
+    pool, also = edits.ensure_import(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
+    if also:
+        pool, also = edits.ensure_import(source, "concurrent.futures", "futures")
+        pool = f"{pool}.ThreadPoolExecutor"
+    return name, [*also, edits.insert_before(source, at, PREFETCH_CODE.format(name=name, pool=pool))]
+
+
+def _contains_line(node: ast.AST, line: int) -> bool:
+    return bool(getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0))
+
+
+def _module_statement(source: Source, node: ast.AST) -> ast.stmt:
+    """Return the module-level statement that contains ``node``."""
+    return next(s for s in source.tree.body if any(n is node for n in syntax_tree.walk(s)))
+
+
+def _is_independent(
+    source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For, own_draws: bool = False
+) -> bool:
+    """Whether the code that makes a batch shares no changing state and no random generator with the rest of the loop.
+
+    ``own_draws``: it draws only from random generators that no other code uses.
+    """
+    using = [f for s in rest for f in source.called(s)]
+    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
+        return False
+    draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
+    if draws and not own_draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
+        return False
+    names = (
+        scope_names.resolved_name(source, n)
+        for f in making
+        for n in syntax_tree.walk(f)
+        if isinstance(n, ast.Attribute)
+    )
+    if any(n.startswith("tensorflow.") and ".random" in n for n in names):
+        return False  # TensorFlow numbers its draws in order, together with those of the model
+    if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scope_names.nodes_in_scope(rest)):
+        return False
+    known = set(scope_names.import_aliases(source)) | repeatable_functions.imported_names(source)
+    known |= repeatable_functions.DETERMINISTIC_BUILTINS - _stored_names(source)
+    known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
+    known |= {n for n in scope_names.read_names(source.tree) if known_arrays.is_plain_constant(source, n)}
+    own = {
+        n
+        for f in making
+        for n in scope_names.bound_names(f)
+        if isinstance(f, ast.stmt) and not isinstance(f, FUNCTION_NODES)
+    }
+    free = {n for f in making for n in scope_names.read_names(f)} - known - own - scope_names.bound_names(loop.target)
+    used = {n for f in (*using, *rest) for n in scope_names.read_names(f) | scope_names.bound_names(f)}
+    if free & used or any(generator_edits.later_changes(source, free, loop)):
+        return False
+    return not any(_may_be_kept_elsewhere(source, name, making) for name in free)
+
+
+def _stored_names(source: Source) -> set[str]:
+    """Return the names that the file binds anywhere."""
+    names = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name))
+    return {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+
+
+def _may_be_kept_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:
+    """Whether a value that is not an array was passed to code that may keep and change it."""
+    inside = {id(n) for f in making for n in syntax_tree.walk(f)}
+    for node in syntax_tree.walk(source.tree):
+        if not isinstance(node, ast.Call) or id(node) in inside:
+            continue
+        given = [a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name]
+        plain = scope_names.resolved_name(source, node.func).startswith(repeatable_functions.DETERMINISTIC_LIBRARIES)
+        if (
+            given
+            and not plain
+            and scope_names.dotted_name(node.func) not in repeatable_functions.DETERMINISTIC_BUILTINS
+        ):
+            return known_arrays.table_kind(source, given[0]) is None
+    return False

@@ -1,0 +1,392 @@
+"""Edits of a tf.data pipeline: prefetch, parallel maps, caches and another order of operations.
+
+Each function takes a line and returns the edits. The result is empty unless the text proves that the edit is
+correct.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slowtrain.model import Edit
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.fixes.elementwise import batch_equivalence
+from slowtrain.script.fixes.input import generator_edits
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.pipelines import chain_edits, dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
+
+COMMUTING_OPERATIONS = frozenset({"map", "repeat", "prefetch", "with_options"})  # operations that commute with a map
+ELEMENT_KEEPING_OPERATIONS = frozenset(
+    {"map", "shuffle", "repeat", "prefetch", "with_options", "take", "skip"}
+)  # operations that keep each element unchanged
+ORDERED_SOURCES = frozenset(
+    {"from_tensor_slices", "from_tensors", "from_generator", "range", "TFRecordDataset", "TextLineDataset",
+     "FixedLengthRecordDataset", "CsvDataset", "zip"}
+)  # fmt: skip
+UNIFORM_SHAPE_OPERATIONS = ORDERED_SOURCES - {"from_generator", "zip"} | {
+    "shuffle",
+    "repeat",
+    "take",
+    "skip",
+}  # all elements have the same shape
+# A cache after these operations keeps every element of an epoch.
+FINITE_OPERATIONS = frozenset(
+    "map batch padded_batch ragged_batch filter flat_map interleave unbatch prefetch with_options enumerate skip take "
+    "window ignore_errors concatenate".split()
+)
+CALLING_OPERATIONS = frozenset(
+    {"map", "filter", "flat_map", "interleave"}
+)  # operations that call a function of the script
+
+
+# -- working ahead and in parallel
+
+
+def add_prefetch(source: Source, line: int) -> list[Edit]:
+    """Append ``.prefetch(tf.data.AUTOTUNE)`` to the pipeline at ``line``, unless it prefetches already."""
+    last = dataset_chains.chain_at(source, line)
+    if (
+        last is None
+        or node_lookup.called_name(last) == "prefetch"
+        or not dataset_chains.may_be_dataset(dataset_chains.upstream_chain(source, last))
+    ):
+        return []
+    if any("prefetch" in f.names[f.calls.index(last) :] for f in dataset_chains.chains_through(source, last)):
+        return []
+    if _disables_autotune(source):  # AUTOTUNE has no effect without the tuner
+        return chain_edits.append_operation(source, last, ".prefetch(2)")
+    text, also = autotune_reference(source, last)
+    return [*also, *chain_edits.append_operation(source, last, f".prefetch({text})")]
+
+
+def parallelise_map(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
+    """Set ``num_parallel_calls=tf.data.AUTOTUNE`` for the ``map`` at ``line``."""
+    found = [c for c in dataset_chains.map_calls(source, line, function_line) if is_sequential_map(source, c)]
+    if not found or any(
+        has_starred_arguments(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
+    ):
+        return []
+    text, also = autotune_reference(source, found[0])
+    for call in found:
+        given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+        also.append(
+            edits.set_keyword(source, call, "num_parallel_calls", text)
+            if given is None else edits.replace_node(source, given, text)
+        )  # fmt: skip
+    return also
+
+
+def parallelise_interleave(source: Source, line: int) -> list[Edit]:
+    """Set ``num_parallel_calls=tf.data.AUTOTUNE`` for the ``interleave`` at ``line``. The order of elements stays."""
+    call = node_lookup.single_call(source, line, "interleave")
+    if (
+        call is None
+        or has_starred_arguments(call)
+        or len(call.args) > 3
+        or node_lookup.argument_value(call, "num_parallel_calls")
+    ):
+        return []
+    text, also = autotune_reference(source, call)
+    return [*also, edits.set_keyword(source, call, "num_parallel_calls", text)]
+
+
+def allow_any_order(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
+    """Set ``deterministic=False`` for the parallel ``map`` or ``interleave`` at ``line``."""
+    found = dataset_chains.map_calls(source, line, function_line)
+    found = found or [
+        c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)
+    ]
+    if len(found) != 1 or has_starred_arguments(found[0]):
+        return []
+    at = (
+        1 if node_lookup.called_name(found[0]) == "map" else 3
+    )  # position of num_parallel_calls, which deterministic follows
+    order = node_lookup.argument_value(found[0], "deterministic", at + 1)
+    if node_lookup.argument_value(found[0], "num_parallel_calls", at) is None:
+        return []
+    if order is None:
+        return [edits.set_keyword(source, found[0], "deterministic", "False")]
+    kept = isinstance(order, ast.Constant) and order.value in (None, True)
+    return [edits.replace_node(source, order, "False")] if kept else []
+
+
+def autotune_reference(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
+    """Return how the file refers to ``tf.data.AUTOTUNE``, and the edits for a missing import."""
+    name, also = edits.ensure_import(source, "tensorflow", "tf")
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and node.lineno < getattr(near, "lineno", 0) and len(node.targets) == 1:
+            target = node.targets[0]
+            full = scope_names.resolved_name(source, node.value)
+            constant = full in ("tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE")
+            if (
+                constant
+                and isinstance(target, ast.Name)
+                and len(scope_names.binding_statements(source, target.id, source.tree)) == 1
+            ):
+                return target.id, []
+    for known, meant in scope_names.import_aliases(source).items():
+        if meant == "tensorflow.data.AUTOTUNE":
+            return known, []
+        if meant == "tensorflow.data" and also:
+            return f"{known}.AUTOTUNE", []
+    return f"{name}.data.AUTOTUNE", also
+
+
+def remove_thread_limit(source: Source, line: int) -> list[Edit]:
+    """Remove the thread limit that the file sets for the data set at ``line``, or the only one of the module."""
+    limits = [
+        n for n in syntax_tree.walk(source.tree)
+        if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
+        and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
+    ]  # fmt: skip
+    near = [n for n in limits if n.lineno == line]
+    if len(limits) > 1 and len(near) == 1:
+        limits = near
+    if len(limits) != 1 or (isinstance(limits[0].value, ast.Constant) and not limits[0].value.value):
+        return []
+    only = limits[0]
+    block = scope_names.statement_block(source, only)
+    row = source.text.splitlines()[only.lineno - 1]
+    alone = ";" not in row and only.lineno == only.end_lineno and not row[: only.col_offset].strip()
+    # 0 lets TensorFlow choose. The statement stays if its block would be empty without it.
+    return (
+        [edits.remove_statement(source, only)]
+        if alone and len(block) > 1
+        else [edits.replace_node(source, only.value, "0")]
+    )
+
+
+# -- once instead of every epoch
+
+
+def add_cache(
+    source: Source, line: int, function_line: int | None = None, *names: str, furthest: bool = False
+) -> tuple[list[Edit], bool]:
+    """Add ``.cache()`` after the ``map`` (or one of ``names``) at ``line``. Return whether results stay identical.
+
+    A ``shuffle`` before it moves behind the cache. Otherwise, the cache would keep the order of the first epoch.
+    ``furthest``: put the cache after all operations that follow and give the same elements in each epoch.
+    """
+    found = dataset_chains.map_calls(source, line, function_line, *names)
+    if names:
+        found = found or [
+            c for c in node_lookup.calls_at_line(source, line, *names) if dataset_chains.makes_dataset(source, c)
+        ]
+    if len(found) != 1:
+        return [], False
+    call = found[0]
+    several = dataset_chains.chains_through(source, call)
+    if not several or any(_is_cached_after(f, call) or not f.whole for f in several):
+        return [], False
+    if all("take" in (node_lookup.called_name(c) for c in f.after(call)) for f in several):
+        return [], False  # TensorFlow discards a cache that is not filled completely
+    flow = several[0]
+    before = flow.before(call)
+    held = [c for c in before if node_lookup.called_name(c) == "cache"]
+    before = before[before.index(held[-1]) :] if held else before  # the cached elements are the same in every epoch
+    names_before = [node_lookup.called_name(c) for c in before]
+    if not before and not _has_fixed_order(source, call):
+        return [], False
+    functions = [c for c in (*before, call) if node_lookup.called_name(c) in CALLING_OPERATIONS]
+    drawn = any(not c.args or repeatable_functions.may_vary_by_call(source, c.args[0]) for c in functions)
+    known = FINITE_OPERATIONS | {"shuffle"}
+    if drawn or not set(names_before[1:]) <= known:
+        return [], False
+    if before and not held and not _has_fixed_order(source, before[0]):
+        return [], False
+    if not _is_built_once(source, call, several):
+        return [], False
+    moved = (
+        _remove_cache(source, held[-1])
+        if held and all(call in f.calls for f in dataset_chains.chains_through(source, held[-1]))
+        else []
+    )
+    if "shuffle" not in names_before:
+        at = _last_repeatable_operation(source, flow, call) if furthest and len(several) == 1 else call
+        return [*moved, *chain_edits.append_operation(source, at, ".cache()")], True
+    begun = names_before.index("shuffle")
+    run = (*before[begun:], call)
+    if any(node_lookup.called_name(c) not in ("map", "prefetch") for c in run[1:]) or not chain_edits.are_movable(
+        source, run
+    ):
+        return [], False
+    texts = [chain_edits.operation_text(source, c) for c in run]
+    texts = [*texts[1:], f"cache().{texts[0]}"]
+    return [*moved, *chain_edits.replace_operations(source, run, texts)], False
+
+
+def add_disk_cache(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
+    """As :func:`cached`, with files in a temporary folder that is removed when the script ends."""
+    made, same = add_cache(source, line, function_line)
+    keeping = [e for e in made if "cache()" in e.text]
+    if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
+        return [], False
+    module, also = edits.ensure_import(source, "tempfile", "tempfile")
+    folder = "kept_elements"
+    if folder in source.text:
+        return [], False
+    at = next(s for s in source.tree.body if edits.node_start(s) <= keeping[0].start <= edits.node_end(s))
+    held = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
+    path = f'cache({module}.mkdtemp(dir={folder}.name) + "/cache")'
+    return [*also, held, *(replace(e, text=e.text.replace("cache()", path)) for e in made)], same
+
+
+def _is_cached_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
+    """Whether a cache after ``call`` keeps its output already."""
+    return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
+
+
+def _remove_cache(source: Source, cache: ast.Call) -> list[Edit]:
+    """Remove ``ds = ds.cache()`` or ``.cache()`` from its chain. A cache with a file stays."""
+    if cache.args or cache.keywords or not isinstance(cache.func, ast.Attribute):
+        return []
+    statement, owner = node_lookup.enclosing_statement(source, cache), cache.func.value
+    itself = (
+        isinstance(statement, ast.Assign) and statement.value is cache and len(statement.targets) == 1
+        and isinstance(owner, ast.Name) and scope_names.dotted_name(statement.targets[0]) == owner.id
+    )  # fmt: skip
+    if statement is not None and itself:
+        row = source.text.splitlines()[statement.lineno - 1]
+        alone = ";" not in row and statement.lineno == statement.end_lineno and not row[: statement.col_offset].strip()
+        return (
+            [edits.remove_statement(source, statement)]
+            if alone and len(scope_names.statement_block(source, statement)) > 1
+            else []
+        )
+    return (
+        [Edit(source.file, edits.node_end(owner), edits.node_end(cache), "")]
+        if owner.end_lineno == cache.end_lineno
+        else []
+    )
+
+
+def _last_repeatable_operation(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
+    """Return the last operation after ``call`` before which nothing is random, repeated or reordered."""
+    for after in flow.after(call):
+        name = node_lookup.called_name(after)
+        fixed = name == "batch" or (
+            name in CALLING_OPERATIONS
+            and after.args
+            and not repeatable_functions.may_vary_by_call(source, after.args[0])
+        )
+        if not fixed or scope_names.enclosing_loops(source, after):
+            break
+        call = after
+    return call
+
+
+# -- in another order
+
+
+def shuffle_before_map(source: Source, line: int) -> list[Edit]:
+    """Replace ``.map(f).shuffle(n)`` at ``line`` by ``.shuffle(n).map(f)``, so that the buffer holds inputs of the
+    map.
+    """
+    found = [c for c in node_lookup.calls_at_line(source, line, "shuffle") if dataset_chains.is_operation(c)]
+    if len(found) != 1:
+        return []
+    flow = dataset_chains.upstream_chain(source, found[0])
+    run = [found[0]]
+    for call in reversed(flow.before(found[0])):
+        if node_lookup.called_name(call) not in COMMUTING_OPERATIONS:
+            break
+        run.insert(0, call)
+    while run and node_lookup.called_name(run[0]) != "map":
+        run.pop(0)
+    if len(run) < 2 or not chain_edits.are_movable(source, run):
+        return []
+    maps = [c for c in run if node_lookup.called_name(c) == "map"]
+    order = [*(c for c in run if c not in maps), *maps]
+    return chain_edits.replace_operations(source, run, [chain_edits.operation_text(source, c) for c in order])
+
+
+def batch_before_map(
+    source: Source,
+    line: int,
+    function_line: int | None = None,
+    ranks: Sequence[int | None] = (),
+    results: Sequence[int | None] = (),
+) -> tuple[list[Edit], bool]:
+    """Replace ``.map(f).batch(n)`` at ``line`` by ``.batch(n).map(f)``. Return whether ``f`` draws random numbers.
+
+    ``f`` must give the same results for a batch: see
+    :func:`slowtrain.script.fixes.elementwise.batch_equivalence.changes_for_batches`.
+    """
+    found = dataset_chains.map_calls(source, line, function_line)
+    several = dataset_chains.chains_through(source, found[0]) if len(found) == 1 else []
+    if not several:
+        return [], False
+    if not ranks and not set(several[0].names[: several[0].calls.index(found[0])]) <= UNIFORM_SHAPE_OPERATIONS:
+        return [], False
+    run, changes, random = [found[0]], [], False
+    for call in several[0].after(found[0]):
+        run.append(call)
+        if node_lookup.called_name(call) == "batch":
+            break
+        if node_lookup.called_name(call) not in ELEMENT_KEEPING_OPERATIONS:
+            return [], False
+    if node_lookup.called_name(run[-1]) != "batch" or not chain_edits.are_movable(source, run):
+        return [], False
+    maps = [c for c in run if node_lookup.called_name(c) == "map"]
+    for call in maps:
+        first = call is found[0]
+        followed = batch_equivalence.changes_for_batches(source, call, ranks if first else (), results if first else ())
+        if followed is None:
+            return [], False
+        changes += followed.changes
+        random |= followed.random
+    changes = list(dict.fromkeys(changes))
+    inside = [c for c in changes if any(edits.node_start(m) <= c.start < edits.node_end(m) for m in maps)]
+    order = [*(c for c in run if c not in maps), *maps]
+    texts = [chain_edits.operation_text(source, c, inside) for c in order]
+    return [*chain_edits.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
+
+
+# -- what the text tells
+
+
+def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
+    """Whether a data set gives the same elements in the same order in each epoch."""
+    name = node_lookup.called_name(maker)
+    if name == "list_files":
+        given = node_lookup.argument_value(maker, "shuffle", 1)
+        return isinstance(given, ast.Constant) and given.value is False
+    if name == "from_generator":
+        generator = node_lookup.argument_value(maker, "generator", 0)
+        return generator is not None and generator_edits.is_repeatable_generator(source, generator, maker)
+    return name in ORDERED_SOURCES
+
+
+def _is_built_once(source: Source, call: ast.Call, several: Sequence[dataset_chains.DatasetChain]) -> bool:
+    """Whether no loop rebuilds the pipeline. A rebuilt pipeline starts with an empty cache."""
+    return not scope_names.enclosing_loops(source, call) and not any(
+        scope_names.enclosing_loops(source, f.calls[0]) for f in several
+    )
+
+
+def is_sequential_map(source: Source, call: ast.Call) -> bool:
+    """Whether a ``map`` runs one call at a time, because its number of parallel calls is missing, 1 or None."""
+    given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+    if given is None or queries.int_at(source, given) == 1:
+        return True
+    written = setting_origins.literal_origin(source, given)
+    return written is not None and written.value is None
+
+
+def has_starred_arguments(call: ast.Call) -> bool:
+    return any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+
+
+def _disables_autotune(source: Source) -> bool:
+    """Whether the file disables the tuner of tf.data."""
+    return any(
+        isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False
+        and any(scope_names.dotted_name(t).endswith("autotune.enabled") for t in n.targets)
+        for n in syntax_tree.walk(source.tree)
+    )  # fmt: skip

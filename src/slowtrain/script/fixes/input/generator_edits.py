@@ -1,0 +1,282 @@
+"""Edits of generators behind ``from_generator`` and of sequences of batches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from slowtrain.model import Edit
+from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+
+ENDLESS_FUNCTIONS = frozenset({"cycle", "count", "iter", "repeat"})
+MUTATING_METHODS = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault fill resize put itemset popleft appendleft "
+    "rotate add discard shuffle".split()
+)
+FILLING_FUNCTIONS = frozenset({"copyto", "putmask", "place", "put_along_axis", "fill_diagonal"})
+SEQUENCE_CLASSES = frozenset({"PyDataset", "Sequence"})
+SHORTENING_OPERATIONS = frozenset({"take", "shard", "skip"})
+
+
+def use_tensor_slices(source: Source, line: int) -> list[Edit]:
+    """Replace ``from_generator(f, ...)`` at ``line`` by ``from_tensor_slices`` of everything that ``f`` yields.
+
+    ``f`` must end, yield the same elements in each call, and yield parts of fixed shape.
+    """
+    call = node_lookup.single_call(source, line, "from_generator")
+    if call is None or not isinstance(call.func, ast.Attribute) or not dataset_chains.makes_dataset(source, call):
+        return []
+    several = dataset_chains.chains_through(source, call)
+    if (
+        any(SHORTENING_OPERATIONS & set(f.names) for f in several)
+        or scope_names.enclosing_loops(source, call)
+        or not _reads_whole_epochs(source)
+    ):
+        return []
+    generator = node_lookup.argument_value(call, "generator", 0)
+    if (
+        generator is None
+        or node_lookup.argument_value(call, "args", 3) is not None
+        or not is_repeatable_generator(source, generator, call)
+    ):
+        return []
+    made = _generator_call_text(source, generator)
+    kinds = node_lookup.argument_value(call, "output_signature", 4)
+    types = node_lookup.argument_value(call, "output_types", 1)
+    spec = _assigned_once(source, kinds or types, call)
+    if made is None or spec is None or any(k.arg is None for k in call.keywords):
+        return []
+    shapes = (
+        _assigned_once(source, node_lookup.argument_value(call, "output_shapes", 2), call) if kinds is None else spec
+    )
+    if shapes is None or not _has_tabular_shape(shapes, kinds is not None):
+        return []
+    text = edits.node_text(source, kinds or types or spec)
+    dtype = "spec.dtype.as_numpy_dtype" if kinds is not None else "spec.as_numpy_dtype"
+    np, also = edits.ensure_import(source, "numpy", "np")
+    if _is_single_tensor(spec):
+        array = f"{np}.array(list({made}), {text}{dtype.removeprefix('spec')})"
+    else:
+        zipped = f"zip(zip(*{made}), {text})"
+        array = f"tuple(\n        {np}.array(part, {dtype})\n        for part, spec in {zipped}\n    )"
+    at, column = edits.node_end(call.func)
+    begun = (at, column - len("from_generator"))
+    row = source.text.splitlines()[call.lineno - 1]
+    indent = row[: len(row) - len(row.lstrip())]
+    text = f"from_tensor_slices(\n    {array}\n)".replace("\n", f"\n{indent}")
+    return [*also, Edit(source.file, begun, edits.node_end(call), text)]
+
+
+def is_repeatable_generator(source: Source, generator: ast.expr, near: ast.AST) -> bool:
+    """Whether a generator of this file ends and yields the same elements in each call after ``near``."""
+    start: ast.AST | None = generator
+    if isinstance(generator, ast.Lambda):
+        start = (
+            node_lookup.function_named(source, node_lookup.called_name(generator.body))
+            if isinstance(generator.body, ast.Call)
+            else None
+        )
+    elif isinstance(generator, ast.Name):
+        start = node_lookup.function_named(source, generator.id, near)
+    else:
+        start = None
+    if not isinstance(start, ast.FunctionDef) or repeatable_functions.may_vary_by_call(source, start):
+        return False
+    bodies = source.called(start)
+    for node in (n for b in bodies for n in syntax_tree.walk(b)):
+        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
+            return False
+        if isinstance(node, ast.Call) and node_lookup.called_name(node) in ENDLESS_FUNCTIONS:
+            return False
+    if not all(changes_only_own_results(b) for b in bodies if isinstance(b, ast.FunctionDef)):
+        return False
+    names = {n for b in (generator, *bodies) for n in scope_names.read_names(b)}
+    return not any(later_changes(source, names, near))
+
+
+def later_changes(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]:
+    """Yield nodes that may rebind ``names`` or change them in place after ``near``."""
+    statement = node_lookup.enclosing_statement(source, near)
+    after = (statement.end_lineno or statement.lineno) if statement is not None else 0
+    scope = scope_names.enclosing_scope(source, near)
+    for node in syntax_tree.walk(source.tree):
+        place = getattr(node, "lineno", 0)
+        later = place > after or scope_names.enclosing_scope(source, node) is not scope if place else False
+        if not later:
+            continue
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            if base_name(node) in names:
+                yield node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING_METHODS:
+            given = {base_name(a) for a in node.args} if node.func.attr == "shuffle" else set()
+            if base_name(node.func.value) in names or given & names:
+                yield node
+        elif isinstance(node, ast.Call) and arrays_filled_by(node) & names:
+            yield node
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
+            holder = scope_names.enclosing_scope(source, node)
+            if holder is scope or (
+                isinstance(holder, FUNCTION_NODES) and node.id in scope_names.declared_outer_names(holder)
+            ):
+                yield node
+
+
+def arrays_filled_by(call: ast.Call) -> set[str]:
+    """Return names of arrays that a NumPy call fills: ``np.copyto(x, y)``, ``np.add(x, y, out=x)``."""
+    found = {base_name(k.value) for k in call.keywords if k.arg == "out"}
+    if node_lookup.called_name(call) in FILLING_FUNCTIONS and call.args:
+        found.add(base_name(call.args[0]))
+    return found - {""}
+
+
+def remember_batches(source: Source, line: int) -> list[Edit]:
+    """Let ``__getitem__`` of the sequence at ``line`` keep its batches, if they are the same in each epoch."""
+    classes = sequence_classes(source)
+    holding = [c for c in classes if c.lineno <= line <= (c.end_lineno or c.lineno)]
+    if len(classes) != 1 and len(holding) != 1:
+        return []
+    owner = (holding or classes)[0]
+    methods = {n.name: n for n in owner.body if isinstance(n, ast.FunctionDef)}
+    getting = methods.get("__getitem__")
+    reached = source.called(getting) if getting is not None else []
+    inside = any(f.lineno <= line <= (f.end_lineno or f.lineno) for f in reached if isinstance(f, ast.FunctionDef))
+    if getting is None or not inside or getting.decorator_list or not _is_immutable_sequence(source, owner, methods):
+        return []
+    if repeatable_functions.may_vary_by_call(source, getting) or not changes_only_own_results(getting):
+        return []
+    free = {n for f in reached for n in scope_names.read_names(f)} - {"self"}
+    if any(later_changes(source, free, owner)):
+        return []
+    name, also = edits.ensure_import(source, "functools", "functools")
+    return [*also, edits.add_decorator(source, getting, f"@{name}.lru_cache(maxsize=None)")]
+
+
+def sequence_classes(source: Source) -> list[ast.ClassDef]:
+    """Return the classes of the file that derive from PyDataset or Sequence."""
+    every = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef))
+    return [c for c in every if any(scope_names.dotted_name(b).rpartition(".")[2] in SEQUENCE_CLASSES for b in c.bases)]
+
+
+def _is_immutable_sequence(source: Source, owner: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> bool:
+    """Whether the attributes of a sequence are only set in ``__init__``, and its objects compare by identity."""
+    if {"__eq__", "__hash__", "on_epoch_end", "on_epoch_begin"} & set(methods):
+        return False
+    if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in syntax_tree.walk(d)):
+        return False
+    kept: set[str] = set()
+    for name, method in methods.items():
+        for node in syntax_tree.walk(method):
+            stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+            if stored and isinstance(node, ast.Attribute) and name != "__init__":
+                return False
+            if isinstance(node, ast.Attribute) and scope_names.dotted_name(node).startswith("self."):
+                kept.add(node.attr)
+            call = node.func if isinstance(node, ast.Call) else None
+            changes = isinstance(call, ast.Attribute) and call.attr in MUTATING_METHODS and name != "__init__"
+            if changes and isinstance(call, ast.Attribute) and base_name(call.value) == "self":
+                return False
+    inside = set(syntax_tree.walk(owner))
+    for node in syntax_tree.walk(source.tree):
+        outside = isinstance(node, ast.Attribute) and node not in inside and node.attr in kept
+        if outside and isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            return False
+        if isinstance(node, ast.keyword) and node.arg == "use_multiprocessing":
+            return False  # each process would keep separate copies
+    return True
+
+
+def changes_only_own_results(function: ast.FunctionDef) -> bool:
+    """Whether the function changes in place only objects that it creates itself."""
+    lent = set(scope_names.parameter_names(function))
+    for node in scope_names.nodes_in_scope(function.body):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
+            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            lent |= scope_names.bound_names(node.target)
+    own = scope_names.bound_names(function.body) - lent
+    for node in syntax_tree.walk(function):
+        stored = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+        if stored and isinstance(node, ast.expr) and base_name(node) not in own:
+            return False
+        if isinstance(node, ast.AugAssign) and base_name(node.target) not in own:
+            return False
+        method = node.func if isinstance(node, ast.Call) else None
+        changes = isinstance(method, ast.Attribute) and method.attr in MUTATING_METHODS
+        if changes and isinstance(method, ast.Attribute) and base_name(method.value) not in own:
+            return False
+    return True
+
+
+def _generator_call_text(source: Source, generator: ast.expr) -> str | None:
+    """Return the call that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
+    if isinstance(generator, ast.Lambda) and not scope_names.parameter_names(generator):
+        return edits.node_text(source, generator.body)
+    if isinstance(generator, ast.Name):
+        function = node_lookup.function_named(source, generator.id)
+        return f"{generator.id}()" if function is not None and not scope_names.parameter_names(function) else None
+    return None
+
+
+def _assigned_once(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr | None:
+    """Return ``node``, or the only value assigned to the name."""
+    if not isinstance(node, ast.Name):
+        return node
+    for scope in (scope_names.enclosing_scope(source, near), source.tree):
+        found = scope_names.binding_statements(source, node.id, scope)
+        if found:
+            return found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
+    return None
+
+
+def _is_single_tensor(spec: ast.expr) -> bool:
+    if isinstance(spec, ast.Call):
+        return node_lookup.called_name(spec) == "TensorSpec"
+    return isinstance(spec, ast.Attribute)
+
+
+def _has_tabular_shape(spec: ast.expr, signature: bool) -> bool:
+    """Whether each part has a known shape: ``TensorSpec((3, N), ...)``, or ``(3, N)`` in ``output_shapes``."""
+    if isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "tuple" and len(spec.args) == 1:
+        return _has_tabular_shape(spec.args[0], signature)
+    if isinstance(spec, ast.BinOp) and isinstance(spec.op, ast.Mult):
+        return _has_tabular_shape(spec.left, signature)
+    if isinstance(spec, ast.Call):
+        name = node_lookup.called_name(spec)
+        shape = node_lookup.argument_value(spec, "shape", 0) if name == "TensorSpec" else None
+        if name == "TensorShape":
+            shape = spec.args[0] if spec.args else None
+        return isinstance(shape, (ast.Tuple, ast.List)) and _has_known_dimensions(shape)
+    if not isinstance(spec, (ast.Tuple, ast.List)):
+        return False
+    if signature:
+        return bool(spec.elts) and all(isinstance(e, ast.Call) and _has_tabular_shape(e, True) for e in spec.elts)
+    parts = spec.elts
+    return bool(parts) and all(
+        _has_known_dimensions(e)
+        if isinstance(e, (ast.Tuple, ast.List))
+        else isinstance(e, ast.Call) and _has_tabular_shape(e, False)
+        for e in parts
+    )
+
+
+def _has_known_dimensions(shape: ast.Tuple | ast.List) -> bool:
+    return not any(
+        isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and not isinstance(d.value, int)) for d in shape.elts
+    )
+
+
+def base_name(node: ast.expr) -> str:
+    """``x`` of ``x.y[0].z``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _reads_whole_epochs(source: Source) -> bool:
+    """Whether no call in the file sets the batches of an epoch. Otherwise, a generator may be read in part only."""
+    named: Iterable[ast.keyword] = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword))
+    return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)

@@ -1,0 +1,328 @@
+"""Edits that move repeated conversions and constant work of a hand-written training loop before the loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeGuard
+
+from slowtrain.model import Edit
+from slowtrain.script.fixes.input import generator_edits, known_arrays
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import BLOCK_STATEMENTS, FUNCTION_NODES, Source
+
+CONVERSION_FUNCTIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
+PURE_BUILTINS = frozenset(
+    "len range zip list tuple sorted sum min max float int abs round enumerate reversed dict set".split()
+)
+PURE_METHODS = frozenset(
+    "astype reshape copy transpose mean std sum max min flatten ravel tolist numpy squeeze clip swapaxes items keys "
+    "values split join strip".split()
+)
+# Parts of NumPy and TensorFlow names that draw random numbers, keep state or reach outside the process.
+IMPURE_NAME_PARTS = (
+    ".random",
+    ".Variable",
+    "keras",
+    ".data.",
+    ".io.write",
+    ".save",
+    ".load",
+    ".summary",
+    ".lookup",
+    ".gfile",
+)
+
+
+# -- conversions
+
+
+def convert_before_loop(source: Source, line: int) -> list[Edit]:
+    """Replace ``tf.constant(data[i:j])`` at ``line`` by a slice of a tensor that is converted before the loop.
+
+    ``data`` must be an array, or lists that form one, and must not change while the loop runs.
+    """
+    found: list[Edit] = []
+    made: dict[str, str] = {}
+    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
+    calls = [c for c in calls if scope_names.resolved_name(source, c.func) in CONVERSION_FUNCTIONS]
+    for call in calls:
+        part = call.args[0] if call.args else None
+        if not isinstance(part, ast.Subscript) or not isinstance(part.value, ast.Name):
+            return []
+        loop = _invariant_loop(source, call, [*call.args[1:], *(k.value for k in call.keywords)], part.value.id)
+        table = known_arrays.table_kind(source, part.value)
+        typed = node_lookup.argument_value(call, "dtype", 1) is not None
+        if loop is None or table is None or (table == "lists" and not typed):
+            return []
+        index = _row_index_text(source, part.slice)
+        if index is None:
+            return []
+        whole = _whole_conversion(source, call, part)
+        name = made.get(whole) or unused_name(source, f"{part.value.id}_tensor", made.values())
+        if whole not in made:
+            found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
+            made[whole] = name
+        text = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else _gather_text(source, name, index)
+        found.append(edits.replace_node(source, call, text))
+    return found
+
+
+def _row_index_text(source: Source, index: ast.expr) -> str | None:
+    """Return the text of the row index: a slice or an array of row numbers."""
+    if isinstance(index, ast.Slice):
+        return _slice_text(source, index)
+    rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
+    if isinstance(rows, ast.Name) and known_arrays.holds_row_numbers(source, rows):
+        return edits.node_text(source, index)
+    return None
+
+
+def _slice_text(source: Source, index: ast.Slice) -> str:
+    bounds = [edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper)]
+    step = f":{edits.node_text(source, index.step)}" if index.step is not None else ""
+    spaced = " " if "\x20:" in edits.node_text(source, index) else ""
+    return f"{bounds[0]}{spaced}:{spaced}{bounds[1]}{step}"
+
+
+def _gather_text(source: Source, name: str, index: str) -> str:
+    tf, _ = edits.ensure_import(source, "tensorflow", "tf")
+    return f"{tf}.gather({name}, {index})"
+
+
+def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> str:
+    """Return the conversion of the whole data: ``tf.constant(data, dtype=...)``."""
+    text = edits.edited_text(source, [edits.replace_node(source, part, edits.node_text(source, part.value))])
+    shift = len(source.text.encode()) - len(text.encode())
+    line, column = edits.node_end(call)
+    rows = text.split("\n")
+    single = call.lineno == line
+    if not single:
+        arguments = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
+        arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
+        return f"{edits.node_text(source, call.func)}({', '.join(arguments)})"
+    return rows[line - 1].encode()[call.col_offset : column - shift].decode()
+
+
+def unused_name(source: Source, name: str, taken: Iterable[str]) -> str:
+    used = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
+    while name in used:
+        name += "_"
+    return name
+
+
+# -- statements that give the same in every step
+
+
+def hoist_assignment(source: Source, line: int) -> list[Edit]:
+    """Move the assignment at ``line`` before the loops that change none of its inputs."""
+    found = [
+        n for n in syntax_tree.walk(source.tree)
+        if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
+        and not isinstance(n, node_lookup.SCOPE_NODES)
+    ]  # fmt: skip
+    if len(found) != 1:
+        return []
+    statement = found[0]
+    targets = [n for t in statement.targets for n in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    row = source.text.splitlines()[statement.lineno - 1]
+    if not all(isinstance(t, ast.Name) for t in targets) or row[: statement.col_offset].strip() or ";" in row:
+        return []
+    if not is_pure(source, statement.value) or isinstance(
+        statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)
+    ):
+        return []
+    if not _reads_only_data(source, statement.value):
+        return []
+    loop = _invariant_loop(source, statement, [statement.value])
+    if loop is None or not _runs_in_each_iteration(source, statement, loop):
+        return []
+    names = {t.id for t in targets if isinstance(t, ast.Name)}
+    inside = list(scope_names.nodes_in_scope(loop.body))
+    again = [
+        n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCK_STATEMENTS) and n is not statement
+    ]
+    if any(names & scope_names.bound_names(n) for n in again) or any(names & header_names(n) for n in inside):
+        return []
+    if any(generator_edits.base_name(n) in names for n in inside if is_item_store(n)) or may_be_changed_by_call(
+        source, names, loop
+    ):
+        return []
+    if len(scope_names.statement_block(source, statement)) < 2:
+        return []
+    text = _dedented_text(source, statement)
+    return [edits.insert_before(source, loop, text), edits.remove_statement(source, statement, text)]
+
+
+def hoist_repeated_work(source: Source, line: int) -> list[Edit]:
+    """Move constant work at ``line`` before the loop: the whole assignment, or its conversions."""
+    return hoist_assignment(source, line) or hoist_conversions(source, line)
+
+
+def hoist_conversions(source: Source, line: int) -> list[Edit]:
+    """Move conversions of constant data, as in ``step(tf.constant(data), batch)`` at ``line``, before the loop."""
+    simple = [n for n in call_index.nodes_of_kind(source, ast.Assign, ast.Expr) if isinstance(n, ast.stmt)]
+    around = [n for n in simple if n.lineno <= line <= (n.end_lineno or n.lineno)]
+    if len(around) != 1:
+        return []
+    found: list[Edit] = []
+    made: dict[str, str] = {}
+    for call in _outermost_conversions(source, around[0]):
+        loop = _invariant_loop(source, call, [call])
+        kept = (
+            loop is not None
+            and is_pure(source, call)
+            and _reads_only_data(source, call)
+            and _runs_in_each_iteration(source, around[0], loop)
+        )
+        if loop is None or not kept or call.lineno != call.end_lineno:
+            continue
+        whole = edits.node_text(source, call)
+        if whole not in made:
+            first = next((n.id for n in syntax_tree.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
+            made[whole] = unused_name(source, f"{first}_tensor", made.values())
+            found.append(edits.insert_before(source, loop, f"{made[whole]} = {whole}"))
+        found.append(edits.replace_node(source, call, made[whole]))
+    return found
+
+
+def _outermost_conversions(source: Source, statement: ast.AST) -> Iterator[ast.Call]:
+    """Return the outermost conversions that a statement always runs."""
+    for node in ast.iter_child_nodes(statement):
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and scope_names.resolved_name(source, node.func) in CONVERSION_FUNCTIONS
+        ):
+            yield node
+        elif isinstance(node, (ast.Call, ast.keyword, ast.Tuple, ast.List, ast.BinOp, ast.Starred, ast.Subscript)):
+            yield from _outermost_conversions(source, node)
+
+
+def _dedented_text(source: Source, statement: ast.stmt) -> str:
+    rows = source.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
+    return "\n".join([rows[0][statement.col_offset :], *(r.removeprefix(" " * statement.col_offset) for r in rows[1:])])
+
+
+def is_pure(source: Source, value: ast.expr) -> bool:
+    """Whether ``value`` is a pure expression: equal inputs give equal results, without side effects."""
+    waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    inner = list(syntax_tree.walk(value))
+    calls = [n for n in inner if isinstance(n, ast.Call)]
+    return bool(calls) and not any(isinstance(n, waits) for n in inner) and all(_is_pure_call(source, c) for c in calls)
+
+
+def _is_pure_call(source: Source, call: ast.Call) -> bool:
+    name = scope_names.resolved_name(source, call.func)
+    if name.startswith(("numpy.", "tensorflow.")):
+        return not any(word in name for word in IMPURE_NAME_PARTS)
+    if not isinstance(call.func, ast.Name):
+        return isinstance(call.func, ast.Attribute) and call.func.attr in PURE_METHODS
+    function = node_lookup.function_named(source, call.func.id, call)
+    if function is None:
+        return call.func.id in PURE_BUILTINS
+    return _is_pure_function(source, call, function)
+
+
+def _is_pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) -> bool:
+    if repeatable_functions.may_vary_by_call(source, function) or not generator_edits.changes_only_own_results(
+        function
+    ):
+        return False
+    reached = source.called(function)
+    inner = [n for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Call) and n is not call]
+    defined = [f.name for f in reached if isinstance(f, FUNCTION_NODES)]
+    return all(node_lookup.called_name(n) in defined or _is_pure_call(source, n) for n in inner) and all(
+        _reads_only_data(source, f) for f in reached
+    )
+
+
+def _reads_only_data(source: Source, node: ast.AST) -> bool:
+    """Whether ``node`` reads only data and functions, and no state that a step changes implicitly."""
+    functions = {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
+    known = (
+        functions
+        | repeatable_functions.imported_names(source)
+        | repeatable_functions.DETERMINISTIC_BUILTINS
+        | PURE_BUILTINS
+    )
+    free = {n for n in scope_names.read_names(node) if n not in known}
+    names = [
+        n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)
+    ]
+    return all(
+        known_arrays.is_plain_constant(source, n.id) or known_arrays.table_kind(source, n) is not None for n in names
+    )
+
+
+def _runs_in_each_iteration(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
+    """Whether every iteration of ``loop`` runs ``statement``: only loops and ``with`` statements enclose it."""
+    above = node_lookup.parents_of(source)
+    node: ast.AST = statement
+    while node is not loop:
+        node = above[node]
+        if node is not loop and not isinstance(node, (ast.For, ast.With)):
+            return False
+    return True
+
+
+def header_names(node: ast.AST) -> set[str]:
+    """Return names that the header of a loop or ``with`` binds."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return scope_names.bound_names(node.target)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return {n for i in node.items if i.optional_vars is not None for n in scope_names.bound_names(i.optional_vars)}
+    return set()
+
+
+def is_item_store(node: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
+    return isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+
+
+# -- what stays as it is
+
+
+def _invariant_loop(
+    source: Source, node: ast.AST, reads: Sequence[ast.expr], data: str = ""
+) -> ast.For | ast.While | None:
+    """Return the outermost loop around ``node`` that changes neither ``data`` nor the inputs of ``reads``."""
+    names = {n for r in reads for n in scope_names.read_names(r)} | ({data} if data else set())
+    found = None
+    for loop in scope_names.enclosing_loops(source, node):
+        inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
+        again = scope_names.bound_names(loop.body) | (
+            scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
+        )
+        if names & again or any(
+            names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)
+        ):
+            break
+        if any(is_item_store(n) and generator_edits.base_name(n) in names for f in inside for n in syntax_tree.walk(f)):
+            break
+        if may_be_changed_by_call(source, names, loop):
+            break
+        found = loop
+    return found
+
+
+def may_be_changed_by_call(source: Source, names: set[str], loop: ast.AST) -> bool:
+    """Whether a call in ``loop`` may change one of ``names`` in place."""
+    for node in syntax_tree.walk(loop):
+        if not isinstance(node, ast.Call):
+            continue
+        if generator_edits.arrays_filled_by(node) & names:
+            return True
+        if isinstance(node.func, ast.Attribute) and node.func.attr in generator_edits.MUTATING_METHODS:
+            given = {generator_edits.base_name(a) for a in node.args}
+            if generator_edits.base_name(node.func.value) in names or (node.func.attr == "shuffle" and given & names):
+                return True
+        name = scope_names.resolved_name(source, node.func)
+        if name.startswith(("numpy.", "tensorflow.")) or name in PURE_BUILTINS:
+            continue
+        function = node_lookup.function_named(source, node.func.id, node) if isinstance(node.func, ast.Name) else None
+        plain = {a.id for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name)}
+        if plain & names and function is not None and not generator_edits.changes_only_own_results(function):
+            return True
+    return False

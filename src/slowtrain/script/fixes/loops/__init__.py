@@ -1,0 +1,1 @@
+"""Edits of loops: statements moved out of them, retracing, readbacks, NumPy in place of Python."""

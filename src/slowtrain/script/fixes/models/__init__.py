@@ -1,0 +1,1 @@
+"""Edits of Keras models, their calls and callbacks, and of embedding tables."""

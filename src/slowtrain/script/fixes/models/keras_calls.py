@@ -1,0 +1,386 @@
+"""Edits of calls of Keras models: compile, fit, predict and their arguments."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from math import gcd
+
+from slowtrain.model import Edit
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
+from slowtrain.script.properties import repeatable_functions
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import Source
+
+MAX_STEPS_PER_CALL = 50
+MONITOR_CALLBACKS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
+PLAIN_PREDICT_ARGUMENTS = frozenset({"x", "verbose", "batch_size"})
+DATASET_NAME = re.compile(r"\bds\b|_ds\b|dataset|gen(erator)?\b|loader|sequence", re.IGNORECASE)
+PLAIN_FIT_ARGUMENTS = frozenset({"x", "y", "verbose", "batch_size", "epochs", "shuffle"})
+DATASET_METHODS = frozenset("batch prefetch shuffle repeat cache take skip padded_batch from_tensor_slices".split())
+
+
+def run_several_steps_per_call(source: Source, line: int) -> list[Edit]:
+    """Set ``steps_per_execution`` in ``compile()`` at ``line``, if no callback observes single batches."""
+    call = node_lookup.single_call(source, line, "compile")
+    if call is None or callback_intervals.observes_batches(source) or any(k.arg is None for k in call.keywords):
+        return []
+    eager = node_lookup.argument_value(call, "run_eagerly")
+    if eager is not None and not (isinstance(eager, ast.Constant) and not eager.value):
+        return []
+    given = node_lookup.argument_value(call, "steps_per_execution")
+    if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
+        return []
+    steps = _steps_per_call(source)
+    return [edits.set_keyword(source, call, "steps_per_execution", str(steps))] if steps else []
+
+
+def _steps_per_call(source: Source) -> int:
+    """Return how many steps one call may take; 0 if unknown.
+
+    With a given number of steps per epoch, ``fit`` takes whole calls, and thus too many steps unless the number is
+    a multiple.
+    """
+    common = 0
+    for call in call_index.index_of(source).called("fit"):
+        told = node_lookup.argument_value(call, "steps_per_epoch")
+        if any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text:
+            return 0
+        if told is None or (isinstance(told, ast.Constant) and told.value is None):
+            continue
+        steps = constant_int(source, told)
+        if not steps:
+            return 0
+        common = gcd(common, steps)
+    most = max(n for n in range(1, MAX_STEPS_PER_CALL + 1) if common % n == 0)  # without any given number, the maximum
+    return most if most > 1 else 0
+
+
+def disable_xla(source: Source, line: int) -> list[Edit]:
+    """Set ``jit_compile=False`` in ``compile()`` at ``line``, or in a ``tf.function`` that asks for XLA."""
+    call = node_lookup.single_call(source, line, "compile", "function")
+    if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > node_lookup.JIT_COMPILE_POSITION:
+        return []
+    given = node_lookup.argument_value(call, "jit_compile")
+    if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):
+        return [edits.replace_node(source, given, "False")]
+    method = isinstance(call.func, ast.Attribute) and node_lookup.called_name(call) == "compile"
+    return [edits.set_keyword(source, call, "jit_compile", "False")] if given is None and method else []
+
+
+def unrolled_calls(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
+    """Yield calls with ``unroll=True`` and the constant, at the call or where the name is assigned."""
+    for call in call_index.nodes_of_kind(source, ast.Call) if "unroll" in source.text else ():
+        assert isinstance(call, ast.Call)
+        given = node_lookup.argument_value(call, "unroll")
+        found = setting_origins.written_value(source, given) if given is not None else None
+        if isinstance(found, ast.Constant) and found.value is True:
+            yield call, found
+
+
+def disable_unroll(source: Source, line: int) -> list[Edit]:
+    """Remove ``unroll=True`` at ``line`` from a layer, or set it to False if several layers share the value."""
+    for call, true in unrolled_calls(source):
+        if true.lineno == line:
+            plain = true is node_lookup.argument_value(call, "unroll")
+            return (
+                edits.remove_keyword(source, call, "unroll") if plain else [edits.replace_node(source, true, "False")]
+            )
+    return []
+
+
+# -- validation
+
+
+def validate_less_often(source: Source, line: int, rarer: int) -> list[Edit]:
+    """Let ``fit`` at ``line`` validate every ``rarer`` epochs, including the last one."""
+    call = node_lookup.single_call(source, line, "fit")
+    if call is None or rarer < 2 or any(k.arg is None for k in call.keywords) or _may_use_validation(source, call):
+        return []
+    if (
+        node_lookup.argument_value(call, "validation_data") is None
+        and node_lookup.argument_value(call, "validation_split") is None
+    ):
+        return []
+    given = node_lookup.argument_value(call, "validation_freq")
+    if given is not None and not (isinstance(given, ast.Constant) and given.value == 1):
+        return []
+    epochs = constant_int(source, node_lookup.argument_value(call, "epochs"))
+    begins = node_lookup.argument_value(call, "initial_epoch")
+    if epochs is None or begins is not None or _uses_validation_series(source):
+        return []
+    divisors = [n for n in range(2, epochs + 1) if epochs % n == 0]
+    best = min(divisors, key=lambda n: (abs(n - rarer), n), default=None)
+    return [edits.set_keyword(source, call, "validation_freq", str(best))] if best else []
+
+
+def _may_use_validation(source: Source, call: ast.Call) -> bool:
+    """Whether a callback may use validation results."""
+    given = node_lookup.argument_value(call, "callbacks")
+    if given is None:
+        return False
+    names = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+    names |= {n.attr for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute)}
+    own = any(
+        isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scope_names.dotted_name, n.bases))
+        for n in source.tree.body
+    )
+    return bool(MONITOR_CALLBACKS & names) or own
+
+
+def _uses_validation_series(source: Source) -> bool:
+    """Whether validation results are used as a series with one value per epoch."""
+    above = node_lookup.parents_of(source)
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_"):
+            item = above.get(node)
+            user = above.get(item) if item is not None else None
+            one = isinstance(user, ast.Subscript) and user.value is item
+            best = isinstance(user, ast.Call) and node_lookup.called_name(user) in ("min", "max", "argmin", "argmax")
+            if not (isinstance(item, ast.Subscript) and (one or best)):
+                return True
+    return False
+
+
+def constant_int(source: Source, node: ast.expr | None) -> int | None:
+    """Return the integer value of an expression, using constants of the file."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mult)):
+        left, right = constant_int(source, node.left), constant_int(source, node.right)
+        if left is None or not right:
+            return None
+        return left // right if isinstance(node.op, ast.FloorDiv) else left * right
+    if isinstance(node, ast.Name):
+        scope = call_arguments.binding_function(source, node)
+        found = scope_names.binding_statements(source, node.id, scope) if scope is not None else []
+        if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
+            return constant_int(source, found[0].value)
+    return (
+        setting_origins.literal_int(source, node)
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        else None
+    )
+
+
+def enlarge_modulus(source: Source, line: int, rarer: int) -> list[Edit]:
+    """Enlarge the number of ``if step % 5 == 0:`` around ``line``. Inner periods stay multiples of it."""
+    outer = modulus_guard(source, line)
+    modulus = modulus_of_guard(outer) if outer is not None else None
+    now = constant_int(source, modulus)
+    if (
+        outer is None
+        or modulus is None
+        or not now
+        or rarer < 2
+        or _decides_on_training(outer)
+        or _affects_training(source, outer)
+    ):
+        return []
+    inner = [
+        constant_int(source, m)
+        for n in syntax_tree.walk(outer)
+        if n is not outer and (m := modulus_of_guard(n)) is not None
+    ]
+    fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
+    best = min(fits, key=lambda k: abs(k - rarer), default=None)
+    if best is None:
+        return []
+    if isinstance(modulus, ast.Constant):
+        return [edits.replace_node(source, modulus, str(now * best))]
+    text = edits.node_text(source, modulus)
+    return [edits.replace_node(source, modulus, f"({best} * {text})")]
+
+
+def modulus_guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
+    """Return the outermost ``if step % 5 == 0:`` around ``line``, or around the only call of its function."""
+    tests = [
+        n
+        for n in call_index.nodes_of_kind(source, ast.If)
+        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and modulus_of_guard(n) is not None
+    ]
+    if tests or not depth:
+        return min(tests, key=lambda n: n.lineno, default=None)
+    name = getattr(source.function_at(line), "name", "")
+    calls = call_index.index_of(source).called(name) if name else []
+    return modulus_guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
+
+
+def _affects_training(source: Source, guard: ast.If) -> bool:
+    """Whether a periodically called function draws random numbers, steers the training or keeps results.
+
+    A metric that only this function uses does not count.
+    """
+    for function in [f for one in guard.body for f in source.called(one)[1:]]:
+        if repeatable_functions.draws_or_mutates(source, function) or _steers_or_saves(function):
+            return True
+        called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
+        if called & {"append", "fit", "train_on_batch", "apply_gradients", "gradient"}:
+            return True
+    return False
+
+
+def modulus_of_guard(node: ast.AST) -> ast.expr | None:
+    """Return the ``5`` of ``if step % 5 == 0``."""
+    test = node.test if isinstance(node, ast.If) else None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        left, right = test.left, test.comparators[0]
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(right, ast.Constant):
+            plain = isinstance(left.right, (ast.Constant, ast.Name, ast.Attribute, ast.Subscript))
+            return left.right if right.value == 0 and plain else None
+    return None
+
+
+def _decides_on_training(node: ast.AST) -> bool:
+    """Whether periodic work decides about the training, or keeps the best result."""
+    ends = (ast.Break, ast.Return, ast.Continue, ast.Raise)
+    return any(isinstance(n, ends) for n in syntax_tree.walk(node)) or _steers_or_saves(node)
+
+
+def _steers_or_saves(node: ast.AST) -> bool:
+    """Whether it steers the training or saves."""
+    named = [n.attr for n in syntax_tree.walk(node) if isinstance(n, ast.Attribute)]
+    return any(name in callback_intervals.STEERING_ATTRIBUTES or name.startswith("save") for name in named)
+
+
+# -- calls for little work
+
+
+def use_predict_on_batch(source: Source, line: int) -> list[Edit]:
+    """Replace ``model.predict(x)`` at ``line`` by ``predict_on_batch``, which needs no iterator."""
+    call = node_lookup.single_call(source, line, "predict")
+    given = node_lookup.argument_value(call, "x", 0) if call is not None and is_plain_predict(call) else None
+    if call is None or given is None or queries.is_dataset(source, given) or _is_named_like_dataset(given):
+        return []
+    return _call_other_method(source, call, "predict_on_batch", ("verbose", "batch_size"))
+
+
+def is_plain_predict(call: ast.Call) -> bool:
+    """Whether ``predict`` gets one input and no argument that changes its behaviour."""
+    names = {k.arg for k in call.keywords}
+    plain = isinstance(call.func, ast.Attribute) and names <= PLAIN_PREDICT_ARGUMENTS
+    return plain and len(call.args) + ("x" in names) == 1
+
+
+def _is_named_like_dataset(given: ast.expr) -> bool:
+    """Whether the name looks like a data set or generator."""
+    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in DATASET_METHODS
+    return made or bool(DATASET_NAME.search(ast.unparse(given)))
+
+
+def use_train_on_batch(source: Source, line: int) -> list[Edit]:
+    """Replace ``model.fit(x, y, epochs=1)`` at ``line``, which takes one step, by ``train_on_batch``."""
+    call = node_lookup.single_call(source, line, "fit")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
+        return []
+    if not is_single_epoch_fit(source, call):
+        return []
+    return _call_other_method(source, call, "train_on_batch", ("verbose", "batch_size", "epochs", "shuffle"))
+
+
+def is_single_epoch_fit(source: Source, call: ast.Call) -> bool:
+    """Whether ``fit`` runs one epoch over an input and a target, without further arguments."""
+    names, epochs = {k.arg for k in call.keywords}, node_lookup.argument_value(call, "epochs")
+    once = epochs is None or constant_int(source, epochs) == 1
+    if not isinstance(call.func, ast.Attribute) or len(call.args) > 2 or not once or not names <= PLAIN_FIT_ARGUMENTS:
+        return False
+    return len(call.args) + len(names & {"x", "y"}) == 2
+
+
+def _call_other_method(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
+    """Replace the method of ``call`` and drop the arguments that the new method lacks."""
+    assert isinstance(call.func, ast.Attribute)
+    given = [edits.node_text(source, a) for a in call.args]
+    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
+    owner = edits.node_text(source, call.func.value)
+    return [edits.replace_node(source, call, f"{owner}.{name}({', '.join(given)})")]
+
+
+# -- steps of an epoch
+
+
+def count_steps_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
+    """Change ``steps_per_epoch``, or the ``named`` argument, of ``fit`` at ``line`` from samples to batches."""
+    call = node_lookup.single_call(source, line, "fit", "fit_generator")
+    given = node_lookup.argument_value(call, named) if call is not None else None
+    held = ("validation_data", None) if named == "validation_steps" else ("x", 0)
+    data = node_lookup.argument_value(call, *held) if call is not None else None
+    plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
+    if given is None or data is None or not isinstance(given, plain):
+        return []
+    size = batch_size_text(source, data)
+    return [edits.insert_text(source, edits.node_end(given), f" // {size}")] if size else []
+
+
+def batch_size_text(source: Source, data: ast.expr, depth: int = 4) -> str | None:
+    """Return the text of the batch size of ``data``, from ``.batch(n)`` or an argument of a generator."""
+    if isinstance(data, ast.Name) and depth:
+        scope = call_arguments.binding_function(source, data)
+        found = scope_names.binding_statements(source, data.id, scope) if scope is not None else []
+        values = [n.value for n in found if isinstance(n, ast.Assign)]
+        texts = {batch_size_text(source, v, depth - 1) for v in values} - {None}
+        return texts.pop() if len(texts) == 1 and len(values) == len(found) else None
+    if not isinstance(data, ast.Call):
+        return None
+    for one in node_lookup.chain_calls(data):
+        if node_lookup.called_name(one) in ("batch", "padded_batch"):
+            size = node_lookup.argument_value(one, "batch_size", 0)
+            return edits.node_text(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
+    made = node_lookup.function_named(source, node_lookup.called_name(data), data)
+    return _batch_parameter(source, made, data) if made is not None else None
+
+
+def _batch_parameter(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
+    """Return the parameter that slices the data, ``x[k:k + b]``, or is passed to ``.batch(b)``."""
+    steps = {
+        n.upper.right.id
+        for n in syntax_tree.walk(made)
+        if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
+    }
+    calls = [
+        n
+        for n in syntax_tree.walk(made)
+        if isinstance(n, ast.Call) and node_lookup.called_name(n) in ("batch", "padded_batch")
+    ]
+    sizes = [node_lookup.argument_value(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
+    steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
+    names = [p for p in scope_names.parameter_names(made) if p in steps and p not in scope_names.bound_names(made.body)]
+    if not names and len(sizes) == 1:
+        return _common_batch_constant(source, call, sizes[0])
+    if len(names) != 1:
+        return None
+    given = call_arguments.argument_in(made, call, names[0])
+    if given is None:
+        late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
+        given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
+    plain = isinstance(given, ast.Constant) or (given is not None and scope_names.dotted_name(given) != "")
+    return edits.node_text(source, given) if given is not None and plain else None
+
+
+def _common_batch_constant(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
+    """Return a batch size that is the same constant in the function and at its call."""
+    if isinstance(size, ast.Constant):
+        return edits.node_text(source, size) if isinstance(size.value, int) else None
+    if not isinstance(size, ast.Name) or call_arguments.binding_function(source, size) is not source.tree:
+        return None
+    around = node_lookup.enclosing_function(source, call)
+    while around is not None:
+        if size.id in scope_names.bound_names(around.body) or size.id in scope_names.parameter_names(around):
+            return None
+        around = node_lookup.enclosing_function(source, around)
+    return None if scope_names.is_rebound(source, size.id, source.tree) else size.id
+
+
+def remove_repeat(source: Source, line: int) -> list[Edit]:
+    """Remove ``.repeat(n)`` from the chain at ``line``."""
+    call = node_lookup.single_call(source, line, "repeat")
+    if call is None or not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
+        return []
+    if len(call.args) + len(call.keywords) != 1:
+        return []
+    return [Edit(source.file, edits.node_end(call.func.value), edits.node_end(call), "")]

@@ -1,0 +1,1 @@
+"""Lint rules about ops, embedding tables and number formats."""

@@ -1,0 +1,1 @@
+"""Lint rules about Python and Keras in the training process."""

@@ -1,0 +1,1 @@
+"""Lint rules about the input."""

@@ -1,0 +1,184 @@
+"""Lint rules about maps that do very little work for each of many small elements."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
+from slowtrain.values import dataclass
+
+# Per element. Casting or scaling so many floats takes a few µs, less than the call itself (8 to 19 µs).
+MAX_NUMBERS = 4096
+MAX_PICTURE_NUMBERS = 1024  # numbers, such as 28 x 28. Casting and scaling them takes 1 µs, less than the call.
+MIN_WINDOWS = 1000  # about 0.1 ms each, for the data set and its iterator
+MIN_NUMBERS = 2  # a single number may be a file name or an index
+LINE_SOURCES = frozenset({"TextLineDataset"})
+# TensorFlow functions that take microseconds for so few numbers.
+CHEAP_FUNCTIONS = frozenset(
+    "cast one_hot expand_dims squeeze reshape stack unstack concat constant convert_to_tensor identity where greater "
+    "less equal not_equal minimum maximum clip_by_value abs sign sqrt square log exp pow add subtract multiply divide "
+    "reduce_mean reduce_sum reduce_max reduce_min reduce_std to_float to_int32 zeros_like ones_like shape split strip "
+    "to_number transpose floor round tanh sigmoid sin cos log1p floormod mod join as_string to_hash_bucket "
+    "to_hash_bucket_fast substr regex_full_match decode_csv parse_single_example FixedLenFeature convert_image_dtype "
+    "ensure_shape set_shape logical_and logical_or logical_not gather boolean_mask range float32 int32 int64 "
+    "sinh cosh tan asin acos atan atan2 asinh acosh atanh expm1 rsqrt reciprocal negative sigmoid softplus relu "
+    "divide_no_nan truediv floordiv is_nan is_finite argmax argmin reduce_any reduce_all cumsum tile pad".split()
+)
+DRAWING_FUNCTIONS = frozenset({"normal", "uniform"})  # if they draw separate numbers for each element of a batch
+CHEAP_BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
+
+
+@dataclass(frozen=True)
+class TinyMap:
+    """A map over tiny elements. ``says``: what an element is. ``ranks``: ranks of its components if visible."""
+
+    call: ast.Call
+    says: str
+    ranks: tuple[int, ...]
+
+
+def tiny_maps(source: Source) -> Iterator[TinyMap]:
+    """Find each ``map`` before ``batch`` with only cheap operations on single small elements."""
+    for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
+        if not dataset_chains.is_operation(call) or not call.args:
+            continue
+        several = whole_pipelines.pipelines_with(source, call)
+        if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
+            continue
+        flow = several[0]
+        between = [node_lookup.called_name(c) for c in flow.before(call)[1:]]
+        says = _element_description(source, flow)
+        if says is not None and set(between) <= {"shuffle", "repeat", "map", "take", "skip", "with_options"}:
+            function = whole_pipelines.mapped_function(source, call)
+            if (
+                function is not None
+                and is_cheap_function(source, function, says)
+                and not _has_other_work(source, flow, call)
+            ):
+                parts = element_sizes.element_parts(source, flow.calls[0])
+                known = [len(p.shape) for p in parts if p.shape is not None] if "map" not in between else []
+                yield TinyMap(call, says, tuple(known) if len(known) == len(parts) else ())
+
+
+def _has_other_work(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
+    """Whether another map of single elements may take much longer than this one."""
+    for other in flow.calls:
+        if other is call or node_lookup.called_name(other) != "map" or not whole_pipelines.is_element_wise(flow, other):
+            continue
+        function = whole_pipelines.mapped_function(source, other)
+        if function is None or not is_cheap_function(source, function, "row"):
+            return True
+    return False
+
+
+def window_maps(source: Source) -> Iterator[ast.Call]:
+    """Find ``flat_map`` after ``window`` of a table in memory, which makes a batch of each window."""
+    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("flat_map") else ():
+        if flow.names[:3] != ("from_tensor_slices", "window", "flat_map") or "cache" in flow.names:
+            continue
+        count, flat = element_sizes.element_count(source, flow), flow.calls[2]
+        function = whole_pipelines.mapped_function(source, flat)
+        if function is None or (count is not None and count < MIN_WINDOWS):
+            continue
+        returned = [
+            n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)
+        ]
+        back = [function.body] if isinstance(function, ast.Lambda) else returned
+        made = back[0] if len(back) == 1 else None
+        owner = made.func.value if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else None
+        batched = isinstance(made, ast.Call) and node_lookup.called_name(made) == "batch"
+        if batched and owner is not None and scope_names.dotted_name(owner) in scope_names.parameter_names(function):
+            yield flat
+
+
+def _element_description(source: Source, flow: dataset_chains.DatasetChain) -> str | None:
+    """Return a description of a single element if it is certainly small; None otherwise."""
+    maker = flow.calls[0]
+    if node_lookup.called_name(maker) in LINE_SOURCES:
+        return "line of text"
+    if node_lookup.called_name(maker) == "TFRecordDataset":
+        return "record"
+    # Processing an image takes time unless it is tiny; a row of a table does not. A part without visible rows (labels,
+    # mostly) is as long as the others.
+    parts = element_sizes.element_parts(source, maker)
+    pictures = [p.shape for p in parts if p.shape is not None and len(p.shape) > 1]
+    if any(len(one) > 2 or prod(one) > MAX_PICTURE_NUMBERS for one in pictures):
+        return None
+    numbers = [p.numbers for p in parts[:1]] + [p.numbers for p in parts[1:] if p.numbers is not None]
+    whole = [n for n in numbers if n is not None]
+    if not whole or len(whole) < len(numbers) or not 1 <= sum(whole) <= MAX_NUMBERS:
+        return None
+    if pictures:
+        return picture_text(pictures[0])
+    return f"row of {sum(whole)} numbers" if sum(whole) >= MIN_NUMBERS else None
+
+
+def picture_text(shape: Sequence[int]) -> str:
+    return f"image of {' x '.join(map(str, shape))}"
+
+
+def is_cheap_function(source: Source, function: ast.AST, element: str) -> bool:
+    """Whether a function certainly takes only microseconds: known cheap operations and arithmetic."""
+    statements = whole_pipelines.reached_statements(source, function)
+    if any(
+        isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in syntax_tree.walk(s) if n is not function
+    ):
+        return False
+    found = []
+    for call in whole_pipelines.calls_in(statements):
+        name = node_lookup.called_name(call)
+        if node_lookup.function_named(source, name, call) is not None:
+            continue
+        framework = name_bindings.qualified_name(source, call.func).startswith("tensorflow.")
+        method = isinstance(call.func, ast.Attribute) and name in ("set_shape", *CHEAP_BUILTINS)
+        plain = (
+            isinstance(call.func, ast.Name)
+            and name in CHEAP_BUILTINS
+            and not scope_names.binding_statements(source, name, source.tree)
+        )
+        drawn = name in DRAWING_FUNCTIONS and element_sizes.shape_source(source, call) is not None
+        if not ((framework and (name in CHEAP_FUNCTIONS or drawn)) or method or plain):
+            return False
+        found.append(name)
+    if element == "record":
+        return "parse_single_example" in found and _parses_few_numbers(source, statements)
+    return element != "line of text" or "decode_csv" in found
+
+
+def _parses_few_numbers(source: Source, statements: list[ast.AST]) -> bool:
+    """Whether all parsed features of a record are few numbers, given inline or under one name."""
+    every = whole_pipelines.calls_in(statements)
+    for call in (c for c in every if node_lookup.called_name(c) == "parse_single_example"):
+        given = node_lookup.argument_value(call, "features", 1)
+        if isinstance(given, ast.Name):
+            every += whole_pipelines.calls_in(_binding_statements(source, given))
+    features = [c for c in every if node_lookup.called_name(c) in ("FixedLenFeature", "VarLenFeature", "RaggedFeature")]
+    sizes = [_feature_size(source, c) for c in features]
+    return bool(sizes) and None not in sizes and sum(n for n in sizes if n is not None) <= MAX_NUMBERS
+
+
+def _binding_statements(source: Source, name: ast.Name) -> list[ast.AST]:
+    """Return module statements that bind ``name`` or store an item in it."""
+    return [
+        node
+        for node in source.tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if scope_names.dotted_name(target.value if isinstance(target, ast.Subscript) else target) == name.id
+    ]
+
+
+def _feature_size(source: Source, feature: ast.Call) -> int | None:
+    """Return the numbers of a feature of fixed length; None for other features, strings and unknown shapes."""
+    shape, kind = node_lookup.argument_value(feature, "shape", 0), node_lookup.argument_value(feature, "dtype", 1)
+    if isinstance(kind, ast.Attribute) and kind.attr == "string":
+        return None
+    if node_lookup.called_name(feature) != "FixedLenFeature" or not isinstance(shape, (ast.List, ast.Tuple)):
+        return None
+    sizes = [element_sizes.int_behind_name(source, e) for e in shape.elts]
+    return None if None in sizes else prod(n for n in sizes if n is not None)

@@ -1,0 +1,1 @@
+"""Edits at the places that a recording names."""

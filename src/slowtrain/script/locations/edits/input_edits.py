@@ -1,0 +1,158 @@
+"""Edits of the input pipeline or feeding loop that a recording describes, and whether their results fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from slowtrain.columns.input_pipeline import Node
+from slowtrain.model import Edit, Place
+from slowtrain.script.fixes.input import dataset_edits, hoisted_conversions, known_arrays
+from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
+from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
+from slowtrain.trace.signals.input.input_feed import free_host_bytes
+from slowtrain.values import dataclass
+
+MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
+MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers
+LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
+MAX_FREE_MEMORY_SHARE = 0.5  # of the memory that was free throughout the run. Other data may grow into the rest.
+
+
+@dataclass(frozen=True)
+class StorageRoom:
+    """The free bytes in memory, or on the disk of the working folder, that may keep results."""
+
+    free_bytes: float
+    on_disk: bool
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        return {"free_bytes": self.free_bytes, "on_disk": float(self.on_disk)}
+
+    @property
+    def where(self) -> str:
+        return " on the disk" if self.on_disk else ""
+
+
+def storage_room(trace: Trace, size: float) -> StorageRoom | None:
+    """Return where ``size`` bytes fit and leave as many bytes free; None if they do not fit or it is unknown."""
+    free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
+    if free is None or size <= MAX_FREE_MEMORY_SHARE * free:
+        return StorageRoom(free, False) if free is not None else None
+    left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in LOCAL_FILE_SYSTEMS else 0.0
+    return StorageRoom(left, True) if size <= MAX_FREE_MEMORY_SHARE * left else None
+
+
+def mapped_function_line(node: Node | None) -> int | None:
+    """Return the first line of the function of a ``map``."""
+    function: dict[str, Any] = (node.written.detail.get("function") or {}) if node and node.written else {}
+    return int(function["line"]) if function.get("line") else None
+
+
+def rebuilding_loops(trace: Trace, node: Node) -> tuple[Place, ...]:
+    """Return the loop that rebuilds ``node`` in each iteration, if it calls the function that builds the node."""
+    place = node.written.place if node.written is not None else None
+    text = recorded_source(trace, place.file) if place is not None else None
+    line = text.loop_at_line(place.line)[1] if text is not None and place is not None else None
+    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
+
+
+def fits_in_memory(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
+    """Whether ``times`` copies of the output of ``node`` over one epoch fit in the memory that was free."""
+    free, pipe = free_host_bytes(trace), trace.pipeline
+    if node is None or pipe is None or free is None:
+        return False
+    length = (node.written.detail.get("cardinality") or -1) if node.written else -1
+    each = node.written.element_bytes if node.written else None
+    parts = (node.written.detail.get("element") or ()) if node.written else ()
+    strings = any(part.get("dtype") == "string" for part in parts)
+    if each is not None and int(length) > 0 and not strings:
+        size = float(each) * int(length)
+    else:
+        # The last epoch may be incomplete, so this estimate is too large rather than too small.
+        size = node.bytes_produced * max(pipe.batches, len(trace.steps)) / max(pipe.epochs - 1, 1)
+    return size > 0 and times * size <= MAX_FREE_MEMORY_SHARE * free
+
+
+def element_ranks(trace: Trace, node: Node | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the ranks of the parts of an element before and after a ``map``; None if a shape is unknown."""
+    pipe = trace.pipeline
+    if node is None or pipe is None or node.written is None or len(node.written.inputs) != 1:
+        return None
+    before = pipe.written[node.written.inputs[0]] if node.written.inputs[0] < len(pipe.written) else None
+    shapes = [[p.get("shape") for p in (w.detail.get("element") or ())] if w else [] for w in (before, node.written)]
+    if not all(shapes) or any(shape is None or None in shape for shape in shapes[0]):
+        return None  # elements of different shapes cannot be batched before the map
+    if any(shape is None for shape in shapes[1]):
+        return None
+    given, made = (tuple(len(shape or ()) for shape in each) for each in shapes)
+    return given, made
+
+
+def batch_before_map(trace: Trace, node: Node | None, places: Iterable[Place]) -> tuple[Edit, ...]:
+    """Move ``batch`` before the map ``node`` if the function gives the same results for batches."""
+    found, line = element_ranks(trace, node), mapped_function_line(node)
+    if found is None:
+        return ()
+    given, made = found
+    return recorded_edits.first_applicable(
+        trace, places, lambda s, at: dataset_edits.batch_before_map(s, at, line, given, made)[0]
+    )
+
+
+def cache_if_repeatable(trace: Trace, places: Iterable[Place], node: Node | None) -> tuple[Edit, ...]:
+    """Add ``.cache()`` after a generator or ``map`` at ``places``, if its output repeats and fits in memory."""
+    pipe = trace.pipeline
+    if pipe is None or pipe.epochs < 2 or any(w.family in ("Cache", "Take") for w in pipe.written):
+        return ()
+    if not fits_in_memory(trace, node):
+        return ()
+    # If the largest output of all nodes fits too, the cache comes after the operations that follow.
+    largest = max(pipe.nodes, key=lambda n: n.bytes_produced, default=None)
+    furthest = fits_in_memory(trace, largest) and fits_in_memory(trace, pipe.output)
+
+    def edit(source: Source, line: int) -> list[Edit]:
+        for names in ((), ("from_generator",)):
+            made, same = dataset_edits.add_cache(source, line, None, *names, furthest=furthest)
+            if made and same:
+                return made
+        return []
+
+    return recorded_edits.first_applicable(trace, places, edit)
+
+
+def python_node(trace: Trace) -> Node | None:
+    """Return the slowest node of the pipeline that runs Python of the script."""
+    pipe = trace.pipeline
+    found = [n for n in (pipe.nodes if pipe else ()) if n.name == "Generator" or (n.written and n.written.python)]
+    return max(found, key=lambda n: n.ms, default=None)
+
+
+def hoist_loop_work(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
+    """Move work that the loop repeats in each step before the loop: conversions, file reads, constant values."""
+    places = tuple(places)
+    # The tensor of all data has to fit into the memory of the accelerator, next to the model.
+    small = not trace.on_accelerator or float(np.nansum(trace.lane("feed").value)) <= MAX_DEVICE_COPY_BYTES
+    found = recorded_edits.all_applicable(trace, places, hoisted_conversions.convert_before_loop) if small else ()
+    found = found or recorded_edits.all_applicable(trace, places, hoisted_conversions.hoist_repeated_work)
+    return found or (
+        recorded_edits.first_applicable(trace, places, known_arrays.read_dataset_into_memory)
+        if _read_files_fit_in_memory(trace)
+        else ()
+    )
+
+
+def _read_files_fit_in_memory(trace: Trace) -> bool:
+    """Whether the data of all files that a complete run read fits in memory, even if the files are compressed."""
+    free, read = free_host_bytes(trace), trace.samples.get("read_call_bytes")
+    ended = trace.fact("launch", "exit_code") == 0
+    hand = handmade_input(trace)
+    if free is None or read is None or not ended or hand is None or not hand.feeding.repeated:
+        return False
+    total = float(np.nanmax(read)) if np.isfinite(read).any() else 0.0
+    return 0 < MAX_COMPRESSION_RATIO * total <= MAX_FREE_MEMORY_SHARE * free

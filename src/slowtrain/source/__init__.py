@@ -1,1 +1,0 @@
-"""Edits of a script (cures) and what lint sees in it (spots)."""

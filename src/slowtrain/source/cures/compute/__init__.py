@@ -1,1 +1,0 @@
-"""Edits that make a step's operations cost less."""

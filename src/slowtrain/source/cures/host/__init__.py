@@ -1,1 +1,0 @@
-"""Edits that make the host's Python and Keras cost less."""

@@ -1,1 +1,0 @@
-"""Edits that make input cost less."""

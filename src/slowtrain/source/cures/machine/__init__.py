@@ -1,1 +1,0 @@
-"""Edits of limits that a script sets itself."""

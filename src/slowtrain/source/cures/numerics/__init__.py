@@ -1,1 +1,0 @@
-"""Edits that keep numbers in their range."""

@@ -1,1 +1,0 @@
-"""Edits that make waiting for values of the device cost less."""

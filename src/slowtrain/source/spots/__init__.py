@@ -1,1 +1,0 @@
-"""What ``slowtrain lint`` sees in a file, without running it: in folders by the family of the cause."""

@@ -1,1 +1,0 @@
-"""Operations that surely cost too much."""

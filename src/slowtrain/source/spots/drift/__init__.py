@@ -1,1 +1,0 @@
-"""What surely makes steps slower the longer a run lasts."""

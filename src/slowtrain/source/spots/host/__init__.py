@@ -1,1 +1,0 @@
-"""Python and Keras that surely cost too much."""

@@ -1,1 +1,0 @@
-"""Input that surely costs too much."""

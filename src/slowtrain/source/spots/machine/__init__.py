@@ -1,1 +1,0 @@
-"""What surely does not work with the libraries that a script imports."""

@@ -1,1 +1,0 @@
-"""What is kept from turn to turn."""

@@ -1,1 +1,0 @@
-"""Numbers that leave their range, or are wider than they need be."""

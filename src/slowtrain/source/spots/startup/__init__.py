@@ -1,1 +1,0 @@
-"""What surely makes a start longer than it need be."""

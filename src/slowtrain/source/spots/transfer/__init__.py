@@ -1,1 +1,0 @@
-"""Values that go to and from the device more often, or wider, than they need."""
