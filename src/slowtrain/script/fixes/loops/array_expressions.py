@@ -22,13 +22,8 @@ ELEMENTWISE_FUNCTIONS = frozenset(
 )
 # NumPy names of functions with another name in ``math``.
 NUMPY_MATH_NAMES = {
-    "pow": "power",
-    "fabs": "abs",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "atan2": "arctan2",
-}
+    "pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
+}  # fmt: skip
 NUMPY_MATH_NAMES |= {
     n: n for n in "sqrt exp log log1p log10 log2 expm1 sin cos tan tanh sinh cosh degrees radians hypot".split()
 }
