@@ -9,7 +9,7 @@ from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
-    "collected_after 1": (
+    "move_collect_after_loop 1": (
         """\
 import gc
 for epoch in range(3):
@@ -27,7 +27,7 @@ for epoch in range(3):
     print(epoch)
 """,
     ),
-    "collected_after 9": (  # a method that a loop elsewhere calls
+    "move_collect_after_loop 9": (  # a method that a loop elsewhere calls
         """\
 import gc
 class Feeder:
@@ -43,7 +43,7 @@ class Feeder:
         # HERE
 """,
     ),
-    "collected_after 10": (
+    "move_collect_after_loop 10": (
         """\
 import gc
 class Tidy:
@@ -59,7 +59,7 @@ class Tidy:
             pass  # HERE
 """,
     ),
-    "collected_after 11": (  # nothing else collects
+    "move_collect_after_loop 11": (  # nothing else collects
         """\
 import gc
 gc.disable()
@@ -70,7 +70,7 @@ class Feeder:
 """,
         None,
     ),
-    "collected_after 12": (
+    "move_collect_after_loop 12": (
         """\
 import gc
 def free():
@@ -78,7 +78,7 @@ def free():
 """,
         None,
     ),
-    "collected_after 2": (
+    "move_collect_after_loop 2": (
         """\
 import gc
 for x, y in ds:
@@ -95,7 +95,7 @@ gc.collect()
 done()
 """,
     ),
-    "collected_after 3": (
+    "move_collect_after_loop 3": (
         """\
 from gc import collect
 for x in ds:
@@ -112,7 +112,7 @@ for x in ds:
 collect()
 """,
     ),
-    "collected_after 4": (
+    "move_collect_after_loop 4": (
         """\
 import gc
 class Tidy(keras.callbacks.Callback):
@@ -126,7 +126,7 @@ class Tidy(keras.callbacks.Callback):
         pass  # HERE
 """,
     ),
-    "collected_after 5": (
+    "move_collect_after_loop 5": (
         """\
 import gc
 for epoch in range(3):
@@ -136,7 +136,7 @@ gc.collect()  # HERE
 """,
         None,
     ),
-    "collected_after 6": (
+    "move_collect_after_loop 6": (
         """\
 for x in mails:
     n = mailbox.collect()  # HERE
@@ -144,7 +144,7 @@ for x in mails:
 """,
         None,
     ),
-    "collected_after 7": (
+    "move_collect_after_loop 7": (
         """\
 import gc
 for x in ds:
@@ -153,7 +153,7 @@ print(1)
 """,
         None,
     ),
-    "frozen 1": (
+    "freeze_before_loop 1": (
         """\
 import numpy as np
 model = build()
@@ -172,7 +172,7 @@ for epoch in range(3):
         step(x, y)  # HERE
 """,
     ),
-    "frozen 2": (
+    "freeze_before_loop 2": (
         """\
 import gc
 def main():
@@ -188,7 +188,7 @@ def main():
     model.fit(x, y)  # HERE
 """,
     ),
-    "frozen 3": (
+    "freeze_before_loop 3": (
         """\
 import gc
 gc.freeze()
@@ -196,7 +196,7 @@ model.fit(x, y)  # HERE
 """,
         None,
     ),
-    "hoisted 1": (
+    "hoist_traced_function 1": (
         """\
 import tensorflow as tf
 for epoch in range(3):
@@ -218,7 +218,7 @@ for epoch in range(3):
         step(x, y)
 """,
     ),
-    "hoisted 2": (
+    "hoist_traced_function 2": (
         """\
 import tensorflow as tf
 for x, y in ds:
@@ -232,7 +232,7 @@ for x, y in ds:
     loss = step(x, y)
 """,
     ),
-    "hoisted 3": (
+    "hoist_traced_function 3": (
         """\
 import tensorflow as tf
 for x, y in ds:
@@ -241,7 +241,7 @@ for x, y in ds:
 """,
         None,
     ),
-    "hoisted 4": (
+    "hoist_traced_function 4": (
         """\
 import tensorflow as tf
 for k in range(3):
@@ -253,7 +253,7 @@ for k in range(3):
 """,
         None,
     ),
-    "recompiled 1": (
+    "assign_learning_rate 1": (
         """\
 model.compile(keras.optimizers.SGD(0.1), "mse")
 for stage in range(10):
@@ -269,7 +269,7 @@ for stage in range(10):
     model.fit(x, y)
 """,
     ),
-    "recompiled 2": (
+    "assign_learning_rate 2": (
         """\
 model.compile(keras.optimizers.Adam(0.1), "mse")
 for stage in range(10):
@@ -277,7 +277,7 @@ for stage in range(10):
 """,
         None,
     ),
-    "recompiled 3": (
+    "assign_learning_rate 3": (
         """\
 model.compile(keras.optimizers.SGD(0.1), "mae")
 for stage in range(10):
@@ -285,7 +285,7 @@ for stage in range(10):
 """,
         None,
     ),
-    "recompiled 4": (
+    "assign_learning_rate 4": (
         """\
 for stage in range(10):
     model = build()
@@ -293,7 +293,7 @@ for stage in range(10):
 """,
         None,
     ),
-    "recompiled 5": (
+    "assign_learning_rate 5": (
         """\
 model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
 for stage in range(10):
@@ -301,7 +301,7 @@ for stage in range(10):
 """,
         None,
     ),
-    "recompiled 6": (
+    "assign_learning_rate 6": (
         """\
 model.compile(keras.optimizers.SGD(0.1), "mse")
 for rate in (0.1, 0.01):

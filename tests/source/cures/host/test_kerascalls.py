@@ -9,7 +9,7 @@ from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
 CASES: dict[str, tuple[str, str | None]] = {
-    "several_steps 1": (
+    "run_several_steps_per_call 1": (
         """\
 model.compile("adam", "mse")  # HERE
 """,
@@ -17,7 +17,7 @@ model.compile("adam", "mse")  # HERE
 model.compile("adam", "mse", steps_per_execution=50)  # HERE
 """,
     ),
-    "several_steps 2": (
+    "run_several_steps_per_call 2": (
         """\
 model.compile(
     optimizer="adam",
@@ -31,7 +31,7 @@ model.compile(
 )
 """,
     ),
-    "several_steps 3": (
+    "run_several_steps_per_call 3": (
         """\
 class Seen(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
@@ -40,13 +40,13 @@ model.compile("adam", "mse")  # HERE
 """,
         None,
     ),
-    "several_steps 4": (
+    "run_several_steps_per_call 4": (
         """\
 model.compile("adam", "mse", run_eagerly=True)  # HERE
 """,
         None,
     ),
-    "several_steps 5": (
+    "run_several_steps_per_call 5": (
         """\
 model.compile("adam", "mse", steps_per_execution=1)  # HERE
 """,
@@ -54,27 +54,27 @@ model.compile("adam", "mse", steps_per_execution=1)  # HERE
 model.compile("adam", "mse", steps_per_execution=50)  # HERE
 """,
     ),
-    "several_steps 6": (
+    "run_several_steps_per_call 6": (
         """\
 model.compile(**options)  # HERE
 """,
         None,
     ),
-    "several_steps 7": (
+    "run_several_steps_per_call 7": (
         """\
 model.compile("adam", "mse")  # HERE
 saver = ModelCheckpoint("best.keras", save_freq=100)
 """,
         None,
     ),
-    "several_steps 8": (
+    "run_several_steps_per_call 8": (
         """\
 model.compile("adam", "mse")  # HERE
 model.fit(ds.repeat(), steps_per_epoch=STEPS)
 """,
         None,
     ),
-    "several_steps 9": (
+    "run_several_steps_per_call 9": (
         """\
 model.compile("adam", "mse")  # HERE
 model.fit(ds.repeat(), steps_per_epoch=120)
@@ -84,14 +84,14 @@ model.compile("adam", "mse", steps_per_execution=40)  # HERE
 model.fit(ds.repeat(), steps_per_epoch=120)
 """,
     ),
-    "several_steps 10": (
+    "run_several_steps_per_call 10": (
         """\
 model.compile("adam", "mse")  # HERE
 model.fit(ds.repeat(), **options(steps_per_epoch=n))
 """,
         None,
     ),
-    "without_xla 1": (
+    "disable_xla 1": (
         """\
 model.compile("adam", "mse", jit_compile=True)  # HERE
 """,
@@ -99,13 +99,13 @@ model.compile("adam", "mse", jit_compile=True)  # HERE
 model.compile("adam", "mse", jit_compile=False)  # HERE
 """,
     ),
-    "without_xla 2": (
+    "disable_xla 2": (
         """\
 model.compile("adam", "mse", jit_compile=FAST)  # HERE
 """,
         None,
     ),
-    "rolled 1": (
+    "disable_unroll 1": (
         """\
 layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
 """,
@@ -113,7 +113,7 @@ layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
 layer = keras.layers.LSTM(24, return_sequences=True)  # HERE
 """,
     ),
-    "rolled by default": (
+    "disable_unroll by default": (
         """\
 def forecaster(units, unroll=True):  # HERE
     return keras.layers.LSTM(units, unroll=unroll)
@@ -125,13 +125,13 @@ def forecaster(units, unroll=False):  # HERE
 model = forecaster(24)
 """,
     ),
-    "rolled 2": (
+    "disable_unroll 2": (
         """\
 layer = keras.layers.LSTM(24, unroll=UNROLL)  # HERE
 """,
         None,
     ),
-    "predicted_at_once 1": (
+    "use_predict_on_batch 1": (
         """\
 for x in rows:
     scores = model.predict(x[None], verbose=0)[0]  # HERE
@@ -141,7 +141,7 @@ for x in rows:
     scores = model.predict_on_batch(x[None])[0]  # HERE
 """,
     ),
-    "predicted_at_once 2": (
+    "use_predict_on_batch 2": (
         """\
 p = self.model.predict(x=state, batch_size=1)  # HERE
 """,
@@ -149,13 +149,13 @@ p = self.model.predict(x=state, batch_size=1)  # HERE
 p = self.model.predict_on_batch(x=state)  # HERE
 """,
     ),
-    "predicted_at_once 3": (
+    "use_predict_on_batch 3": (
         """\
 p = model.predict(ds.batch(3).take(1), verbose=0)  # HERE
 """,
         None,
     ),
-    "predicted_at_once 4": (
+    "use_predict_on_batch 4": (
         """\
 import tensorflow as tf
 ds = tf.data.Dataset.from_tensor_slices(x).batch(1)
@@ -163,19 +163,19 @@ p = model.predict(ds)  # HERE
 """,
         None,
     ),
-    "predicted_at_once 5": (
+    "use_predict_on_batch 5": (
         """\
 p = model.predict(x, steps=1)  # HERE
 """,
         None,
     ),
-    "predicted_at_once 6": (
+    "use_predict_on_batch 6": (
         """\
 p = model.predict(a) + model.predict(b)  # HERE
 """,
         None,
     ),
-    "trained_at_once 1": (
+    "use_train_on_batch 1": (
         """\
 for x, y in chunks:
     model.fit(x, y, epochs=1, verbose=0)  # HERE
@@ -185,32 +185,32 @@ for x, y in chunks:
     model.train_on_batch(x, y)  # HERE
 """,
     ),
-    "trained_at_once 2": (
+    "use_train_on_batch 2": (
         """\
 for x, y in chunks:
     h = model.fit(x, y, epochs=1, verbose=0)  # HERE
 """,
         None,
     ),
-    "trained_at_once 3": (
+    "use_train_on_batch 3": (
         """\
 model.fit(x, y, epochs=2)  # HERE
 """,
         None,
     ),
-    "trained_at_once 4": (
+    "use_train_on_batch 4": (
         """\
 model.fit(x, y, callbacks=[c])  # HERE
 """,
         None,
     ),
-    "trained_at_once 5": (
+    "use_train_on_batch 5": (
         """\
 model.fit(ds)  # HERE
 """,
         None,
     ),
-    "trained_at_once 6": (
+    "use_train_on_batch 6": (
         """\
 model.fit(x=a, y=b, batch_size=len(a), shuffle=False)  # HERE
 """,
@@ -218,7 +218,7 @@ model.fit(x=a, y=b, batch_size=len(a), shuffle=False)  # HERE
 model.train_on_batch(x=a, y=b)  # HERE
 """,
     ),
-    "counted_in_batches 1": (
+    "count_steps_in_batches 1": (
         """\
 BATCH = 32
 ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
@@ -230,7 +230,7 @@ ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
 model.fit(ds, steps_per_epoch=len(x) // BATCH, epochs=2)  # HERE
 """,
     ),
-    "counted_in_batches 2": (
+    "count_steps_in_batches 2": (
         """\
 def gen(b=64):
     while True:
@@ -246,7 +246,7 @@ def gen(b=64):
 model.fit(gen(), steps_per_epoch=x.shape[0] // 64)  # HERE
 """,
     ),
-    "counted_in_batches 3": (
+    "count_steps_in_batches 3": (
         """\
 def gen(b=64):
     while True:
@@ -262,13 +262,13 @@ def gen(b=64):
 model.fit(gen(16), steps_per_epoch=6400 // 16)  # HERE
 """,
     ),
-    "counted_in_batches 4": (
+    "count_steps_in_batches 4": (
         """\
 model.fit(load(), steps_per_epoch=6400)  # HERE
 """,
         None,
     ),
-    "counted_in_batches 5": (
+    "count_steps_in_batches 5": (
         """\
 class Store:
     def batches(self, size):
@@ -288,7 +288,7 @@ class Run:
         self.model.fit(self.store.batches(self.batch_size), steps_per_epoch=self.length // self.batch_size)  # HERE
 """,
     ),
-    "counted_in_batches 6": (
+    "count_steps_in_batches 6": (
         """\
 class Store:
     def batches(self, size):
@@ -301,7 +301,7 @@ class Run:
 """,
         None,
     ),
-    "counted_in_batches 7": (
+    "count_steps_in_batches 7": (
         """\
 class Store:
     def batches(self, size):
@@ -313,7 +313,7 @@ class Run:
 """,
         None,
     ),
-    "unrepeated 1": (
+    "remove_repeat 1": (
         """\
 ds = ds.shuffle(100).repeat(EPOCHS).batch(4)  # HERE
 """,
@@ -321,7 +321,7 @@ ds = ds.shuffle(100).repeat(EPOCHS).batch(4)  # HERE
 ds = ds.shuffle(100).batch(4)  # HERE
 """,
     ),
-    "unrepeated 2": (
+    "remove_repeat 2": (
         """\
 ds = (
     ds.shuffle(100)
@@ -336,7 +336,7 @@ ds = (
 )
 """,
     ),
-    "unrepeated 3": (
+    "remove_repeat 3": (
         """\
 ds = ds.repeat()  # HERE
 """,
