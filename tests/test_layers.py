@@ -32,7 +32,6 @@ RANKS = {
     "memory": 4,
     "whatif": 4,
     "script": 4,
-    "source": 5,
     "pricing": 5,
     "compare": 5,
     "causes": 6,
