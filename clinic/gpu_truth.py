@@ -45,7 +45,7 @@ class Answer:
     first_of_step: str = ""
 
     @property
-    def largest_fit(self) -> str:
+    def largest(self) -> str:
         return max(self.parts_ms, key=lambda c: self.parts_ms[c]) if self.parts_ms else ""
 
 
@@ -92,8 +92,8 @@ def is_near(found_ms: float, true_ms: float) -> bool:
 def list_faults(answer: Answer, truth: dict[str, Any]) -> list[str]:
     """What is wrong in an answer; empty where all that is judged is right."""
     faults = []
-    if truth["dominates"] and answer.largest_fit not in truth["dominates"]:
-        faults.append(f"largest part {answer.largest_fit}, not {' or '.join(truth['dominates'])}")
+    if truth["dominates"] and answer.largest not in truth["dominates"]:
+        faults.append(f"largest part {answer.largest}, not {' or '.join(truth['dominates'])}")
     for category, key in (("device", "device_ms"), ("h2d", "h2d_ms")):
         if key in truth and not is_near(answer.parts_ms.get(category, 0.0), truth[key]):
             faults.append(f"{category} {answer.parts_ms.get(category, 0.0):.3g} ms, not {truth[key]:.3g}")
@@ -124,7 +124,7 @@ def _figures(answer: Answer, truth: dict[str, Any]) -> list[str]:
     """The largest part with its share, then the device and the copies to it, found and true."""
     if not answer.parts_ms or not answer.step_ms:
         return ["–"] * 5
-    largest = f"{answer.largest_fit} {answer.parts_ms[answer.largest_fit] / answer.step_ms:.0%}"
+    largest = f"{answer.largest} {answer.parts_ms[answer.largest] / answer.step_ms:.0%}"
     cells = [largest]
     for category, key in (("device", "device_ms"), ("h2d", "h2d_ms")):
         true = truth.get(key)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pages import fill
 
-from slowtrain.causes.memory.host_leak import LEAST_BYTES
+from slowtrain.causes.memory.host_leak.host_growth import MIN_GROWN_BYTES
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.memory import memory_growth
@@ -107,7 +107,7 @@ def simulated(draw: Draw, shape: Callable[[Draw, int, Floats], Floats], leak_mb:
     warm = 200 * (1 - np.exp(-done / between(draw, 2, steps / 20)))
     used = 600 + warm + leak_mb * done / steps + spread_mb * shape(draw, samples, done)
     found = memory_growth.memory_slope(trace, at, 1e6 * used)
-    return found is not None and found.grows and found.total_bytes >= LEAST_BYTES
+    return found is not None and found.grows and found.total_bytes >= MIN_GROWN_BYTES
 
 
 def between(draw: Draw, low: float, high: float) -> float:

@@ -54,7 +54,7 @@ def test_a_pipe_is_heard_and_stays_as_it_is(tmp_path: Path) -> None:
     plain, recorded = running.plain(script), running.recorded(tmp_path / "rec", script, windows=False)
     assert (recorded.code, recorded.out, recorded.err) == (plain.code, plain.out, plain.err)
     found = _causes(tmp_path / "rec")
-    assert "memory was full: 80 MiB asked for, 40 MiB free in all, 40 MiB short" in found["memory/out-of-memory"]
+    assert "memory was full: 80 MiB requested, 40 MiB free in total, 40 MiB short" in found["memory/out-of-memory"]
     assert "net/Relu" in found["memory/out-of-memory"]
 
 

@@ -258,7 +258,7 @@ def test_it_is_off_where_no_step_comes_along(recorder: Recorder, monkeypatch: py
     assert run.progress.boundary is None
 
 
-@pytest.mark.parametrize("limit", ["MOST_BLOCKS", "MOST_TRACKED"])
+@pytest.mark.parametrize("limit", ["MAX_BLOCKS", "MAX_TRACKED_OBJECTS"])
 def test_too_many_objects_are_not_gone_through(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(object_growth, limit, 1000)
     run = Run(recorder, monkeypatch)

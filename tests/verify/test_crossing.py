@@ -135,7 +135,7 @@ def test_one_batch_gives_no_line() -> None:
     assert line_fit.fit_timings([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
 
 
-@pytest.mark.parametrize(("high", "said"), [(1200, "wins from"), (None, "may win from")])
+@pytest.mark.parametrize(("high", "said"), [(1200, "is faster from"), (None, "may be faster from")])
 def test_a_batch_that_is_not_certain_is_no_fact_in_a_report(high: float | None, said: str) -> None:
     cause = next(c for c in all_causes() if c.id == "compute/faster-on-cpu")
     trace = drawn_trace(cause.fires[0].replace('"high":1200', f'"high":{json.dumps(high)}'))

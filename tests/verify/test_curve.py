@@ -129,7 +129,7 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
     monkeypatch.setenv("TF_GPU_ALLOCATOR", "cuda_malloc_async")
     found = throughput_curve.measure_curve(bench, CARD)
     assert found.measured_on == {"kind": "CPU", "name": "Drawn"}
-    assert any("a T4 is counted as 13,627 MiB" in note for note in found.notes)
+    assert any("is taken as 13,627 MiB" in note for note in found.notes)
     assert memory_need.CPU_NOTE in found.notes
     assert any("TF_GPU_ALLOCATOR" in note for note in found.notes)
     said = " ".join(report.batch_text(found).split())

@@ -424,7 +424,7 @@ def test_a_script_that_trains_for_a_moment_is_told_what_was_not_checked(
         "slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", lambda _: Findings(unchecked=unchecked)
     )
     notes = world.fix().notes
-    said = [n for n in notes if "8 steps" in n and n.endswith("checked: host/eager-step")]
+    said = [n for n in notes if "8 steps" in n and n.endswith("check these causes: host/eager-step")]
     assert (len(notes), len(said)) == ((0, 0) if stopped else (1, 1))
 
 

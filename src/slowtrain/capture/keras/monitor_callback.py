@@ -33,13 +33,13 @@ class TensorBoardScalars:
         except ImportError as error:
             raise EnvironmentMissing("figures for TensorBoard need TensorFlow, which is not here") from error
         with self.tensorflow.device("cpu:0"):
-            self.writer = self.tensorflow.summary_lines.create_file_writer(str(folder))
+            self.writer = self.tensorflow.summary.create_file_writer(str(folder))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         # On the processor, so that nothing waits in the queue of an accelerator.
         with self.tensorflow.device("cpu:0"), self.writer.as_default(step):
             for name, value in figures.items():
-                self.tensorflow.summary_lines.scalar(f"slowtrain/{name}", value)
+                self.tensorflow.summary.scalar(f"slowtrain/{name}", value)
 
     def close(self) -> None:
         self.writer.close()

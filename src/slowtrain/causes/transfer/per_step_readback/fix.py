@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import function_extraction
-from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.engine import interpreter
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
@@ -42,7 +42,7 @@ def read_whole(source: Source, line: int) -> list[Edit]:
 
 def _is_tensor(source: Source, node: ast.expr) -> bool:
     """Whether it is a tensor, by the text, or by interpretation: ``for ids, x in ds``, passed to another function."""
-    return queries.kind_at(source, node) == queries.TENSOR or interpreter.value_at(source, node).kind == "tensor"
+    return interpreter.value_at(source, node).kind in ("tensor", "variable")
 
 
 def _contains_line(node: ast.For, line: int) -> bool:

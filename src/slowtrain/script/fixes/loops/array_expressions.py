@@ -123,8 +123,6 @@ class ArrayTranslator:
             found = SCALAR
         return ArrayText(node.id, found, False, atom=True)
 
-    # -- items of arrays
-
     def translate_item(self, node: ast.Subscript) -> ArrayText:
         """Translate ``a[i, j]`` to the array, sliced to the range of the loops."""
         indices: list[ast.expr] = []
@@ -186,11 +184,9 @@ class ArrayTranslator:
         scope = call_arguments.binding_function(self.source, base)
         made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
         call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
-        found = {f"len({base.id})"} if not number else set()
-        found.add(f"{base.id}.shape[{number}]")
-        shape = queries.shape_at(self.source, base)
-        if shape is not None and number < len(shape) and shape[number] is not None:
-            found.add(str(shape[number]))
+        found = {f"{base.id}.shape[{number}]", *([f"len({base.id})"] if not number else [])}
+        shape = queries.shape_at(self.source, base) or ()
+        found |= {str(size) for size in shape[number : number + 1] if size is not None}
         if not isinstance(call, ast.Call) or not call.args:
             return found
         after, name = call.args[0], node_lookup.called_name(call)
@@ -384,8 +380,7 @@ class ArrayTranslator:
         try:
             return self.returned_expression(target.body)
         finally:
-            self.known = saved
-            self.depth -= 1
+            self.known, self.depth = saved, self.depth - 1
 
     def returned_expression(self, body: list[ast.stmt]) -> ArrayText:
         for number, one in enumerate(body):

@@ -62,7 +62,9 @@ def dataset_value(machine: RunContext, name: str, given: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     first = given.every[0] if given.every else UNKNOWN
     held = Value("tensor")
-    if last in ("from_tensor_slices", "from_tensors"):
+    if last == "range":
+        held = Value("tensor", dtype="int64", shape=())
+    elif last in ("from_tensor_slices", "from_tensors"):
         held = _as_tensors(first, cut=last == "from_tensor_slices")
     elif last == "from_generator":
         with machine.in_producer("generator"), machine.enter_loop(given.node, None) as loop:
