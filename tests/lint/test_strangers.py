@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from . import spotted
@@ -15,15 +17,21 @@ def test_what_is_called_hidden_is(script: spotted.Script) -> None:
     assert spotted.seen(script.slow, script.causes) == []
 
 
+def without_numbers(one: spotted.Seen) -> str:
+    return re.sub(r"\d[\d,.]*", "", one.says)
+
+
 def test_what_an_edit_cures_is_not_found_again() -> None:
+    """A finding of the same kind is gone; another kind of the same cause may become visible only then."""
     again = []
     for script in SCRIPTS:
         before = spotted.seen(script.slow)
-        for one in before:
-            if one.cured is not None:
-                elsewhere = sum(other.cause == one.cause for other in before) - 1  # a second step of a GAN
-                if len(spotted.seen(one.cured, [one.cause])) > elsewhere:
-                    again.append((script.name, one.cause, one.line))
+        for one in (one for one in before if one.cured is not None):
+            says = without_numbers(one)
+            alike = sum(other.cause == one.cause and without_numbers(other) == says for other in before)
+            left = sum(without_numbers(other) == says for other in spotted.seen(one.cured or "", [one.cause]))
+            if left >= alike:  # a second step of a GAN stays
+                again.append((script.name, one.cause, one.line))
     assert again == []
 
 
