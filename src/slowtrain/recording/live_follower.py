@@ -24,7 +24,7 @@ from slowtrain.columns.arrays import Ints
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.errors import InputError
 from slowtrain.recording import reader, recording_folder
-from slowtrain.recording.reader import DAMAGE_ERRORS, MAX_CHUNK_BYTES, Recording
+from slowtrain.recording.reader import DAMAGE_ERRORS, MAX_CHUNK_BYTES, Recording, json_object
 from slowtrain.recording.step_history import StepHistories
 
 MAX_FOLLOWED_SPANS = 250_000  # kept; the oldest are dropped first
@@ -128,7 +128,7 @@ class Follower:
             while len(self.names) <= number:
                 self.names.append(Name("", "?"))
             if not self.names[number].lane:
-                self.names[number] = Name(str(lane), str(text)[: reader.MAX_TEXT_CHARS], _json_object(detail))
+                self.names[number] = Name(str(lane), str(text)[: reader.MAX_TEXT_CHARS], json_object(detail))
 
     # -- events
 
@@ -150,7 +150,7 @@ class Follower:
             self._at["event"] = max(self._at["event"], int(number))
             kept = self.events.setdefault(str(lane), deque(maxlen=MAX_EVENT_ROWS))
             kept.append(
-                Event(str(lane), str(name)[: reader.MAX_TEXT_CHARS], float(start), float(end), _json_object(data))
+                Event(str(lane), str(name)[: reader.MAX_TEXT_CHARS], float(start), float(end), json_object(data))
             )
             if lane in ("epoch", "loop"):
                 self.histories.add_breaks((int(start), int(end)))
@@ -207,7 +207,7 @@ class Follower:
         )
         for number, at, data in rows:
             self._at["sample"] = int(number)
-            self.samples.append((float(at), _json_object(data)))
+            self.samples.append((float(at), json_object(data)))
             self.newest_ns = max(self.newest_ns, int(at))
         if len(self.samples) > 2 * MAX_SAMPLES:
             self.samples[:-MAX_RECENT_SAMPLES] = self.samples[:-MAX_RECENT_SAMPLES:2]
@@ -359,10 +359,3 @@ def _decode_chunk(data: bytes) -> Ints:
     if inflate.unconsumed_tail or len(plain) % (8 * SPAN_FIELDS):
         raise ValueError("a chunk of spans has the wrong size")
     return np.frombuffer(plain, dtype="<i8").reshape(-1, SPAN_FIELDS)
-
-
-def _json_object(text: str) -> Mapping[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise ValueError("an entry is not a JSON object")
-    return value

@@ -133,14 +133,14 @@ def _read_database(folder: Path, database: sqlite3.Connection) -> Recording:
             _bounded_text(name),
             (start - start_ns) / 1e6,
             (end - start_ns) / 1e6,
-            framework_lines.without_framework_lines(_json_object(data)),
+            framework_lines.without_framework_lines(json_object(data)),
         )
         for start, end, lane, name, data in database.execute(
             "SELECT start_ns, end_ns, lane, name, data FROM event ORDER BY start_ns"
         )
     )
     samples = tuple(
-        ((at - start_ns) / 1e6, _json_object(data))
+        ((at - start_ns) / 1e6, json_object(data))
         for at, data in database.execute("SELECT time_ns, data FROM sample ORDER BY time_ns")
     )
     counters = tuple(
@@ -186,7 +186,7 @@ def _bounded_text(value: object) -> str:
     return str(value)[:MAX_TEXT_CHARS]
 
 
-def _json_object(text: str) -> Mapping[str, Any]:
+def json_object(text: str) -> Mapping[str, Any]:
     """Parse a JSON object. Raises ``ValueError`` for any other JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):
@@ -201,7 +201,7 @@ def _read_names(database: sqlite3.Connection) -> tuple[Name, ...]:
         raise ValueError("too many names")
     names = [Name("", "?")] * size
     for number, lane, text, detail in rows:
-        names[number] = Name(str(lane), _bounded_text(text), _json_object(detail))
+        names[number] = Name(str(lane), _bounded_text(text), json_object(detail))
     return tuple(names)
 
 
@@ -315,11 +315,11 @@ def read_tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks
                 "SELECT start_ns, end_ns, lane, name, data FROM event WHERE rowid > ? ORDER BY rowid", since[1:2]
             )
             told = tuple(
-                Event(str(lane), _bounded_text(name), (a - start_ns) / 1e6, (b - start_ns) / 1e6, _json_object(data))
+                Event(str(lane), _bounded_text(name), (a - start_ns) / 1e6, (b - start_ns) / 1e6, json_object(data))
                 for a, b, lane, name, data in events
             )
             samples = database.execute("SELECT time_ns, data FROM sample WHERE rowid > ? ORDER BY rowid", since[2:])
-            seen = tuple(((at - start_ns) / 1e6, _json_object(data)) for at, data in samples)
+            seen = tuple(((at - start_ns) / 1e6, json_object(data)) for at, data in samples)
             rows = np.concatenate(
                 [np.zeros((0, 5), dtype=np.int64), *_read_chunks(database, newest, since[0], most_chunks)]
             )

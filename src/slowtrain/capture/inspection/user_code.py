@@ -153,11 +153,6 @@ def last_name(qualname: object) -> str:
     return str(qualname).rpartition(".")[2]
 
 
-def caller_place(depth: int = 1) -> tuple[str, int] | None:
-    """Returns file and line of the user's code that called us, ``depth`` frames up or above."""
-    return user_place(sys._getframe(depth))
-
-
 def describe_function(function: object) -> dict[str, object]:
     """Returns where a Python function is defined: ``file``, ``line``, ``qualname``, and whether it is the user's."""
     function = _unwrap_function(getattr(function, "func", function))  # functools.partial

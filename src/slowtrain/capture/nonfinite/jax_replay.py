@@ -15,6 +15,7 @@ from typing import Any
 
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import Progress, loss_scalars
+from slowtrain.capture.jax.jit_arguments import tree_leaves
 from slowtrain.capture.nonfinite.first_bad_equation import TENSORFLOW_OPS, EquationReplay, float_array, is_array_finite
 from slowtrain.capture.nonfinite.memory_budget import MemoryBudget
 from slowtrain.capture.nonfinite.subnormal_variables import OfferedVariables
@@ -190,10 +191,6 @@ def _copy_to_host(state: Any) -> Any:
 def _loss_logs(logs: Any) -> Any:
     """Returns the loss among a step's results, if one is named so. Metrics may legitimately be NaN."""
     return dict(loss_scalars(logs.items())) if isinstance(logs, dict) else logs
-
-
-def tree_leaves(given: Any) -> list[Any]:
-    return list(sys.modules["jax"].tree_util.tree_leaves(given))
 
 
 def is_tree_finite(given: Any) -> bool:

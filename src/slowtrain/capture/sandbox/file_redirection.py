@@ -34,11 +34,6 @@ FileFunction = Callable[..., Any]
 PathMapping = Callable[[Any, "int | None"], Any]
 
 
-def install_redirection(scratch: ScratchFolder) -> None:
-    """Replaces Python's functions permanently. The exit of the interpreter does not restore them."""
-    FileRedirection(scratch).install()
-
-
 def replace_for_good(owner: Any, name: str, make: Callable[[FileFunction], FileFunction]) -> None:
     """Sets ``owner.name`` to ``make(original)`` permanently."""
     original = getattr(owner, name)

@@ -326,21 +326,6 @@ def _holds_node(statement: ast.stmt, node: ast.expr) -> bool:
     return statement.lineno <= node.lineno <= (statement.end_lineno or statement.lineno)
 
 
-def agreed_value(thunks: Sequence[Thunk | None]) -> Thunk:
-    """A thunk that gives the common value of several thunks; None if they differ."""
-
-    def asked() -> Any:
-        found = [t() if t is not None else None for t in thunks]
-        alike = all(type(f) is type(found[0]) and f == found[0] for f in found)
-        return found[0] if found and alike else None
-
-    return asked
-
-
-def constant_thunk(known: Any) -> Thunk:
-    return lambda: known
-
-
 @cache_recent(16)
 def option_defaults(source: Source) -> dict[str, ast.expr]:
     """Defaults of command-line options by attribute name; only options with a default and one definition."""

@@ -15,7 +15,7 @@ from slowtrain.script.navigation import (
     statement_index,
     training_calls,
 )
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 PROBABILITY_ACTIVATIONS = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
@@ -303,7 +303,3 @@ def global_double_settings(source: Source) -> Iterator[ast.Call]:
     ]
     if len(calls) == 1 and _cast_dtype(calls[0]) == "float64" and training_calls.takes_training_steps(source):
         yield calls[0]
-
-
-def node_span(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
-    return edits.node_start(node), edits.node_end(node)

@@ -13,7 +13,7 @@ from slowtrain.columns.array_statistics import is_member, median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms
+from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms, starts_in_windows
 from slowtrain.values import dataclass
 
 
@@ -98,20 +98,13 @@ def _traced_function(trace: Trace, events: list[Event]) -> TracedFunction:
     calls = calls.where(np.isin(calls.name, mine))
     begun = np.array([e.start_ms for e in events])
     plain = calls.where(~is_member(calls.start_ms, begun))
-    plain = plain.where(~_starts_in_windows(trace, plain))
+    plain = plain.where(~starts_in_windows(trace, plain))
     if len(plain) >= 3:
         return TracedFunction(events[0].name, tuple(events), calls, float(median_value(plain.ms)), True)
     kernels = trace.kernels
     usual = graph_step_ms(trace, kernels.count, kernel_ms(kernels)) if kernels is not None else 0.0
     least = min((e.ms for e in events), default=0.0)
     return TracedFunction(events[0].name, tuple(events), calls, min(usual, 0.5 * least), False)
-
-
-def _starts_in_windows(trace: Trace, spans: Spans) -> np.ndarray:
-    inside = np.zeros(len(spans), dtype=bool)
-    for event in trace.events_of("window"):
-        inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
-    return inside
 
 
 # -- what changed

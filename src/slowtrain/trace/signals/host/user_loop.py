@@ -112,11 +112,6 @@ def spans_per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = N
     return int(times[[trace.names[int(n)].place in wanted for n in numbers]].sum()) / count
 
 
-def total_value(trace: Trace, lane: str) -> float:
-    """Return the sum of the values of a lane's spans in steady steps, for example bytes copied to the device."""
-    return float(np.nansum(_steady_spans(trace, trace.lane(lane)).value))
-
-
 def with_loop_heads(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
     """Return the wanted lines, and the heads of loops that run as often as they do."""
     chosen = [line for line in lines if line.place in wanted]
