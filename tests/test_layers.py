@@ -17,8 +17,6 @@ PACKAGE = Path(slowtrain.__file__).parent
 
 # A unit (a module or folder directly below the package) may import units of lower ranks only.
 RANKS = {
-    "values": -1,
-    "patterns": -1,
     "model": 0,
     "errors": 0,
     "number_text": 0,
@@ -132,7 +130,7 @@ def circular_parts(package: str, graph: dict[str, frozenset[str]]) -> list[str]:
 
 
 def test_a_report_sees_the_nouns_only() -> None:
-    allowed = {"report", "model", "number_text", "values"}
+    allowed = {"report", "model", "number_text"}
     reports = [name for name in FILES if unit(name) == "report"]
     assert [f"{name}:{line}" for name in reports for line, parts in ours(name) if parts[0] not in allowed] == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +15,6 @@ from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import edits
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, replay_remedies
 
 # A smaller speed-up is not reported. For a step it is a tenth, which attribution and replay can tell from their own

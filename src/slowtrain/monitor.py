@@ -17,6 +17,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from slowtrain.errors import InputError
 from slowtrain.model import Checkup
 from slowtrain.model.answers.live_frame import Alert, Frame
 from slowtrain.recording.recording_folder import RUNS_FOLDER
-from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     from slowtrain.capture.process.session import Session

@@ -9,7 +9,7 @@ input, no step gets shorter than its processor time divided by the number of cor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from slowtrain.model import Category
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms, splittable_op_ms
 from slowtrain.trace.signals.input import input_feed
-from slowtrain.values import dataclass
 
 DEFAULT_SPREAD = (0.7, 1.15)  # of the saved milliseconds, if a remedy has no range of its own: assumed, not measured
 MIN_INPUT_LIMIT_SHARE = 0.02  # of a step: a shorter wait does not show that input is the slower side

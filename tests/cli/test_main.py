@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import resource
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.cli._support.numpy_import import BLAS_THREADS_VARIABLE
 from slowtrain.recording.store import Store
 
 COMMAND = [sys.executable, "-m", "slowtrain"]
@@ -128,57 +126,6 @@ def numeric(tmp_path: Path) -> list[str]:
 def test_no_framework_is_imported_to_answer(numeric: list[str], tmp_path: Path) -> None:
     lines = [*numeric, "doctor --from missing"]
     assert imported(FRAMEWORKS, lines, tmp_path) == {line: set() for line in lines}
-
-
-def test_what_an_answer_does_not_need_is_not_run(numeric: list[str], tmp_path: Path) -> None:
-    """Nothing was found to edit, no memory ran out; and NumPy's masked arrays take longer than any module of ours.
-
-    Of Python's own, which NumPy may bring, ``watch`` alone begins processes.
-    """
-    code = (
-        "import numpy, sys, types\n"
-        "brought = set(sys.modules)\n"
-        "def told():\n"
-        "    run = {name for name, module in sys.modules.items() if type(module) is types.ModuleType}\n"
-        "    print(*run - brought, file=sys.stderr)\n"
-        "from slowtrain import cli\nanswer = cli.main\n"
-        "def main():\n    code = answer()\n    told()\n    return code\n"
-        "cli.main = main\ncli.program()"
-    )
-    unneeded = {"numpy.ma", "slowtrain.oom.messages.allocator_lines", "slowtrain.script.text.edits"}
-    unneeded |= {
-        "slowtrain.script.lint_rules.steps.reached_code",
-        "slowtrain.script.fixes.loops.vectorised_loops",
-        "slowtrain.script.fixes.elementwise.batch_equivalence",
-        "slowtrain.script.locations.edits.recorded_edits",
-    }
-    assert all(map(importlib.util.find_spec, unneeded)), "a name in this list has changed"
-    unneeded_of_python = {"difflib", "importlib.abc", "importlib.resources", "statistics", "subprocess"}
-    for line in (line for line in numeric if line.split()[0] in ("report", "compare", "watch", "diagnose")):
-        command = [sys.executable, "-c", code, *line.split()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        run = set(done.stderr.splitlines()[-1].split())
-        assert "slowtrain.columns.intervals" in run, line
-        assert run & (unneeded if line.startswith("watch") else unneeded | unneeded_of_python) == set(), line
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells a process's threads there")
-@pytest.mark.parametrize("wanted", [None, "2"])
-def test_numpy_starts_no_threads_unless_they_are_wanted(wanted: str | None, numeric: list[str], tmp_path: Path) -> None:
-    """And what the process might start finds the user's environment."""
-    code = "import os, sys, slowtrain.cli as cli\ncli.main()\nprint(*told(), file=sys.stderr)"
-    code = (
-        f"def told():\n    return len(os.listdir('/proc/self/task')), os.environ.get({BLAS_THREADS_VARIABLE!r})\n{code}"
-    )
-    environment = {k: v for k, v in os.environ.items() if k != BLAS_THREADS_VARIABLE} | (
-        {BLAS_THREADS_VARIABLE: wanted} if wanted else {}
-    )
-    most = min(int(wanted or 1), len(os.sched_getaffinity(0)))
-    for line in numeric:
-        command = [sys.executable, "-c", code, *line.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
-        assert done.stderr.splitlines()[-1] == f"{most} {wanted}", line
 
 
 def test_an_answer_is_whole_where_an_error_follows_it(numeric: list[str], tmp_path: Path) -> None:

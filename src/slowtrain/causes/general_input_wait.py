@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from slowtrain.causes.idle_input_wait import mean_sample
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -16,7 +16,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.stalls import machine_cores
 from slowtrain.trace.signals.input import input_feed
-from slowtrain.values import dataclass
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
 # The nearest cause for a stage, by the family of its slowest node.

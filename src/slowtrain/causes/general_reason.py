@@ -7,7 +7,7 @@ the whole part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from slowtrain.causes import general_input_wait
 from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescription
@@ -20,7 +20,6 @@ from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.host_work import LONE_CALL_MS, core_pace, distinct_places, step_places
 from slowtrain.trace.signals.host.stalls import crowding_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Stretch, Supply, held_up_ms
 
 MAX_COMPUTING_SHARE = 0.8  # of a step: with more, the rest is not worth a search

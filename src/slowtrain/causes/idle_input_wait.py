@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
@@ -22,7 +24,6 @@ from slowtrain.trace.signals.input.input_feed import (
     user_producers,
 )
 from slowtrain.trace.signals.series.early_and_late import MIN_GROWTH_PART
-from slowtrain.values import dataclass
 
 MIN_IDLE_SHARE = 0.4  # of the step without a working processor, although input is being made
 MIN_LEFT_SHARE = 0.02  # of a batch's time that computing keeps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
 from slowtrain.number_text import format_number
@@ -12,7 +13,6 @@ from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import start_parts
 from slowtrain.trace.signals.host.host_work import distinct_places, training_start_ms
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 MIN_RUN_SHARE = 0.2  # of the run: a smaller part does not explain a slow run of a few steps

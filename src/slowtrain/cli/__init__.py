@@ -15,8 +15,6 @@ Exit codes are documented in ``docs/exit-codes.md``.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
 import importlib
 import os
 import pkgutil
@@ -30,38 +28,11 @@ from slowtrain.errors import InputError, SlowtrainError
 INTERNAL_ERROR_EXIT = 70  # sysexits.h: an internal software error
 INTERRUPTED_EXIT = 128 + 2
 BROKEN_PIPE_EXIT = 128 + 13
-GC_THRESHOLD_OBJECTS = 200_000  # new objects before the garbage collector runs; about 20 MB
-READ_ONLY_VERBS = (
-    "lint",
-    "report",
-    "diagnose",
-    "compare",
-)  # verbs that only read and print, and need no cleanup at exit
 
 
 def program() -> NoReturn:
-    """The entry point of the ``slowtrain`` command: runs the command line and exits.
-
-    The garbage collector runs rarely, because modules and data live until exit, and not at exit, where a full
-    collection takes a sixth of the time of an answer. Verbs that only read exit with ``os._exit``, as mypy does,
-    because freeing their objects takes 3% to 5% of their time.
-    """
-    from slowtrain.cli._support import lazy_imports
-
-    gc.set_threshold(GC_THRESHOLD_OBJECTS)
-    lazy_imports.install_lazy_imports()
-    code = main()
-    if (
-        sys.argv[1:2]
-        and sys.argv[1] in READ_ONLY_VERBS
-        and code not in (INTERRUPTED_EXIT, BROKEN_PIPE_EXIT, INTERNAL_ERROR_EXIT)
-    ):
-        with contextlib.suppress(OSError):
-            _flush_output()  # after an error, output may still be buffered
-        sys.stderr.flush()
-        os._exit(code)  # all files are closed and all child processes have ended
-    gc.freeze()
-    sys.exit(code)
+    """The entry point of the ``slowtrain`` command: runs the command line and exits."""
+    sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,11 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import numpy_import
     from slowtrain.recording import recording_folder
 
     recording_folder.require_recording(args.before, args.after)  # before the slow imports
-    numpy_import.import_single_threaded()
     from slowtrain.compare import compare_runs
     from slowtrain.report import comparison
     from slowtrain.trace.loading import recording_trace

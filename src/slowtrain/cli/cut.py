@@ -40,9 +40,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--steps cannot be combined with --from-ms and --to-ms")
     start_ps, end_ps = (0, 0) if args.steps is not None else _time_range_ps(args.from_ms, args.to_ms)
     source = _find_profile(args.profile)
-    from slowtrain.cli._support import answer_output, numpy_import
-
-    numpy_import.import_single_threaded()
+    from slowtrain.cli._support import answer_output
     from slowtrain.profile.format import time_range, xplane  # slow imports, after the checks above
 
     if args.steps is not None:

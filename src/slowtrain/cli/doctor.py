@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
-    from slowtrain.cli._support import facts_file, numpy_import
+    from slowtrain.cli._support import facts_file
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
 
@@ -68,7 +68,6 @@ def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  #
     if args.data is not None:
         raise InputError("--data measures a folder of this computer and cannot be combined with --from")
     facts = facts_document.read_facts_file(args.facts)
-    numpy_import.import_single_threaded()
     from slowtrain.doctor.machine_sheet import build_sheet  # slow import, after the checks above
 
     with facts_file.reject_damaged(args.facts):

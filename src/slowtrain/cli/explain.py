@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowtrain.cause_folder import add_examples, cause_files, cause_id, read_examples, read_page
 from slowtrain.errors import InputError
-from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     pass

@@ -63,12 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import numpy_import
-
     _check_options(args)  # before the slow imports
     paths = args.paths or ["."]
-    if any(Path(path).exists() for path in paths):
-        numpy_import.import_single_threaded()
     from dataclasses import replace
 
     from slowtrain.lint import baseline, file_fixes, lint_paths

@@ -82,7 +82,6 @@ def add_alert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import numpy_import
     from slowtrain.recording import recording_folder
 
     every = args.every if args.every is not None else LOOK_INTERVAL_S
@@ -90,7 +89,6 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--every must be 0.1 to 3600 seconds, --window 1 to 86400")
     folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(Path(RUNS_FOLDER)))
     recording_folder.require_begun_recording(folder)  # before the slow imports
-    numpy_import.import_single_threaded()
     from slowtrain.cli._support.live_view import RunFollower
     from slowtrain.watch import Watch, alert_delivery
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import IdleGap, Place
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

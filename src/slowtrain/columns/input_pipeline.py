@@ -8,14 +8,13 @@ adds prefetches). Therefore running nodes are matched to written ones in order, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.model import Place
-from slowtrain.values import dataclass
 
 ASYNC_PREFIXES = (
     "Prefetch",

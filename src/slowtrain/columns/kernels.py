@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from slowtrain.model import Bar, Place
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
 from slowtrain.model import Place
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

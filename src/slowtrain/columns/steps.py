@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from slowtrain.columns.array_statistics import quantile
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
 from slowtrain.columns.run_totals import RunTotals
 from slowtrain.model import Place
-from slowtrain.values import dataclass
 
 MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = (
     8,

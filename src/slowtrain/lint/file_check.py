@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
@@ -15,7 +16,6 @@ from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Spot
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
 from slowtrain.script.text import edits, source_file
-from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowtrain.columns.arrays import Bools
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
 from slowtrain.profile.summaries import allocator_pools
-from slowtrain.values import dataclass
 
 # As in the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
 STAT_NAMES = (

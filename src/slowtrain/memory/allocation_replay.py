@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 
 from slowtrain.memory.batch_scaling import ScaledRequests
 from slowtrain.memory.bfc_allocator import Allocator
-from slowtrain.values import dataclass
 
 MAX_REPLAYED_BATCH = 1 << 24
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 
 from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
 from slowtrain.memory.bfc_allocator import round_up_size
-from slowtrain.values import dataclass
 
 Floats = NDArray[np.float64]
 _NUMBERED = re.compile(r"(__(?:inference|forward|backward)_\w*?)_\d+\b")

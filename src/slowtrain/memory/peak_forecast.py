@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.memory.allocation_replay import MemoryPool, ReplayOutcome, largest_fitting_batch, replay_requests
 from slowtrain.memory.batch_scaling import MeasuredBatch, ScaledRequests, predict_third, scale_requests
-from slowtrain.values import dataclass
 
 NO_LIMIT_BYTES = 1 << 50
 # Share of the limit that is always kept free, because ops of several threads come in another order in each run. Without

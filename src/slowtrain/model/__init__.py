@@ -11,7 +11,7 @@ All values are frozen, and only other nouns are imported here. A ``_ms`` is mill
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from slowtrain.model.report_charts import Band as Band
@@ -22,7 +22,6 @@ from slowtrain.model.report_charts import Pictures as Pictures
 from slowtrain.model.signals import Signal as Signal
 from slowtrain.model.signals import Text as Text
 from slowtrain.model.source_place import Place as Place
-from slowtrain.values import dataclass
 
 EMPTY_NUMBERS: Mapping[str, float] = MappingProxyType({})
 

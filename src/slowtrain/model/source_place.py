@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
-
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.patterns import late
+import re
 
 # Ops that log or save what the model computed: callbacks and summaries, on any thread.
 # Names of TensorFlow's ops. [C]
@@ -24,8 +24,8 @@ PEER_OPS = (
     r"Collective(?:Reduce|Gather|Bcast|Permute|AllToAll|ReduceScatter|Assign)\w{0,20}|_?(?:Host)?Recv|RecvTensor|"
     r"\w{0,30}Rendezvous|RpcRecvTensor|Horovod\w{1,40}|NcclAllReduce|Barrier"
 )
-RECEIVE_OP = late(r"(?:^|:)_?(?:Host)?Recv$")  # with an accelerator: receives from this process's own device
-HLO_PEER_OPS = late(
+RECEIVE_OP = re.compile(r"(?:^|:)_?(?:Host)?Recv$")  # with an accelerator: receives from this process's own device
+HLO_PEER_OPS = re.compile(
     r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast)"
     r"(?:-start|-done)?(?:\.\d+)*|(?:\w{1,40} )?[Rr]endezvous(?:[ :].{0,200})?"
 )

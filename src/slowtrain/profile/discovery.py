@@ -13,11 +13,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from slowtrain.errors import InputError
 from slowtrain.number_text import first_names
-from slowtrain.values import dataclass
 
 PROFILE_ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 VIEWER_ENDINGS = (".trace.json", ".trace.json.gz")  # the trace viewer's format, which contains less than a profile

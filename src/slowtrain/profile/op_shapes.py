@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.profile import framework_names
-from slowtrain.values import dataclass
 
 # Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
 # of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.

@@ -13,7 +13,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.errors import InputError
 from slowtrain.recording import framework_lines, thinned_summary
 from slowtrain.recording.recording_folder import RECORDING_FILE, early_end_reason, read_launch, require_recording
-from slowtrain.values import dataclass
 
 FORMAT_VERSION = 2  # 1: complete; 2: parts were thinned
 REQUIRED_TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})

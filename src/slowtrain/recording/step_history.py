@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import is_member, median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.columns.spans import Name
 
@@ -119,7 +119,7 @@ class StepHistories:
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[CallKey, list[int]] = {}
-        for number in unique_values(rows[:, 0]) if len(rows) else ():
+        for number in np.unique(rows[:, 0]) if len(rows) else ():
             key = self._key(int(number), names)
             if key is not None:
                 kinds.setdefault(key, []).append(int(number))
@@ -141,7 +141,7 @@ class StepHistories:
     def of(self, begun_ns: Ints, spans: Ints, names: Sequence[Name]) -> StepHistory | None:
         """Return the history of the calls with which the steps that began at these moments begin."""
         votes: dict[CallKey, int] = {}
-        at = spans[is_member(spans[:, 1], begun_ns)]
+        at = spans[np.isin(spans[:, 1], begun_ns)]
         for number, count in zip(*np.unique(at[:, 0], return_counts=True), strict=True):
             key = self._key(int(number), names)
             if key is not None:

@@ -11,17 +11,16 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.run_totals import BUCKETS_PER_DOUBLING
-from slowtrain.values import dataclass
 
 ANCHOR_LANES = frozenset(
     {"step", "on_batch", "function", "gradient", "next"}
@@ -262,7 +261,7 @@ def join_holes(one: ThinnedHole, two: ThinnedHole) -> ThinnedHole:
         events[lane] = events.get(lane, 0) + count
     later = two.long.copy()
     if len(later):
-        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in unique_values(later[:, 0])}
+        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in np.unique(later[:, 0])}
         later[:, 3] += np.array([before[int(n)] for n in later[:, 0]], dtype=np.int64)
     _merge_rare_names(spans, turns, lanes)
     long = np.concatenate((one.long, later))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Attribution, Band, Bar, Category, Chart, Phase
 from slowtrain.report import wording
-from slowtrain.values import dataclass
 
 _COLOURED = {str(name) for names in (Category, Phase) for name in names}
 _LANE_COLOURS = {"tf.data": "epoch", "sync": "d2h", "step": "step", "gpu": "device"}

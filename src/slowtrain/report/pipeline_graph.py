@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import InputNode
 from slowtrain.report import wording
-from slowtrain.values import dataclass
 
 PAGE_PX, GAP_PX, BOX_HEIGHT_PX, ROW_PX = 1100, 30, 118, 140
 MIN_BOX_PX, MAX_BOX_PX = 142, 210

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
 from rich.color import ColorSystem
 from rich.style import Style
 
 from slowtrain.report.wording import finite_or_none, printable_text
-from slowtrain.values import dataclass
 
 MAX_COLUMNS, MIN_COLUMNS = 110, 40  # longer lines are hard to read, however wide the terminal is
 # The 16 colours follow the user's own theme.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
 from slowtrain.report import device_words, wording
 from slowtrain.report.terminal import MAX_COLUMNS, PART_COLOURS, Terminal, joined_lines
-from slowtrain.values import dataclass
 
 MIN_REPORT_COLUMNS = 32
 MAX_WHOLE_NOTE, MAX_WHOLE_TITLE = 300, 100  # letters of what is shown whole

@@ -7,7 +7,7 @@ measured is absent, never zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -31,7 +31,6 @@ from slowtrain.columns.steps import MIN_TELLING_STEPS as MIN_TELLING_STEPS
 from slowtrain.columns.steps import MIN_TELLING_STEPS_MS as MIN_TELLING_STEPS_MS
 from slowtrain.columns.steps import Steps as Steps
 from slowtrain.model import Attribution, Category, Signal
-from slowtrain.values import dataclass
 
 Made = TypeVar("Made")
 Asked = ParamSpec("Asked")
@@ -44,7 +43,7 @@ class Trace:
     """One run. ``categories`` maps each category to its ms in every step (a column as long as ``steps``)."""
 
     signals: frozenset[Signal] = frozenset()
-    steps: Steps = Steps()
+    steps: Steps = field(default_factory=Steps)
     names: tuple[Name, ...] = ()
     lanes: Mapping[str, Spans] = field(default_factory=dict)
     events: tuple[Event, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
 from slowtrain.model.answers.live_frame import Alert, RunState
 from slowtrain.report import wording
-from slowtrain.values import dataclass
 from slowtrain.watch.background_diagnosis import DiagnosisReport
 from slowtrain.watch.recording_look import RecordingLook
 

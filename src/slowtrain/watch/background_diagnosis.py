@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from slowtrain.errors import SlowtrainError
 from slowtrain.model import Place
 from slowtrain.model.answers.live_frame import Alert, FoundCause
-from slowtrain.values import dataclass
 
 FIRST_DIAGNOSIS_S = 10.0  # after the first look with enough steps
 DIAGNOSIS_INTERVAL_S = 60.0

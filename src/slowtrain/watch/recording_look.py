@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from slowtrain.recording.step_history import StepHistory
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division import attribution, recording_steps
-from slowtrain.values import dataclass
 from slowtrain.watch import run_progress
 
 CURVE_POINTS = 60  # of a curve

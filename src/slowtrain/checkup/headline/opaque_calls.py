@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.columns.spans import Event
 from slowtrain.model import Category
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import batches_per_execution
-from slowtrain.values import dataclass
 
 # A deep window begins after this many steps and this much training time (capture/windows/deep_windows.py). The time is
 # doubled, because the run's own steps do not begin exactly where the recorder starts to count.

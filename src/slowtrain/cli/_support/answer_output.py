@@ -8,13 +8,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
 from slowtrain.number_text import format_count, format_number
-from slowtrain.values import dataclass
 
 REPORT_NAME = "report.html"
 ANSWER_NAME = "checkup.json"
@@ -45,9 +45,6 @@ class RecordingAnswer:
 
 def examine_recording(folder: Path) -> Checkup:
     """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
-    from slowtrain.cli._support import numpy_import
-
-    numpy_import.import_single_threaded()
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
     from slowtrain.trace.loading import recording_trace
@@ -69,9 +66,6 @@ def examine_profile(
     ``facts`` describe the computer that made the profile; they were read from the file ``given``.
     Raises ``InputError`` if a profile cannot be read or the facts are damaged.
     """
-    from slowtrain.cli._support import numpy_import
-
-    numpy_import.import_single_threaded()
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
     from slowtrain.checkup.sections.external_facts import join_facts

@@ -8,13 +8,13 @@ import sys
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.answers.linted_files import FileError
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_tree
-from slowtrain.values import dataclass
 
 PYTHON_2_SYNTAX = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"

@@ -7,13 +7,13 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE
-from slowtrain.values import dataclass
 
 CONFIG_FILE = "pyproject.toml"
 TABLE_KEYS = ("select", "ignore", "exclude", "per-file-ignores")

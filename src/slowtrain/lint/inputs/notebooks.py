@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
 from slowtrain.errors import InputError
@@ -18,7 +18,6 @@ from slowtrain.model import Edit
 from slowtrain.model.answers.linted_files import FileError
 from slowtrain.script.text import edits, source_file
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 JSON_SPACE = re.compile(r"[ \t\n\r]*")
 LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from slowtrain.machine.tables.fact_access import Facts, driver_gpus, nested_fact
 from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
-from slowtrain.values import dataclass
 
 TOPIC = "settings"
 

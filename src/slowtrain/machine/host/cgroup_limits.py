@@ -7,9 +7,8 @@ limit counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from slowtrain.values import dataclass
 
 UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number near 2**63
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.values import dataclass
 
 BINARY_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 METRIC_UNITS = {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from slowtrain.model import Checkup, Effect, Saving, Verdict
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from slowtrain.model import EMPTY_NUMBERS, Signal, Text
-from slowtrain.values import dataclass
 
 
 class CheckState(Text):

@@ -6,11 +6,10 @@ Bytes are None if the log does not say. A ``Dump`` is one moment at which an all
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from slowtrain.model import Place, Text
-from slowtrain.values import dataclass
 
 
 class PoolKind(Text, Enum):

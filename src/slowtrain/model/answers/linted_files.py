@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.model import Edit, Effect
-from slowtrain.values import dataclass
 
 UNUSED_IGNORE = "lint/unused-ignore"
 SAFE_EFFECTS = frozenset({Effect.EXACT})  # the same numbers, so --fix applies them without another option

@@ -7,11 +7,10 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from slowtrain.model import EMPTY_NUMBERS, Part, Place
-from slowtrain.values import dataclass
 
 
 class RunState(str, Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ from slowtrain.profile import framework_names
 from slowtrain.profile.format import hlo_programs, xplane
 from slowtrain.profile.format.stat_columns import Stat
 from slowtrain.profile.format.wire_format import Codes
-from slowtrain.values import dataclass
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
 KIND_NAMES = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from slowtrain.profile.activity.device_activity import (
 )
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.wire_format import Codes
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ decoded, from events sampled at some places of each long line: their times, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Floats
 from slowtrain.number_text import format_number
 from slowtrain.profile.format import xplane
-from slowtrain.values import dataclass
 
 MAX_TIMELINE_EVENTS = 24_000_000  # about 700 MB of a profile; some 1.2 GB of memory
 MAX_DEEP_EVENTS = 8_000_000  # of a profile whose events are all kept with their statistics
@@ -53,7 +52,7 @@ def find_horizon(lines: Sequence[xplane.Line], most: int | None = None) -> Horiz
     ]
     if not grown:
         return None
-    times = unique_values(np.concatenate([times for times, _ in grown]))
+    times = np.unique(np.concatenate([times for times, _ in grown]))
     events = sum((np.interp(times, *one) for one in grown), np.zeros(len(times)))
     if events[-1] <= most:
         return None

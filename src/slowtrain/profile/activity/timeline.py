@@ -7,7 +7,7 @@ work, and op executions if the host itself computes. All times are ms from the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,6 @@ from slowtrain.profile.activity.device_activity import (
 )
 from slowtrain.profile.activity.host_threads import HostThread, read_threads, without_peer_waits
 from slowtrain.profile.format import hlo_programs, xplane
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ control characters from its second field on. Therefore neither JSON nor any text
 from __future__ import annotations
 
 import codecs
-
-from slowtrain.patterns import late
+import re
 
 FILE_HEAD_BYTES = 4096
 WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
@@ -23,26 +22,26 @@ _MAGIC_BYTES = (
     (b"BZh", "compressed with bzip2; unpack it first"),
     (b"\x7fELF", "a program"),
 )
-_PICKLE = late(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
-_CHECKPOINT = late(r"\.(?:data-\d{5}-of-\d{5}|index)$")
-_SAVED_MODEL = late(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
-_TRACE_VIEWER = late(r"\.trace\.json(?:\.gz)?$")
+_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
+_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
+_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
+_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
 # Files that TensorBoard's profiler caches next to the profile, by the names of its tools.
-_ANALYSIS = late(
+_ANALYSIS = re.compile(
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
-_LEGACY = late(r"\.trace(?:\.gz)?$")
+_LEGACY = re.compile(r"\.trace(?:\.gz)?$")
 LEGACY_KIND = "a legacy trace; give the *.xplane.pb in the same folder"
 # A message in a file's first field whose content a plane cannot have there: an op of a graph
 # ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
-_GRAPH_NODE = late(
+_GRAPH_NODE = re.compile(
     rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]"
 )
 # The same for a legacy trace: a number, then a device, which is a message with a name.
-_OLD_DEVICE = late(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
+_OLD_DEVICE = re.compile(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
 _NO_WIRE_TYPE = (6, 7)
-_CONTROL = late(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def other_file_kind(head: bytes, name: str) -> str | None:

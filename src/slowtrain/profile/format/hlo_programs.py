@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from math import prod
 
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.patterns import late
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.wire_format import LEN, VARINT, ProtoFile, field_tag
-from slowtrain.values import dataclass
 
 MAX_PROGRAM_BYTES = 24 << 20  # of all programs in a profile: some seconds of reading; large models have one to five MiB
 MAX_PROGRAM_FIELDS = 4_000_000  # of one program; a large model's has a tenth of it
@@ -45,11 +44,11 @@ _NOT_COMPUTING_OPCODES = frozenset(
     "convert iota after-all opt-barrier transpose".split()
 )
 _LIBRARY_OPS = (  # what a library call computes, by its target and its instruction's name
-    (late(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
-    (late(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
-    (late(r"(?i)conv"), "Conv2D"),
-    (late(r"(?i)gemm|matmul|dot"), "MatMul"),
-    (late(r"(?i)rnn"), "CudnnRNN"),
+    (re.compile(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
+    (re.compile(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
+    (re.compile(r"(?i)conv"), "Conv2D"),
+    (re.compile(r"(?i)gemm|matmul|dot"), "MatMul"),
+    (re.compile(r"(?i)rnn"), "CudnnRNN"),
 )
 _ELEMENTWISE_OPS = {  # elementwise instructions with TensorFlow's names
     "abs": "Abs", "add": "AddV2", "and": "LogicalAnd", "ceil": "Ceil", "clamp": "ClipByValue", "compare": "Equal",
@@ -58,11 +57,11 @@ _ELEMENTWISE_OPS = {  # elementwise instructions with TensorFlow's names
     "not": "LogicalNot", "or": "LogicalOr", "power": "Pow", "rsqrt": "Rsqrt", "select": "SelectV2", "sign": "Sign",
     "sine": "Sin", "sqrt": "Sqrt", "subtract": "Sub", "tanh": "Tanh",
 }  # fmt: skip
-_JIT_SCOPE = late(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
-_TRANSFORM_SCOPE = late(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
-_BACKWARD_SCOPE = late(r"\btranspose\(([^()]*)\)")
-_CALL_SCOPE = late(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
-_PACKAGE_FILE = late(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
+_JIT_SCOPE = re.compile(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
+_TRANSFORM_SCOPE = re.compile(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
+_BACKWARD_SCOPE = re.compile(r"\btranspose\(([^()]*)\)")
+_CALL_SCOPE = re.compile(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
+_PACKAGE_FILE = re.compile(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
 _CONTROL_OPCODES = frozenset(
     "while call conditional async-start".split()
 )  # computations whose instructions are kernels

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.columns.array_statistics import unique_values
-
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
@@ -104,7 +102,7 @@ def _lane_starts(data: Bytes, size: int, tag: int, first: int) -> Ints:
         good = (data[pos] == tag) & ((data[pos + 2] == first) | (data[pos + 3] == first)) & (pos < size)
         found.append(pos[good])
         likely, border = likely[~good], border[~good]
-    return unique_values(np.concatenate(found))
+    return np.unique(np.concatenate(found))
 
 
 def _walk_lanes(data: Bytes, size: int, lanes: Ints) -> Ints | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.profile.format.wire_format import (
     FIXED64,
     LEN,
@@ -22,7 +22,6 @@ from slowtrain.profile.format.wire_format import (
     field_rounds,
     field_tag,
 )
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def gather_stats(
             elif tag & 7 == LEN:
                 value = these.start.view(np.uint64)
             kind[these.rows], bits[these.rows], end[these.rows] = tag, value, these.stop
-    present = unique_values(name).tolist()  # only a few of many columns are present, and each search costs time
+    present = np.unique(name).tolist()  # only a few of many columns are present, and each search costs time
     for column in columns:
         mine = [id_ for id_ in present if id_ in column.ids]
         if not mine:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.stat_columns import STAT_ID, STAT_REF
@@ -105,7 +104,7 @@ def _programs_in_range(space: xplane.Space, start_ps: int, end_ps: int) -> set[i
             events = line.events((framework_names.PROGRAM_ID,))
             inside = (events.start_ps >= start_ps) & (events.start_ps < end_ps)
             found.update(
-                unique_values(events.stats[framework_names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist()
+                np.unique(events.stats[framework_names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist()
             )
     return found - {-1}
 
@@ -171,7 +170,7 @@ def _cut_line(
         if count:
             frames = file.array[edges[0] : edges[-1]]
             parts.append(frames[np.repeat(inside, np.diff(edges))].tobytes())
-            used.events.update(unique_values(id_[inside]).tolist())
+            used.events.update(np.unique(id_[inside]).tolist())
             _collect_event_stats(file, stretch, inside, used)
         first, last = int(edges[0]) if first is None else first, int(edges[-1])
     if not parts or first is None or last is None:
@@ -195,7 +194,7 @@ def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: NDArray[n
     for found in field_rounds(file, stretch.window, starts, stops):
         for tag in (STAT_ID, STAT_REF):
             if (these := found.only(tag)) is not None:
-                used.stats.update(unique_values(these.value.view(np.int64)).tolist())
+                used.stats.update(np.unique(these.value.view(np.int64)).tolist())
 
 
 def _collect_stat_names(file: ProtoFile, start: int, end: int, used: _UsedIds) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.patterns import late
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
 
@@ -28,8 +28,8 @@ MAX_JSON_EVENTS = 2_000_000
 MAX_PROFILE_US = 1e12  # eleven days from the first event to the last; longer ones have broken times
 MAX_JSON_TEXT_CHARS = 2000  # characters of a name or of a statistic
 _GZIP = b"\x1f\x8b"
-_VIEWER_NAME = late(r"(?:^|\.)trace\.json(?:\.gz)?$")
-_DEVICE_NAME = late(r"(?:^|/)(?:device:)?(GPU|TPU|CUSTOM|gpu):(\d{1,4})\b")
+_VIEWER_NAME = re.compile(r"(?:^|\.)trace\.json(?:\.gz)?$")
+_DEVICE_NAME = re.compile(r"(?:^|/)(?:device:)?(GPU|TPU|CUSTOM|gpu):(\d{1,4})\b")
 _PYTORCH_MARKS = (b'"deviceProperties"', b'"traceName"', b'"pytorch')  # of PyTorch's profiler
 _NUMBER_STATS = (
     framework_names.CORRELATION_ID,

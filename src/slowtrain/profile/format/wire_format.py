@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
 from slowtrain.profile.format import message_chain
-from slowtrain.values import dataclass
 
 Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # rows of a table, in the narrowest type that fits

@@ -15,7 +15,7 @@ import mmap
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -48,7 +48,6 @@ from slowtrain.profile.format.wire_format import (
     message_runs,
     to_signed,
 )
-from slowtrain.values import dataclass
 
 Value: TypeAlias = "int | float | str | bytes"
 

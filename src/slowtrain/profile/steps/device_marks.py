@@ -8,6 +8,7 @@ whole callback. In one project 89 of 107 published profiles had such a mark, 2 t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from slowtrain.columns.arrays import Bools, Floats
 from slowtrain.profile.activity.device_activity import Activities
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.activity.timeline import ProfiledDevice, launch_calls
-from slowtrain.values import dataclass
 
 # Largest share of a mark's work that callback ops after the calls can have. Logical ops and copies of a number
 # take microseconds; the shortest step that is profiled takes a millisecond.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,6 @@ from slowtrain.profile.activity.device_activity import COLLECTIVE, KERNEL, Activ
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps import device_marks
-from slowtrain.values import dataclass
 
 MIN_REPETITIONS = 3  # repetitions; fewer may be chance
 MIN_CALL_TIME_SHARE = 0.5  # of the time in calls of compiled functions: a function with this share is the step

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.input_pipeline import PYTHON_OPS
 from slowtrain.profile import framework_names
@@ -287,7 +286,7 @@ class _StageReader:
         self._calls.append((number[calls], stage[calls]))
         for i, n in zip(*np.unique(stage[calls], return_counts=True), strict=True):
             self.stages[i].calls += int(n)
-        for i in unique_values(stage[calls & ~inside]):
+        for i in np.unique(stage[calls & ~inside]):
             self.stages[i].outside = True
 
     def take_turns(self, parts: Sequence[_ThreadSpans]) -> None:
@@ -307,11 +306,11 @@ class _StageReader:
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
             runs = (stage >= 0) & np.array([t == framework_names.EXECUTOR_SPAN for t in part.texts])[part.text[rows]]
             seen.append(np.stack([stage[runs], part.id[rows][runs]]))
-            for i in unique_values(stage[stage >= 0]):
+            for i in np.unique(stage[stage >= 0]):
                 self.stages[i].function_ms += float((end - start)[stage == i].sum())
             self._compute(part, start, end, stage)
         if seen:
-            stage, _ = unique_values(np.concatenate(seen, axis=1), axis=1)
+            stage, _ = np.unique(np.concatenate(seen, axis=1), axis=1)
             for i, n in zip(*np.unique(stage, return_counts=True), strict=True):
                 self.stages[i].seen = int(n)
 
@@ -322,7 +321,7 @@ class _StageReader:
         of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
         ops, of = ops[of >= 0], of[of >= 0]
         ms = part.end_ms[ops] - part.start_ms[ops]
-        for i, code in unique_values(np.stack([of, part.text[ops]]), axis=1).T.tolist():
+        for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():
             mine = (of == i) & (part.text[ops] == code)
             kind = window_ops.op_type(part.texts[code]) or ""
             if kind in PYTHON_OPS:

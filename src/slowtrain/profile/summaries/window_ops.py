@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ from slowtrain.profile.activity import device_activity, span_reasons
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.wire_format import Codes
 from slowtrain.profile.waits.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
-from slowtrain.values import dataclass
 
 MAX_BARS = 400
 MAX_NAMED_OPS = 400  # the costliest ops, each listed by itself

@@ -7,6 +7,7 @@ how many processors there are and how busy they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from slowtrain.profile import framework_names
 from slowtrain.profile.activity import main_thread
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.steps.profile_steps import StepTimes
-from slowtrain.values import dataclass
 
 MIN_EAGER_OPS_PER_STEP = 10  # per step; fewer ops started from Python belong to the loop around the step
 MAX_ONE_FUNCTION_SHARE = 0.5  # of the time in JAX's calls; with more in one function the step is compiled

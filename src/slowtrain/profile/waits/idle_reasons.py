@@ -9,11 +9,11 @@ waited in the device's own queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.columns.intervals import Intervals
 from slowtrain.model import IdleGap
@@ -23,7 +23,6 @@ from slowtrain.profile.activity.device_activity import COLLECTIVE, KERNEL, Activ
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline, launch_calls
 from slowtrain.profile.waits import missing_data
-from slowtrain.values import dataclass
 
 QUEUE_REASON, PYTHON_REASON, DISPATCH_REASON, EAGER_REASON, INPUT_REASON, UNATTRIBUTED_REASON = (
     "queue",
@@ -145,7 +144,7 @@ def _take_by_launch(
     _add_part(found, QUEUE_REASON, (start[queued], end[queued]))
     rest = [(start[caller < 0], end[caller < 0])]
     copying = _union_all([t.of("h2d") for t in threads if t.label.startswith(framework_names.PJRT_POOL)])
-    for number in unique_values(caller[(caller >= 0) & ~queued]):
+    for number in np.unique(caller[(caller >= 0) & ~queued]):
         mine = (caller == number) & ~queued
         launch = np.clip(called[mine], start[mine], end[mine])
         _add_part(found, DISPATCH_REASON, _non_empty((launch, end[mine])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from slowtrain.profile.activity.device_activity import KIND_NAMES
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.profile.waits import idle_reasons, step_division
-from slowtrain.values import dataclass
 
 OVERRUN_DETAIL = "after the step"
 

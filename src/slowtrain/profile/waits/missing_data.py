@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import is_member
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.intervals import Intervals
 from slowtrain.columns.steps import MIN_TELLING_STEPS
 from slowtrain.number_text import first_names
-from slowtrain.patterns import late
 from slowtrain.profile import framework_names
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline, host_name, launch_calls
@@ -20,7 +19,7 @@ from slowtrain.profile.format import xplane
 from slowtrain.profile.steps.profile_steps import StepTimes
 
 # Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
-_GPU_CALL = late(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
+_GPU_CALL = re.compile(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
 MAX_NAMED_DEVICES = 8  # devices in one note
 _PERMIT_HINT = "not permitted: set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root"
 _INSTALL_HINT = "missing: install it for the framework, and add its folder to LD_LIBRARY_PATH"
@@ -141,7 +140,7 @@ def _unseen_launches(whole: Timeline, host: str) -> Floats:
     if not found:
         return np.zeros(0)
     start, correlation = (np.concatenate([one[i] for one in found]) for i in range(2))
-    return np.sort(start[~is_member(correlation, np.concatenate(seen))]) if seen else np.zeros(0)
+    return np.sort(start[~np.isin(correlation, np.concatenate(seen))]) if seen else np.zeros(0)
 
 
 def hidden_graph_times(whole: Timeline, device: ProfiledDevice) -> Intervals:

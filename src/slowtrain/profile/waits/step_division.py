@@ -10,6 +10,7 @@ window.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from slowtrain.profile.activity.device_activity import COLLECTIVE, D2D, D2H, H2D
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.profile.waits import idle_reasons
-from slowtrain.values import dataclass
 
 DEVICE_CATEGORIES = {  # if several kinds overlap, the first counts
     Category.DEVICE: (KERNEL, D2D, MEMSET),

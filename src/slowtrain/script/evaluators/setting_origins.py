@@ -7,11 +7,11 @@ is computed.
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.navigation.class_members import Function
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.values import dataclass
 
 MAX_DEPTH = 10  # names, parameters and mappings that are followed
 COPY_FUNCTIONS = frozenset({"copy", "deepcopy"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slowtrain.columns.kernels import Line
@@ -15,7 +17,6 @@ from slowtrain.script.locations.recorded_sources import (
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.host import host_work, user_loop
-from slowtrain.values import dataclass
 
 KERAS_STEP_SOURCES = frozenset({"fit", "evaluate", "predict"})  # the Python between these steps is Keras's own
 # Lanes whose spans begin at a line that calls the framework, of which the line tracer cannot tell Python's part.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from slowtrain.script.locations.trip_counts import StepCount
 from slowtrain.script.text import source_file
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.series import step_trend
-from slowtrain.values import dataclass
 
 MAX_TEXT_CHARS = 300_000  # characters; the recorder truncates longer scripts
 MIN_STEPS_RATIO = 1.01  # times the steps so far; below it the run is at its end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from slowtrain.script.text.source_file import InputLines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.source_lines import calls_at, loops_around
-from slowtrain.values import dataclass
 
 MIN_INPUT_MS = 0.1
 MAX_INTERPRETED_LINE_US = 3.0  # a line without calls into libraries takes 0.05 to 1 µs

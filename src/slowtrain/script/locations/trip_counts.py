@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import inf, prod
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 from slowtrain.trace.signals.host.source_lines import calls_at
-from slowtrain.values import dataclass
 
 MAX_DEPTH = 8  # nested names and expressions
 MAX_CALLER_DEPTH = 4  # nested functions around the step

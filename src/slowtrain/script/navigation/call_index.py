@@ -8,12 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from slowtrain.script.navigation import node_lookup, statement_index
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, cache_recent
-from slowtrain.values import dataclass
 
 GAP_PATTERN = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import os
+from dataclasses import dataclass
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent, parse_source
-from slowtrain.values import dataclass
 
 FRAMEWORKS = frozenset("tensorflow keras tf_keras numpy scipy pandas sklearn matplotlib PIL cv2 torch jax".split())
 MAX_PARENT_FOLDERS = 4  # parent folders in which a package may begin

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import re
+from dataclasses import dataclass
 
 from slowtrain.script.navigation import imported_functions
 from slowtrain.script.text.source_file import Source, ascii_words
-from slowtrain.values import dataclass
 
 MAX_PARENT_FOLDERS = 2  # parent folders: the script may be in the project's root, the file in a package
 MAX_FOLDER_FILES = 40  # Python files in a searched folder; a folder of more is a library's

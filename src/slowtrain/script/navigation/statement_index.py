@@ -11,11 +11,10 @@ import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
-from slowtrain.values import dataclass
 
 _STATEMENT_NODES = (ast.stmt, ast.excepthandler, ast.match_case)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.navigation import call_index, imported_functions, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import branch_operations
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
-from slowtrain.values import dataclass
 
 DATASET_OPERATIONS, is_operation = branch_operations.DATASET_OPERATIONS, branch_operations.is_operation
 DATASET_MAKERS = frozenset(

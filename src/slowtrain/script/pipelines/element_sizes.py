@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.evaluators import setting_origins
@@ -12,7 +13,6 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 # Functions that draw or make float64 numbers.
 FLOAT_DRAWS = frozenset("rand randn random random_sample normal uniform standard_normal linspace".split())

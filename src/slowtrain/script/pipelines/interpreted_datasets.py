@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.interpreter.domain import shape_rules
@@ -14,7 +15,6 @@ from slowtrain.script.interpreter.engine.interpreter import project_events
 from slowtrain.script.navigation import imported_functions, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text.source_file import Source, cache_recent
-from slowtrain.values import dataclass
 
 RECORD_DATASETS = (
     ".TFRecordDataset",

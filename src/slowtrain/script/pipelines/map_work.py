@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.navigation import imported_functions, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 # Functions of TensorFlow, by (the start of) their last name, that take longer than the overhead of a parallel call.
 COSTLY_PREFIXES = (

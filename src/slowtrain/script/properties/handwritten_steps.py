@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
-from slowtrain.values import dataclass
 
 BATCH_CALLS = ("train_on_batch",)
 

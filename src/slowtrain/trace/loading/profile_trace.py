@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +29,6 @@ from slowtrain.profile.steps.profile_steps import StepTimes
 from slowtrain.profile.summaries import allocator_pools, device_summary, tfdata_pipelines, window_ops
 from slowtrain.profile.waits import host_activity, idle_reasons, mark_overrun, missing_data, step_division
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MIN_PREFILLED_SHARE = (
     0.25  # of a profile's batches that were made before it began; with more it shows little of the input

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns import input_pipeline
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.device import Device, WindowSteps
 from slowtrain.columns.kernels import Kernels, Line, Producer
@@ -253,7 +253,7 @@ def _with_uncounted_pipeline(
         return fed
     plans = [e.data.get("number") for e in raw.events if e.lane == "pipeline"]
     first = plans.index(used[0]) if used[0] in plans else 0
-    epochs = len(unique_values(found.block))
+    epochs = len(np.unique(found.block))
     return [
         uncounted_pipeline.with_profiled_times(one, deep, made, len(found), epochs, cores) if i == first else one
         for i, one in enumerate(fed)

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.input_pipeline import Pipeline
 
 MAX_ITERATORS = 200  # of one data set; ten thousand epochs create as many, and each takes a millisecond to read
@@ -47,7 +46,7 @@ def choose_readings(
 def _evenly_chosen(rows: Sequence[T], most: int) -> list[T]:
     if len(rows) <= most:
         return list(rows)
-    return [rows[i] for i in unique_values(np.linspace(0, len(rows) - 1, most).astype(int))]
+    return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
 
 
 def scale_to_all_iterators(one: Pipeline, times: float) -> Pipeline:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.input_pipeline import CounterHistory, Node, Pipeline, WrittenDataset
 from slowtrain.trace import Trace
 from slowtrain.trace.pipelines import iterator_counters
 from slowtrain.trace.pipelines.iterator_counters import IteratorCounters
-from slowtrain.values import dataclass
 
 MAX_STRETCHES = 400  # stretches of one data set; each takes a tenth of a millisecond to read
 MAX_WINDOW_SHARE = 0.25  # of a stretch under the profiler; with more it measures the profiler's overhead
@@ -74,7 +73,7 @@ def _reading_stretches(
     The work since the iterator began includes the first filling of buffers. It is used only if there are no two
     readings with work between them.
     """
-    rows = [one.read[i] for i in unique_values(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
+    rows = [one.read[i] for i in np.unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
     found = [(a, b, _work_between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
     if not any(did[1] for _, _, did in found):
         at, fullest = max(one.read, key=lambda row: len(row[1].nodes))

@@ -10,7 +10,7 @@ started, and none before the previous one ended.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.run_division.recording_steps import touches_windows
-from slowtrain.values import dataclass
 
 MIN_STEPS = 3
 MIN_QUEUED_STEPS = 1.8  # device steps unfinished when the last was started; with fewer the host limits the speed

@@ -8,6 +8,7 @@ measured, and is ``unattributed`` without them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from slowtrain.model import Attribution, Category, Part, Phase
 from slowtrain.profile.waits import step_division
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.run_division import stop_periods, thinned_run, unfinished_call, xla_recompilations
-from slowtrain.values import dataclass
 
 # The category of a lane's self time on the main thread, without a device's timeline. "function" is divided
 # further.

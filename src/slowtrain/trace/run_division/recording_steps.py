@@ -9,19 +9,18 @@ is preferred over inference unless it covers much less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.run_division import stop_periods, thinned_run, xla_recompilations
-from slowtrain.values import dataclass
 
 MIN_BREAK_RATIO = 10.0  # times the median gap; a longer gap ends a block of steps
 MIN_BREAK_MS = 20.0
@@ -152,7 +151,7 @@ def _called_in_most_turns(one: StepCandidate, events: list[Event]) -> bool:
     if one.lane not in USER_LOOP_LANES or len(one.start_ms) < 2:
         return False
     begun = np.searchsorted(one.start_ms, [e.start_ms for e in events])
-    return len(unique_values(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
+    return len(np.unique(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
 
 
 def _all_candidates(recording: Recording) -> list[StepCandidate]:
@@ -179,7 +178,7 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
         return []
     spans = spans.where(spans.thread == recording.main)
     found = []
-    for number in unique_values(spans.name):
+    for number in np.unique(spans.name):
         place = recording.names[int(number)].place
         mine = spans.where(spans.name == number)
         if place is not None:  # else Keras requests them
@@ -191,7 +190,7 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
 
 def _anything_trained(recording: Recording) -> bool:
     """Return whether anything trained, even for a step or two."""
-    named = {lane: {recording.names[int(n)].text for n in unique_values(s.name)} for lane, s in recording.lanes.items()}
+    named = {lane: {recording.names[int(n)].text for n in np.unique(s.name)} for lane, s in recording.lanes.items()}
     traced = any(e.lane == "trace" and e.data.get("training") for e in recording.events)
     return traced or "gradient" in named or any("train" in named.get(lane, ()) for lane in ("step", "on_batch"))
 
@@ -227,7 +226,7 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
 
 
 def _span_names(spans: Spans) -> tuple[int, ...]:
-    return tuple(int(n) for n in unique_values(spans.name))
+    return tuple(int(n) for n in np.unique(spans.name))
 
 
 def _fit_batch_size(fit: Event) -> int:
@@ -293,7 +292,7 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
         if n.lane == "function" and n.detail.get("training")
     }
     groups: dict[tuple[object, object], list[int]] = {}
-    for number in unique_values(spans.name):
+    for number in np.unique(spans.name):
         detail = recording.names[int(number)].detail
         if detail.get("site"):
             groups.setdefault((detail.get("file"), detail.get("line")), []).append(int(number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from slowtrain.memory.peak_forecast import PeakForecast, forecast_peaks
 from slowtrain.model.answers.batch_sizing import Device
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.values import dataclass
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Treatment

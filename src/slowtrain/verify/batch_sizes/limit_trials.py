@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from dataclasses import dataclass
 
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_replay import MemoryPool
-from slowtrain.values import dataclass
 from slowtrain.verify.batch_sizes import circumstances
 from slowtrain.verify.batch_sizes.batch_probe import (
     ALLOCATOR_ENVIRONMENT,

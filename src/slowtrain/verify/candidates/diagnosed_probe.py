@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.diagnose import Findings
 from slowtrain.model import Checkup
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.verify.measurement.probe_process import MAX_TRAINING_S, Probe, Rule
 
 MIN_PAIRS = 3  # pairs for which there must be time

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import tokenize
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
@@ -17,7 +17,6 @@ from slowtrain.model import Edit
 from slowtrain.model.answers.cure_proof import ChangedFile
 from slowtrain.script.navigation import module_files
 from slowtrain.script.text import edits as editing
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain import diagnose
@@ -16,7 +16,6 @@ from slowtrain.model.answers.cure_proof import Attempt, Proof
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.signals.device import batch_curve
-from slowtrain.values import dataclass
 from slowtrain.verify.candidates.candidate_proof import (
     MIN_PROOF_S,
     MIN_PROOF_STEPS,

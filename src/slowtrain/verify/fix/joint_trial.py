@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.model import Effect, Verdict
 from slowtrain.model.answers.cure_proof import Attempt
-from slowtrain.values import dataclass
 from slowtrain.verify.candidates.candidate_proof import judge_trial
 from slowtrain.verify.candidates.diagnosed_probe import MIN_PAIRS, DiagnosedProbe, minimum_trial_s
 from slowtrain.verify.candidates.edited_files import EditedFiles

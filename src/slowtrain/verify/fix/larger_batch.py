@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slowtrain.causes import class_of
@@ -12,7 +12,6 @@ from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Prescription
 from slowtrain.model.answers.batch_sizing import BatchCurve, Device
 from slowtrain.trace.signals.device import batch_curve
-from slowtrain.values import dataclass
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import step_batch
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe, minimum_trial_s

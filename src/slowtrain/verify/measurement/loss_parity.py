@@ -15,11 +15,11 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from slowtrain.model import Effect
 from slowtrain.number_text import format_count, format_number
-from slowtrain.values import dataclass
 
 T = TypeVar("T")
 Losses = Sequence[Mapping[str, float]]

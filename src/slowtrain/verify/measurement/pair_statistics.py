@@ -14,8 +14,7 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
-
-from slowtrain.values import dataclass
+from dataclasses import dataclass
 
 LOOK_PAIRS = (3, 4, 5, 6, 8, 10, 12, 15, 20)  # numbers of pairs after which the interval is looked at
 MIN_PAIRED = 6  # number of pairs from which on their differences are the sample

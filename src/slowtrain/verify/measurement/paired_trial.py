@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain.model import Effect, Verdict
 from slowtrain.number_text import format_count
-from slowtrain.values import dataclass
 from slowtrain.verify.measurement import loss_matching, probe_process
 from slowtrain.verify.measurement.loss_parity import Parity
 from slowtrain.verify.measurement.pair_statistics import LOOK_PAIRS, SpeedupRatio, is_decided, speedup_ratio

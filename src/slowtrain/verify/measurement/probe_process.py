@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +29,6 @@ from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division.recording_steps import batches_per_execution
-from slowtrain.values import dataclass
 
 OUTPUT_TAIL_BYTES = 4000  # of the script's last output, kept if it failed
 MAX_OUTPUT_BYTES = 64 << 20  # that are kept on the disk

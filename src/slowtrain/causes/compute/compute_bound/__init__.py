@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work, step_bound, tensor_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 MIN_SINGLE_OP_SHARE = 0.8  # of all op time

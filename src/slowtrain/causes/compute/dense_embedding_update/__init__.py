@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from slowtrain.causes import Cause
@@ -17,7 +17,6 @@ from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.host_work import distinct_places
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Ops over the rows of a batch are far cheaper than ops over the table. The most expensive ops that pass over the table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.compute.double_precision import fix
@@ -17,7 +17,6 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work, tensor_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved: matrix

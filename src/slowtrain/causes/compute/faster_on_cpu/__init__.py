@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.causes.compute.full_precision import late_policy
@@ -14,7 +15,6 @@ from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_WIDE_SHARE = 0.5  # of the matrix work of known format: with less, the layers in float32 are in it on purpose

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.compute.handwritten_op.single_op_cure import LOOP_SPREAD, single_op_cures
 from slowtrain.columns.kernels import Line
@@ -11,7 +12,6 @@ from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import handmade_input_places
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import lane_places
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_ITERATIONS = 500  # in each step

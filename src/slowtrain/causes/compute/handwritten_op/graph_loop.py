@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.compute.handwritten_op.single_op_cure import (
     LEFT_SHARE,
@@ -16,7 +17,6 @@ from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches, op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
@@ -10,7 +11,6 @@ from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 SAVED_SHARE = 0.98  # of the products' time

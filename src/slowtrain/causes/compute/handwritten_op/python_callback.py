@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.compute.handwritten_op.single_op_cure import LOOP_SPREAD, single_op_cures
 from slowtrain.columns.input_pipeline import PYTHON_OPS
@@ -10,7 +11,6 @@ from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 SAVED_SHARE = 0.9  # of the function's time

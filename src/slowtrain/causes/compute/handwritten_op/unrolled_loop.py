@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.causes.compute.handwritten_op.single_op_cure import (
@@ -20,7 +21,6 @@ from slowtrain.script.locations import source_locations
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches, op_work
 from slowtrain.trace.signals.host.host_work import changes_variables
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 # Share of a line's ops that the line makes itself. A line with less calls layers, which are separate ops.

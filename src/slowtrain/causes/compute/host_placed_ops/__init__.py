@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.compute.host_placed_ops import fix
@@ -19,7 +20,6 @@ from slowtrain.script.locations.recorded_sources import edit_project, recorded_s
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches, tensor_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 80  # of an op: its end, which says most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.array_statistics import median_value
@@ -10,7 +11,6 @@ from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 MIN_KNEE_RATIO = 2.0  # of the batch to the knee: a knee between two measured doublings may be off by nearly that

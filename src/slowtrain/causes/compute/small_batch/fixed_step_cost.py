@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -15,7 +16,6 @@ from slowtrain.script.locations.own_python_lines import python_lines
 from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve, op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 # A float32 weight read from memory is used for one multiply-add per row. A core of a current server reads about 3

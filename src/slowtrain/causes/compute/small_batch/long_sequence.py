@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.compute.small_batch.larger_batch_cure import WINDOWS_CURE, batch_places, stretch_steps
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 MIN_ITERATIONS = 500  # of the recurrence: a shorter sequence is not worth cutting into windows

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.compute.small_batch.larger_batch_cure import batch_places, larger_batch_cures, stretch_steps
 from slowtrain.model import Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 MIN_GAIN = 1.2  # times the samples per second: a smaller gain does not justify a change of training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes import Cause
@@ -14,7 +15,6 @@ from slowtrain.profile.op_shapes import ALIGNED_ELEMENTS, Operand
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work, tensor_cores
 from slowtrain.trace.signals.device.tensor_cores import SIXTEEN_BIT_FORMATS
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_CHANNELS = 16  # fewer are those of the model's input and output (colours, classes), which nobody chooses

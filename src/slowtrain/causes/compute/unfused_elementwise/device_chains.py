@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.columns.device import Device
 from slowtrain.model import Category, Evidence, Place
@@ -10,7 +11,6 @@ from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches, op_work, tensor_cores
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Of the device's time. With less, fusing gains only a few per cent, because a third to a half of the passes stays and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Category, Evidence
 from slowtrain.number_text import format_number
@@ -10,7 +11,6 @@ from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host import host_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_OP_MS = 0.1  # of an op that passes over memory; a shorter op costs its start, of which XLA saves little here

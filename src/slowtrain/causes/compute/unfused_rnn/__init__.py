@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -16,7 +16,6 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.trace.signals.host import host_work, source_lines
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 60  # of a layer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.causes.drift.growing_step import dataset_rebasing, growing_values, newest_rows
@@ -19,7 +20,6 @@ from slowtrain.trace.signals.memory import growth_suspects
 from slowtrain.trace.signals.series import step_trend
 from slowtrain.trace.signals.series.early_and_late import SlowdownReason
 from slowtrain.trace.signals.series.step_trend import StepGrowth
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 SPREAD = (0.6, 1.1)

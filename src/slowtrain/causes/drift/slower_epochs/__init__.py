@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
@@ -12,7 +13,6 @@ from slowtrain.trace.signals.drift import slowdown_reason, step_growth
 from slowtrain.trace.signals.series import step_jumps, step_trend
 from slowtrain.trace.signals.series.early_and_late import SlowdownReason
 from slowtrain.trace.signals.series.step_jumps import StepJump
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from slowtrain.causes import Cause
@@ -13,7 +14,6 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time, stalls
 from slowtrain.trace.signals.host.stalls import Stalls as StallKind
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_UNEXPLAINED_MS = 60_000.0  # of steps: in a shorter run, stalls without reason or period may be the machine's

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.compile_in_loop import function_factories, model_hoisting, model_reuse, optimizer_reset
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -25,7 +26,6 @@ from slowtrain.trace.signals.host.host_work import (
     starts_in_windows,
 )
 from slowtrain.trace.signals.host.retraces import TracedFunction, first_traces_by_definition
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_BUILDS = 3  # from one line: training in two stages (frozen, then unfrozen) has to compile twice
@@ -153,7 +153,7 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
     It is more than the builds themselves, because Keras creates and checks layers before their build begins. Lines
     that take steps or call a loop of Keras do not count.
     """
-    steps = [trace.steps.place, *(trace.names[int(n)].place for n in unique_values(trace.lane("function").name))]
+    steps = [trace.steps.place, *(trace.names[int(n)].place for n in np.unique(trace.lane("function").name))]
     places = set(sampled_places(trace, build)) - {*steps, *(e.place for e in trace.events_of("loop"))}
     samples = trace.lane("stack").between(first, last)
     mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
@@ -13,7 +14,6 @@ from slowtrain.script.lint_rules.host import traced_functions
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.values import dataclass
 
 MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from slowtrain.causes import Cause
@@ -20,7 +21,6 @@ from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, ms_per_step
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Time of the same ops in a graph over their time in eager mode: the executor runs independent ops on several cores,

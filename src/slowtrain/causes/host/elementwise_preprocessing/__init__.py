@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from slowtrain.trace.signals.host.host_work import (
     unsampled_ms,
 )
 from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 MIN_SAMPLES = 8

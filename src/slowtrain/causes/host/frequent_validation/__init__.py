@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -23,7 +23,6 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time
 from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, starts_in_windows, starts_within
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 MIN_PASSES = 3  # passes over the validation data in one run
@@ -200,7 +199,7 @@ def _validation_by_function(trace: Trace) -> Validation | None:
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
     best: Validation | None = None
-    for number in unique_values(calls.name[~trains]) if len(steps) > MIN_PASSES else ():
+    for number in np.unique(calls.name[~trains]) if len(steps) > MIN_PASSES else ():
         name, mine = trace.names[int(number)], calls.where(calls.name == number)
         if name.place is None or median_value(mine.value) < 2:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import main_thread, sampled_places, starts_in_steady, starts_in_windows
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 FULL_COLLECTION = "generation 2"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
@@ -29,7 +29,6 @@ from slowtrain.trace.signals.host.host_work import (
     training_start_ms,
     writes_log,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 CONTAINER_CLASSES = ("CallbackList",)
@@ -203,7 +202,7 @@ def _costly_hooks(trace: Trace) -> list[HookCost]:
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
     elsewhere = _ms_of_other_causes(trace, spans)
-    for number in unique_values(spans.name[outer]):
+    for number in np.unique(spans.name[outer]):
         mine = (spans.name == number) & outer
         if float(elsewhere[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
             continue  # host/predict-in-loop, host/garbage-collection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause, launch_overhead
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
@@ -13,7 +14,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import kernel_launches
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.host_work import kernel_ms, step_places
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_STARTING_SHARE = 0.5  # of the step: starting operations, without their computing and without waiting

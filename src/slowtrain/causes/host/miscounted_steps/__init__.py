@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
@@ -21,7 +22,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import source_tree
 from slowtrain.trace.signals.host.source_lines import called_name
 from slowtrain.trace.signals.input.dataset_caches import datasets_up_to
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from slowtrain.trace.signals.host.host_work import (
     starts_in_steady,
     starts_in_windows,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_CALLS = 8  # from one line: a script may evaluate after each of a few stages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
@@ -12,7 +13,6 @@ from slowtrain.script.locations.edits import python_input_edits
 from slowtrain.script.locations.own_python_lines import OwnPython, own_python
 from slowtrain.script.locations.recorded_sources import is_interpreted
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Array code takes a tenth of the time of a loop in bytecode, or less. For calls into libraries the saving is not known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import class_members
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.retraces import TracedFunction, common_axes, signature_changes, traces_by_function
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_RETRACES = 3  # of one function: Keras' own functions are traced again for a smaller last batch

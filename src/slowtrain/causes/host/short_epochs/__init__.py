@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.short_epochs import fix
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -22,7 +23,6 @@ from slowtrain.trace.signals.host.host_work import (
     starts_in_windows,
     starts_within,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 KEEP_ITERATOR = (
@@ -92,7 +92,7 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    turns = unique_values(at[between])
+    turns = np.unique(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
     turns = turns[call[turns] == call[turns + 1]]
     if len(turns) < MIN_EPOCH_STARTS:

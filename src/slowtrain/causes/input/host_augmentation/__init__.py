@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -22,7 +22,6 @@ from slowtrain.trace.signals.input.input_feed import (
     user_lines,
     waited_pipeline,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 # Starts of the names of ops of image augmentation.

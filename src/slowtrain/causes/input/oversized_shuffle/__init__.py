@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
@@ -13,7 +14,6 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
 from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_BUFFER_SHARE = 0.25  # of the buffer and the memory left free together

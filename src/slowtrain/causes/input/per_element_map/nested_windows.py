@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes.input.per_element_map import fix
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import NestedDatasets, find_nested_datasets
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.model import Place
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.causes.input.rebuilt_pipeline import fix
@@ -14,7 +15,6 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work, user_loop
 from slowtrain.trace.signals.input.input_feed import BATCH_CALL_MS
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_ITERATORS = 0.5  # a step: fewer are an epoch's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.causes.input.sequential_map.user_map import MIN_IDLE_CORES, MIN_THREADED_CALL_US, idle_cores_text
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -13,7 +13,6 @@ from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import idle_cores, is_user_node, user_lines, waited_pipeline
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 MIN_MAP_SHARE = 0.5  # of the time in which the pipeline makes a batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Effect, Evidence, Prescription
@@ -19,7 +19,6 @@ from slowtrain.trace.signals.input.input_feed import (
     user_lines,
     waited_pipeline,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 MIN_THREADED_CALL_US = 30.0  # assumed: a shorter call is mostly overhead, which threads do not lower

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import find_idle_input_wait
@@ -21,7 +22,6 @@ from slowtrain.trace.signals.input.input_feed import (
     user_lines,
     waited_pipeline,
 )
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 MIN_BUSY_SHARE = 0.85  # of the cores: the scheduler and other processes leave no more

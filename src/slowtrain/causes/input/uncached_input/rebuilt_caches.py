@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -11,7 +12,6 @@ from slowtrain.script.pipelines import dataset_chains, map_work, training_pipeli
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 MAX_CALL_DEPTH = 6  # calls from the loop to the start of a pass, and names from a use back to its value
 IN_PLACE_METHODS = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.columns.input_pipeline import Node, Pipeline, repeats_input
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription
@@ -15,7 +16,6 @@ from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.trace.signals.input import dataset_caches
 from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, calls_per_batch, user_lines, waited_pipeline
 from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_cores
 
 DISK_READ_FACTOR = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
@@ -11,7 +12,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.input import dataset_caches
 from slowtrain.trace.signals.input.dataset_caches import UnreadCache
 from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, user_lines
-from slowtrain.values import dataclass
 from slowtrain.whatif import Supply, takes_step_cores
 
 # Why it never fills, and what to do, by `UnreadCache.why`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline
@@ -13,7 +14,6 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import HandmadeInput, handmade_input
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Supply
 
 MIN_EXPOSED_SHARE = 0.3  # of the wait for a batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.interpreter.engine import queries
@@ -11,7 +12,6 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 WRITER = "TFRecordWriter"
 MIN_WRITTEN_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause, fact_causes
 from slowtrain.causes.machine.limited_host import fix
@@ -16,7 +17,6 @@ from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_BUSY_CORE_SHARE = 0.75  # of the allowed cores at work: with less, the limit does not bind

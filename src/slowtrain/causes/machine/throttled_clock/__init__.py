@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from slowtrain.machine.host.nvml import describe_throttle_bits
 from slowtrain.machine.tables.fact_access import driver_gpus, gpu_label, number_or_none
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_THROTTLED_SHARE = 0.5  # of the readings during the steps: with less, the clock was lowered only for a moment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
@@ -12,7 +13,6 @@ from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.memory import growth_suspects, memory_growth
 from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
 from slowtrain.trace.signals.memory.memory_growth import MemorySlope
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 MIN_GROWN_BYTES = 32 << 20  # after warm-up: cuDNN's workspaces and the allocator's rounding vary by less

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 # Functions that take a deque in place of a list: they count, iterate from the front, or make an array of it.
 DEQUE_TAKING_FUNCTIONS = frozenset(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes.memory.host_leak import kept_in_loops
@@ -25,7 +26,6 @@ from slowtrain.script.navigation import (
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 JOINING_FUNCTIONS = frozenset({"concatenate", "concat", "vstack", "hstack"})
 ELEMENTWISE_FUNCTIONS = frozenset(

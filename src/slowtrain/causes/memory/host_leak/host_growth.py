@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.model import Evidence
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines
@@ -12,7 +14,6 @@ from slowtrain.trace.signals.memory import growth_suspects, kept_objects, memory
 from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
 from slowtrain.trace.signals.memory.kept_objects import KeptObjects
 from slowtrain.trace.signals.memory.memory_growth import MemorySlope
-from slowtrain.values import dataclass
 
 MIN_GROWN_BYTES = 32 << 20  # after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
 MIN_UNEXPLAINED_BYTES = 128 << 20  # if nothing was seen that keeps them: allocators take threads' arenas of 64 MiB

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 SHORTENING_METHODS = frozenset({"clear", "pop", "popleft", "remove"})
 BRANCHING_NODES = (ast.If, ast.IfExp, ast.Try, ast.While, ast.Match)

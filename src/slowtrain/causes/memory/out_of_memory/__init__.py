@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 TRAINING_CHANGES = ("halve the batch", "divide the batch", "float16", "a smaller model", "optimizer with less")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import ms_of_samples, spread_over_categories, starts_in_steady, step_places
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_LINE_SAMPLES = 8  # of the main thread at a line: fewer do not show its share of a step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.causes import Cause
@@ -16,7 +17,6 @@ from slowtrain.script.lint_rules.compute import numeric_ranges as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy
 
 CHECK_NUMERICS_ADVICE = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.causes.startup.slow_startup import graph_loops, unrolled_graph, xla_price
@@ -14,7 +15,6 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import avoidable_start, start_parts
 from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
-from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 MIN_AVOIDABLE_MS = 1000.0  # an ordinary model traces and starts in about that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from slowtrain.trace.run_division import xla_recompilations
 from slowtrain.trace.signals.host import xla_compilation
 from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
 from slowtrain.trace.signals.host.host_work import distinct_places
-from slowtrain.values import dataclass
 
 XLA_TIME_SHARE = 0.9  # of the first call beyond tracing, on a CPU: without XLA the graph starts within a second
 # A first call without XLA on a GPU took 355 and 626 ms beyond tracing (H200, two functions of 67 and 301 ops).

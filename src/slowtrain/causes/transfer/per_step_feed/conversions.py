@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.evaluators import setting_origins
@@ -16,7 +17,6 @@ from slowtrain.script.navigation import call_arguments, class_members, node_look
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.values import dataclass
 
 MIN_NUMBERS = 16_384  # numbers, 64 KB: less is converted in some 20 µs
 MIN_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it

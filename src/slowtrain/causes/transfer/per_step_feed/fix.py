@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import function_extraction
@@ -12,7 +13,6 @@ from slowtrain.script.navigation import call_arguments, call_index, class_member
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
 FLOAT_DTYPE_NAMES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slowtrain.model import Evidence, Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MIN_TOLD_SHARE = 0.02  # of a step: smaller parts of the cost are left out of the sentence
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,7 +20,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
-from slowtrain.values import dataclass
 
 ARRAY_BYTES_PER_MS = 7e6  # that a compiled function copies of an array: 30.7 MB in 4.4 ms (TensorFlow 2.21, one core)
 MAX_WAITING_SHARE = 0.5  # of the time on the batch: a loop that waits longer for a file or a server is a cause of input

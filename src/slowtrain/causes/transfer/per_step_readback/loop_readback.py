@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Category, Evidence, Place
 from slowtrain.number_text import format_number
@@ -10,7 +11,6 @@ from slowtrain.script.locations.recorded_sources import model_answer_places
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_READBACKS = 0.5  # a step: fewer are an epoch's

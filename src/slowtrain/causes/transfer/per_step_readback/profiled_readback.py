@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE
 from slowtrain.causes.transfer.per_step_readback.loop_readback import MIN_READBACKS
@@ -10,7 +11,6 @@ from slowtrain.model import Category, Evidence, Place
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_READBACK_SHARE = 0.5  # of the copies to the host: the others belong to ops on the host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import Cause, fact_causes, pcie_link
 from slowtrain.machine.tables.rule_table import LANE_GBPS
@@ -10,7 +11,6 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.model.answers.doctor_sheet import CheckState
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import pcie_link
 from slowtrain.causes.transfer.small_copies import fix
@@ -12,7 +13,6 @@ from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import distinct_places
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MIN_PAGEABLE_SHARE = 0.5  # of the bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.transfer.wide_input import fix
@@ -18,7 +19,6 @@ from slowtrain.causes.transfer.wide_input.wide_part import (
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 BATCH_CUT_MS = 0.15  # of cutting a batch from arrays, whatever its size

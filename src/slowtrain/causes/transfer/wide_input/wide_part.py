@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,7 +15,6 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.trace.signals.host.source_lines import called_name, last_name
-from slowtrain.values import dataclass
 
 BYTES_BY_DTYPE = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8, "int64": 8}
 DECODING_OPS = ("DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg")  # give uint8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import array_ranks
@@ -12,7 +12,6 @@ from slowtrain.script.fixes.loops.array_expressions import ArrayText, ArrayTrans
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from slowtrain.script.evaluators import array_ranks
@@ -13,7 +13,6 @@ from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 ELEMENTWISE_FUNCTIONS = frozenset(
     "sqrt exp log log1p log10 log2 expm1 abs absolute fabs sin cos tan tanh sinh cosh arcsin arccos arctan floor ceil "

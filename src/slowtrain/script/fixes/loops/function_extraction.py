@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

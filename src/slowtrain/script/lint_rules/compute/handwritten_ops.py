@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.models import model_settings, table_lookups
@@ -12,7 +13,6 @@ from slowtrain.script.lint_rules.compute import embedding_tables, part_by_part_o
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 MIN_ONE_HOT_ROWS = 1000  # of a table. The product with one-hot rows is then mostly with zeros.
 MIN_LARGE_TABLE_ROWS = 10_000  # of a table that each step processes. A batch looks up some hundreds of rows.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 INTEGER_DRAWS = frozenset("integers randint randrange random_integers".split())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.interpreter.domain.call_events import Event
@@ -14,7 +15,6 @@ from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules.input import slow_python, tiny_maps
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 # Calls that take no longer than yielding a sample (about 50 µs), or run once per pass.
 CUTTING_FUNCTIONS = frozenset(

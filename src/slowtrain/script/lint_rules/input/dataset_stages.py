@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.lint_rules.input import repeated_work, shuffle_buffers, tiny_maps
 from slowtrain.script.pipelines import interpreted_datasets, map_work, training_pipelines, whole_pipelines
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 SCRIPT_KINDS = ("function", "method", "graph", "class", "partial", "object")
 MIN_EPOCH_ROWS = 1000  # rows per epoch. At about 10 µs per call, fewer take some ten ms.

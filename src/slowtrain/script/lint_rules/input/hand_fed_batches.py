@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.model import Edit
@@ -15,7 +16,6 @@ from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipe
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
-from slowtrain.values import dataclass
 
 MIN_DRAWN_NUMBERS = 16_384  # numbers. NumPy draws a normal number in 10 to 20 ns, thus 0.2 ms in total.
 # Numbers (1 MiB). Gathering and copying them takes about 0.5 ms, while the device is idle.

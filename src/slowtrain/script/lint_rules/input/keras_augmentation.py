@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 RANDOM_LAYERS = (
     "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import dataset_edits
@@ -12,7 +13,6 @@ from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, 
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import FILE_READERS, Source
-from slowtrain.values import dataclass
 
 MAX_CACHE_BYTES = 2**28  # assumed to be free on every training machine
 NUMBER_BYTES = 8  # at most

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
@@ -14,7 +15,6 @@ from slowtrain.script.navigation import class_members, name_bindings, node_looku
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
-from slowtrain.values import dataclass
 
 MAX_CALL_DEPTH = 4  # calls that are followed
 MIN_NESTED_LOOPS = 2  # loops, over the samples and over the parts of a sample

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 MIN_BUFFER_ELEMENTS = 64  # elements. The first step needs about a batch of them anyway.
 FLOAT_BYTES = 4

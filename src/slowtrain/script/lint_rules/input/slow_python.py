@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.evaluators import setting_origins
@@ -24,7 +25,6 @@ from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipe
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, FUNCTION_NODES, Source
-from slowtrain.values import dataclass
 
 MEMORY_READING_WORDS = (
     "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 # Per element. Casting or scaling so many floats takes a few µs, less than the call itself (8 to 19 µs).
 MAX_NUMBERS = 4096

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.fixes.input import hoisted_conversions
@@ -19,7 +20,6 @@ from slowtrain.script.lint_rules.input.hand_fed_batches import MIN_COPIED_NUMBER
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 MIN_CONVERTED_NUMBERS = 16_384  # numbers (64 KB). Fewer are copied in about 20 µs.
 MIN_READ_VALUES = 4  # values. Each read takes about 20 µs, after the first one has waited for the device.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from slowtrain.script.fixes.loops import deferred_readbacks
 from slowtrain.script.interpreter.engine import queries
@@ -11,7 +12,6 @@ from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
-from slowtrain.values import dataclass
 
 NUMBER_BUILTINS = frozenset({"float", "int", "bool"})
 VARIABLE_ATTRIBUTES = frozenset(

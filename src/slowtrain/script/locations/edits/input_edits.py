@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from slowtrain.script.locations.recorded_sources import handmade_input, recorded
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input.input_feed import free_host_bytes
-from slowtrain.values import dataclass
 
 MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
 MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers

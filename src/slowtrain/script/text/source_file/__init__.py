@@ -12,11 +12,11 @@ import unicodedata
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from slowtrain.script.text import syntax_tree
-from slowtrain.values import dataclass
 
 RANDOM_CALLS = frozenset(
     "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "

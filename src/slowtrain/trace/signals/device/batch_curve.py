@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slowtrain.columns.array_statistics import quantile
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 
 BATCH_FACT = "batch"  # key of the sidecar file
 # Bytes per ms from pageable memory to a device, including the driver's pinning or copying (6 GB/s on an H100).

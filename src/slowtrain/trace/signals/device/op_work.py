@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from slowtrain.columns.kernels import Kernels
 from slowtrain.model import Category, Place
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MAX_EQUAL_TABLES = 1_000  # tables of equal size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from slowtrain.columns.device import Device
 from slowtrain.model import Place, Signal
@@ -10,7 +11,6 @@ from slowtrain.profile import framework_names
 from slowtrain.profile.op_shapes import Operand, parse_operands
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.values import dataclass
 
 UNKNOWN_FORMAT = "unknown"
 SIXTEEN_BIT_FORMATS = ("float16", "bfloat16")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.columns.spans import Spans, place_of
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
@@ -130,7 +130,7 @@ def _growing_producer(sides: EarlyAndLate, more_ms: float, alone: bool) -> tuple
     """
     spans, trace = sides.trace.lane("pyfunc"), sides.trace
     told = []
-    for number in unique_values(spans.name):
+    for number in np.unique(spans.name):
         mine = spans.where(spans.name == number)
         told.append((number, *(_ms_per_step(trace, mine, index) for index in (sides.early, sides.late))))
     number, then, now = max(told, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))

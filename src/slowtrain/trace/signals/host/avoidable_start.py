@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
@@ -22,7 +22,6 @@ from slowtrain.trace.signals.host.host_work import (
 )
 from slowtrain.trace.signals.host.retraces import traces_by_function
 from slowtrain.trace.signals.host.source_lines import called_name, loops_around
-from slowtrain.values import dataclass
 
 MIN_SHAPE_TRACES = 3  # traces of one function before it is called
 

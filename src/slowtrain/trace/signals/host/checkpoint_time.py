@@ -7,10 +7,10 @@ main thread, by the text of the sampled lines.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import unique_values
 from slowtrain.columns.arrays import Bools
 from slowtrain.columns.spans import Spans
 from slowtrain.model import Place
@@ -24,7 +24,6 @@ from slowtrain.trace.signals.host.host_work import (
     training_start_ms,
     writes_checkpoint,
 )
-from slowtrain.values import dataclass
 
 MIN_CHECKPOINTS = 4  # checkpoints that the script writes itself; of fewer hardly one can be left out
 # Relative to the training between them. A pass over an epoch's data costs about a third of training on it (a forward
@@ -94,7 +93,7 @@ def _training_spans(trace: Trace, lane: str) -> Spans:
 
 
 def _span_places(trace: Trace, spans: Spans) -> set[Place]:
-    places = (trace.names[int(n)].place for n in unique_values(spans.name))
+    places = (trace.names[int(n)].place for n in np.unique(spans.name))
     return {p for p in places if p is not None}
 
 

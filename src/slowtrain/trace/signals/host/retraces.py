@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import is_member, median_value
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms, starts_in_windows
-from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _traced_function(trace: Trace, events: list[Event]) -> TracedFunction:
     mine = [i for i, n in enumerate(trace.names) if n.lane == "function" and n.detail.get("number") in numbers]
     calls = calls.where(np.isin(calls.name, mine))
     begun = np.array([e.start_ms for e in events])
-    plain = calls.where(~is_member(calls.start_ms, begun))
+    plain = calls.where(~np.isin(calls.start_ms, begun))
     plain = plain.where(~starts_in_windows(trace, plain))
     if len(plain) >= 3:
         return TracedFunction(events[0].name, tuple(events), calls, float(median_value(plain.ms)), True)

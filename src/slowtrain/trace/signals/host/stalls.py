@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from slowtrain.trace.signals.host.host_work import (
 from slowtrain.trace.signals.input import growing_pipelines
 from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
 from slowtrain.trace.signals.series import step_trend
-from slowtrain.values import dataclass
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import main_thread, ms_of_samples
 from slowtrain.trace.signals.host.xla_compilation import is_xla_compiled
-from slowtrain.values import dataclass
 
 # Functions of tensorflow/python/eager/context.py that find the devices; the first op comes after them.
 FINDS_DEVICES = frozenset({"_initialize_physical_devices", "ensure_initialized"})

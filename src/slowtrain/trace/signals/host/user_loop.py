@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.source_lines import calls_at
-from slowtrain.values import dataclass
 
 MAX_HEAD_LINES = 3  # lines between a loop's head and its body
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
@@ -17,7 +18,6 @@ from slowtrain.trace.signals.input.input_feed import (
     is_user_node,
     profiled_op_ms,
 )
-from slowtrain.values import dataclass
 
 MIN_REBUILDS = 3
 INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's values for an infinite and an unknown length

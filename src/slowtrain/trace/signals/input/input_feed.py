@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from slowtrain.columns.kernels import Kernels, Line, Producer
 from slowtrain.model import Category, Place
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MIN_WAIT_SHARE = 0.05  # of a step; smaller savings are not reported
 MIN_USUAL_WAIT_SHARE = 0.1  # of a usual step; with less only a few steps wait

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.input_pipeline import Node, largest_parallelism
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MIN_FILL_RATIO = 3.0  # times a usual step; a first step that waits longer waits for a buffer to fill
 MAX_FILL_RATIO = 5.0  # times the making of its elements; a longer wait has another reason

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value, unique_values
+from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import place_of
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.memory.memory_growth import GrowthUnit, MemorySlope, format_bytes, steps_done_at
-from slowtrain.values import dataclass
 
 MIN_EXPLAINED_SHARE = 0.3  # of the growth; a container must explain this much to be named as its reason
 MIN_KEPT_BYTES = 8 << 20  # bytes in containers; below them losses of hundreds of thousands of steps
@@ -65,7 +66,7 @@ def growing_containers(trace: Trace) -> list[GrowingContainer]:
     spans = trace.lane("held")
     ends = _steps_at_last_look(trace)
     found: dict[tuple[int, int, str], GrowingContainer] = {}
-    for number in unique_values(spans.name):
+    for number in np.unique(spans.name):
         mine = spans.where(spans.name == number)
         detail = trace.names[int(number)].detail
         x = steps_done_at(trace, mine.start_ms)
@@ -157,7 +158,7 @@ def graph_op_counts(trace: Trace) -> tuple[Floats, Floats]:
     """Return times and numbers of ops of the graph that code without functions builds; of several the largest."""
     spans = trace.lane("held")
     found = [
-        spans.where(spans.name == n) for n in unique_values(spans.name) if trace.names[n].detail.get("kind") == "graph"
+        spans.where(spans.name == n) for n in np.unique(spans.name) if trace.names[n].detail.get("kind") == "graph"
     ]
     largest = max(found, key=lambda one: float(one.value[-1]), default=None)
     return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))

@@ -6,12 +6,12 @@ The recorder counted types twice during the run, and recorded kept allocations f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.memory.memory_growth import GrowthUnit, format_bytes
-from slowtrain.values import dataclass
 
 MAX_BYTES_PER_OBJECT = 256 << 10  # growing memory per growing object; with more, the objects do not explain the growth
 MIN_KIND_RATIO = 0.25  # of the type that grew most; types that grew as much are parts of the same objects

@@ -13,17 +13,17 @@ increments has to be far from zero relative to their spread. See docs/leaks.md.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value, quantile, unique_values
+from slowtrain.columns.array_statistics import median_value, quantile
 from slowtrain.columns.arrays import Bools, Floats
 from slowtrain.columns.spans import Event
 from slowtrain.model import Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.series import step_trend
-from slowtrain.values import dataclass
 
 MEMORY_STRETCHES = 12  # stretches of the run whose increments are compared
 MIN_STRETCHES = 5
@@ -155,7 +155,7 @@ def device_memory(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Float
     """
     spans = trace.lane("memory")
     found = {}
-    for number in unique_values(spans.name):
+    for number in np.unique(spans.name):
         text = trace.names[int(number)].text
         if text.startswith(f"{what}GPU"):
             mine = spans.where(spans.name == number)

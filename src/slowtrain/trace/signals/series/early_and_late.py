@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 # A part explains the growth if it has this share of it, and grew this many times as much as the rest. If all of
 # a step got slower equally, it was the machine.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from slowtrain.trace.signals.series.step_trend import (
     comparable_steps,
     jumps_explain_better,
 )
-from slowtrain.values import dataclass
 
 MAX_EPOCH_STRETCHES = 64  # stretches; more epochs than this are grouped
 STRETCHES_WITHOUT_EPOCHS = 24  # stretches of a run with too few epochs

@@ -7,15 +7,14 @@ neighbouring stretches: slow noise makes long stretches differ more than short o
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value, quantile, unique_values
+from slowtrain.columns.array_statistics import median_value, quantile
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
-from slowtrain.values import dataclass
 
 MIN_TREND_STEPS = 100  # plain steps; fewer give no stretches with meaningful medians
 STRETCH_COUNTS = (8, 12, 16, 24, 32)
@@ -160,9 +159,9 @@ def _without_place_costs(found: StepSeries, place: Ints) -> StepSeries:
     flat = found.ms - _theil_sen(*_at_most_points(at, middle)) * found.number
     usual = float(median_value(flat))
     ms = found.ms.copy()
-    for here in unique_values(place):
+    for here in np.unique(place):
         mine = place == here
-        if len(unique_values(found.block[mine])) >= MIN_EPOCHS:
+        if len(np.unique(found.block[mine])) >= MIN_EPOCHS:
             ms[mine] -= float(median_value(flat[mine])) - usual
     return StepSeries(found.number, found.index, ms, found.block)
 
