@@ -14,7 +14,7 @@ import pytest
 from slowtrain import oom as dumps
 from slowtrain.cli import main
 from slowtrain.errors import InputError
-from slowtrain.oom.judgement.recorded_summary import recorded_summary
+from slowtrain.oom.dump_judgement import recorded_summary
 from slowtrain.report import oom, pages
 
 LOGS = Path(__file__).parent / "logs"

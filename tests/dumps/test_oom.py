@@ -19,7 +19,7 @@ from slowtrain import oom as dumps
 from slowtrain.cli import main
 from slowtrain.errors import InputError
 from slowtrain.model.answers.exhaustion import Exhaustion, FailureOutcome, PoolKind, Purpose
-from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
+from slowtrain.oom.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.report import oom, pages
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix

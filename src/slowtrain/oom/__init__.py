@@ -16,10 +16,9 @@ from typing import IO
 
 from slowtrain.errors import InputError
 from slowtrain.model.answers.exhaustion import Exhaustion, FailureKind, FailureOutcome, JudgedDump
-from slowtrain.oom.judgement import dump_judgement
-from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
-from slowtrain.oom.text import log_lines
-from slowtrain.oom.text.size_words import format_size
+from slowtrain.oom import dump_judgement, log_text
+from slowtrain.oom.log_reader import LOG_BLOCK_BYTES, LogReader
+from slowtrain.oom.log_text import format_size
 
 MAX_FINDINGS = 20
 GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +30,7 @@ def read_log(source: Path | IO[bytes], path: str) -> Exhaustion:
     found = LogReader()
     cut: tuple[str, ...] = ()
     try:
-        for block in log_lines.decode_utf16(_log_blocks(source, path)):
+        for block in log_text.decode_utf16(_log_blocks(source, path)):
             found.feed(block)
     except EOFError:  # a truncated gzip file: the writer died, or the copy is incomplete
         cut = ("the file was truncated when it was compressed or copied: the rest is missing",)

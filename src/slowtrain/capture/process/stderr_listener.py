@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from slowtrain import oom
-from slowtrain.oom.judgement.recorded_summary import recorded_summary
-from slowtrain.oom.reading.log_reader import LOG_BLOCK_BYTES, LogReader
+from slowtrain.oom.dump_judgement import recorded_summary
+from slowtrain.oom.log_reader import LOG_BLOCK_BYTES, LogReader
 
 MAX_JOIN_S = 2.0  # for the last output of a script that has ended
 STDERR_DESCRIPTOR = 2

@@ -85,8 +85,8 @@ def _dump_of_run(trace: Trace, failure: Event | None) -> Mapping[str, Any] | Non
         return None
     message = str(failure.data.get("says") or "")
     from slowtrain.oom import judge_log  # the log reader compiles many patterns, and few runs end like this
-    from slowtrain.oom.judgement.recorded_summary import recorded_summary
-    from slowtrain.oom.reading.log_reader import LogReader
+    from slowtrain.oom.dump_judgement import recorded_summary
+    from slowtrain.oom.log_reader import LogReader
 
     reader = LogReader()
     reader.feed(f"{failure.name}: {message}\n".encode("utf-8", "replace"))

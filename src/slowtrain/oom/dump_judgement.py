@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureKind, FailureOutcome, JudgedDump, PoolKind, Purpose
-from slowtrain.oom.judgement import (
-    failure_outcome,
-    failure_sentence,
-    jax_advice,
-    memory_advice,
-    memory_questions,
-    smaller_request,
+from slowtrain.model.answers.exhaustion import (
+    Advice,
+    Dump,
+    Exhaustion,
+    FailureKind,
+    FailureOutcome,
+    JudgedDump,
+    PoolKind,
+    Purpose,
 )
-from slowtrain.oom.text import tensor_purpose
+from slowtrain.oom import failure_outcome, jax_advice, log_text, memory_advice, memory_questions
+from slowtrain.oom.log_text import format_size
 
 
 def judge_dump(dump: Dump) -> JudgedDump:
     outcome = failure_outcome.failure_outcome(dump)
     return JudgedDump(
-        dump, outcome, failure_sentence.failure_sentence(dump, outcome), tuple(_advice_for(dump, outcome)),
-        tensor_purpose.request_purpose(dump.request),
+        dump, outcome, failure_outcome.failure_sentence(dump, outcome), tuple(_advice_for(dump, outcome)),
+        log_text.request_purpose(dump.request),
         memory_questions.answer_questions(dump, outcome),
     )  # fmt: skip
 
 
 def _advice_for(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
-    what = tensor_purpose.request_purpose(dump.request)
+    what = log_text.request_purpose(dump.request)
     if dump.kind is FailureKind.KILL:
         yield from memory_advice.kill_advice(dump)
     elif dump.kind is FailureKind.LIBRARY:
@@ -46,7 +49,7 @@ def _advice_for(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
     elif outcome is FailureOutcome.UNKNOWN and dump.pool is PoolKind.DEVICE and _is_unexplained(dump, what):
         yield from memory_advice.held_advice(dump)
     elif dump.jax and dump.pool is PoolKind.DEVICE:
-        yield from jax_advice.jax_advice(dump, outcome, tuple(smaller_request.smaller_request_advice(dump, outcome)))
+        yield from jax_advice.jax_advice(dump, outcome, tuple(memory_advice.smaller_request_advice(dump, outcome)))
     else:
         yield from _pool_advice(dump, outcome, what)
 
@@ -75,10 +78,44 @@ def _pool_advice(dump: Dump, outcome: FailureOutcome, what: Purpose) -> Iterator
             memory_questions.sufficient_others_bytes(dump),
             True,
         )
-    first, then = smaller_request.smaller_request_advice(dump, outcome), memory_advice.more_memory_advice(dump, outcome)
+    first, then = memory_advice.smaller_request_advice(dump, outcome), memory_advice.more_memory_advice(dump, outcome)
     if what is Purpose.UNKNOWN:
         first, then = then, first
     yield from first
     yield from then
     if memory_questions.has_no_pool(dump):
         yield Advice("use a machine, a container or a job with more memory")
+
+
+MAX_LISTED_HOLDERS = 6
+
+
+def recorded_summary(found: Exhaustion) -> dict[str, Any] | None:
+    """None if the log says nothing about memory."""
+    sure = [one for one in found.findings if one.dump.sure]
+    if not sure and not found.retries:
+        return None
+    said: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
+    if not sure:
+        return said
+    one = sure[0]
+    dump, asked = one.dump, one.dump.request
+    figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
+    held = [
+        (h.name or f"{h.count} pieces of {format_size(h.each_bytes)}", h.bytes)
+        for h in (dump.by_op or dump.by_size)[:MAX_LISTED_HOLDERS]
+    ]
+    return said | {
+        "outcome": str(one.outcome),
+        "says": one.says,
+        "pool": str(dump.pool),
+        "allocator": dump.allocator,
+        "asked_bytes": asked.needed,
+        "op": asked.op,
+        "shape": list(asked.shape) if asked.shape is not None else None,
+        "dtype": asked.dtype,
+        "site": [asked.place.file, asked.place.line] if asked.place is not None else None,
+        "held": held,
+        "advice": [(a.says, a.gain_bytes) for a in one.advice[:MAX_LISTED_HOLDERS]],
+        **{name: getattr(dump, name) for name in figures},
+    }

@@ -7,9 +7,8 @@ made from an array?
 from __future__ import annotations
 
 from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
-from slowtrain.oom.messages import library_failures
-from slowtrain.oom.messages.dump_builder import ROUNDING_SHARE
-from slowtrain.oom.text import tensor_purpose
+from slowtrain.oom import host_messages, log_text
+from slowtrain.oom.dump_builder import ROUNDING_SHARE
 
 # The frameworks support no card with less memory. A smaller pool is a part of a card, and a smaller request does not
 # exceed a card.
@@ -146,7 +145,7 @@ def _find_holder(dump: Dump, outcome: FailureOutcome) -> tuple[HeldBy | None, in
         return HeldBy.OWN, (dump.in_use_bytes or 0) + (dump.outside_bytes or 0) or None, whole
     if outcome is FailureOutcome.TOO_LARGE:
         return HeldBy.NOBODY, None, None
-    if outcome is FailureOutcome.LIBRARY and dump.who == library_failures.CONTEXT_OF_CUDA:
+    if outcome is FailureOutcome.LIBRARY and dump.who == host_messages.CONTEXT_OF_CUDA:
         return HeldBy.OTHERS, None, None
     unexplained = exceeds_device(dump) is False or dump.request.needed is None
     if outcome is FailureOutcome.LIBRARY or (
@@ -160,6 +159,6 @@ def _is_constant(dump: Dump) -> bool | None:
     request = dump.request
     if dump.kind in (FailureKind.KILL, FailureKind.LIBRARY, FailureKind.PROGRAM, FailureKind.HOST):
         return None
-    if tensor_purpose.is_constant(request):
+    if log_text.is_constant(request):
         return True
     return False if request.op or request.within is not None else None

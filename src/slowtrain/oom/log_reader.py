@@ -7,27 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.model.answers.exhaustion import FailureKind, MemoryRequest
-from slowtrain.oom.messages import (
-    allocator_lines,
-    device_memory,
-    host_memory,
-    library_failures,
-    torch_errors,
-    tpu_errors,
-    xla_errors,
-)
-from slowtrain.oom.messages.dump_builder import (
-    DumpBuilder,
-    LogRank,
-    find_owner,
-    is_same_op,
-    with_origin,
-    with_request_facts,
-)
-from slowtrain.oom.reading import single_line_failures
-from slowtrain.oom.reading.open_dumps import OpenDumps
-from slowtrain.oom.text import log_lines, log_tracebacks
-from slowtrain.oom.text.byte_sizes import decode_name, parse_dimensions, parse_size, tensor_bytes
+from slowtrain.oom import device_messages, dump_builder, failure_list, host_messages, log_text
+from slowtrain.oom.dump_builder import DumpBuilder, LogRank, find_owner, is_same_op, with_origin, with_request_facts
+from slowtrain.oom.failure_list import OpenDumps
+from slowtrain.oom.log_text import decode_name, parse_dimensions, parse_size, tensor_bytes
 
 MAX_RANKS = 4096
 MAX_WRAPPED_LINES = 8  # into which PyTorch's sentence may be broken
@@ -41,9 +24,9 @@ BLOCK_WORDS = (
 LOG_BLOCK_BYTES = 1 << 20
 # Lists that XLA prints, one line after another.
 _LIST_READERS = {
-    "buffers": xla_errors.read_buffer_line,
-    "parts": xla_errors.read_program_sum,
-    "hbm": tpu_errors.read_tpu_detail,
+    "buffers": device_messages.read_buffer_line,
+    "parts": device_messages.read_program_sum,
+    "hbm": device_messages.read_tpu_detail,
 }
 _FRAME_MARKS = (b'File "', b".py", b" In", b"In [", b"<ipython", b"-> ")
 
@@ -66,7 +49,7 @@ class LogReader(OpenDumps):
     def feed(self, block: bytes) -> None:
         self.bytes += len(block)
         data = self._rest + block
-        whole, self._rest = log_lines.split_lines(data)
+        whole, self._rest = log_text.split_lines(data)
         if not whole:
             return
         # Skips blocks without allocator messages, at the speed of C: most of a log.
@@ -97,17 +80,17 @@ class LogReader(OpenDumps):
     # -- a line
 
     def _line(self, raw: bytes) -> None:
-        quick = allocator_lines.QUICK.match(raw)
+        quick = device_messages.QUICK.match(raw)
         if quick is not None and self._read_bare_chunk(quick):
             return
-        line = log_lines.strip_terminal_codes(raw)
-        whose, line = log_lines.split_rank_prefix(line)
+        line = log_text.strip_terminal_codes(raw)
+        whose, line = log_text.split_rank_prefix(line)
         rank = self._ranks.get(whose)
         if rank is None:
             if not any(word in line for word in BLOCK_WORDS):
                 return
             rank = self._find_rank(whose)
-        found = log_lines.MESSAGE_PATTERN.search(line)
+        found = log_text.MESSAGE_PATTERN.search(line)
         if found is not None and found["file"] == b"xla_util.cc":  # a text of many lines, each with this prefix
             line, found = line[found.end() :], None
         if found is not None:
@@ -148,12 +131,12 @@ class LogReader(OpenDumps):
     def _said(self, rank: LogRank, text: bytes, *, python: bool) -> None:
         """Reads a line that is meaningful by itself: about the card, the driver, or a failure."""
         if b"emory" in text or b"Found device" in text or b"XLA backend" in text:
-            rank.card = device_memory.read_device_line(rank.cards, rank.card, text)
-            rank.kill_limit_bytes = host_memory.container_limit_bytes(text) or rank.kill_limit_bytes
-        if xla_errors.BACKEND in text:
+            rank.card = dump_builder.read_device_line(rank.cards, rank.card, text)
+            rank.kill_limit_bytes = host_messages.container_limit_bytes(text) or rank.kill_limit_bytes
+        if device_messages.BACKEND in text:
             self.jax.add(rank.name)
         elif (b"OUT_OF_MEMORY" in text or b"hipError" in text) and (
-            refused := library_failures.REFUSED_PATTERN.search(text)
+            refused := host_messages.REFUSED_PATTERN.search(text)
         ):
             self.refusals += 1
             self.most_refused_bytes = max(self.most_refused_bytes, parse_size(refused[1]) or 0)
@@ -165,13 +148,13 @@ class LogReader(OpenDumps):
                 rank.refused_bytes = max(rank.refused_bytes, parse_size(refused[1]) or 0)
         elif b"OUT_OF_MEMORY" in text and b"lloc" in text:
             self.refusals += 1
-        elif large := host_memory.LARGE_ALLOCATION.search(text):
+        elif large := host_messages.LARGE_ALLOCATION.search(text):
             rank.host_bytes = max(rank.host_bytes, parse_size(large[1]) or 0)
-        elif library_failures.MISMATCH_PATTERN.search(text):
+        elif host_messages.MISMATCH_PATTERN.search(text):
             rank.mismatch = True
-        elif usage := library_failures.USAGE_PATTERN.search(text):
+        elif usage := host_messages.USAGE_PATTERN.search(text):
             rank.usage = parse_size(usage[1]) or 0, parse_size(usage[2]) or 0
-        elif program := xla_errors.program_memory(text):
+        elif program := device_messages.program_memory(text):
             self.programs[rank.name] = max(program, self.programs.get(rank.name, (0, 0)))
         else:
             self._read_single_line_failure(rank, text, python=python)
@@ -183,23 +166,23 @@ class LogReader(OpenDumps):
         if builder is None:
             rank.listing = ""
         elif rank.listing == "driver":
-            free = allocator_lines.DRIVER_FREE.search(line)
+            free = device_messages.DRIVER_FREE.search(line)
             if free is not None:
                 builder.driver_free_bytes, builder.limit_bytes = parse_size(free[1]), parse_size(free[2])
                 rank.listing = ""
                 return
-        elif rank.listing == "stats" and allocator_lines.read_statistic(builder, line):
+        elif rank.listing == "stats" and device_messages.read_statistic(builder, line):
             return
-        elif rank.listing == "usage" and (used := allocator_lines.USED.match(line)):
+        elif rank.listing == "usage" and (used := device_messages.USED.match(line)):
             builder.made(decode_name(used[3]), parse_size(used[1], used[2]) or 0)
             return
-        elif rank.listing == "usage" and (left := allocator_lines.REMAINING.match(line)):
+        elif rank.listing == "usage" and (left := device_messages.REMAINING.match(line)):
             builder.made("all others", parse_size(left[2], left[3]) or 0, int(left[1]))
             return
         elif rank.listing == "wrapped" and self._rejoin_wrapped_line(rank, line):
             return
         elif rank.listing in _LIST_READERS and _LIST_READERS[rank.listing](builder, line):
-            if xla_errors.JAX_OP_MARK in line:
+            if device_messages.JAX_OP_MARK in line:
                 self.jax.add(rank.name)
             return
         if line.strip():
@@ -214,11 +197,11 @@ class LogReader(OpenDumps):
                 self.dumps[rank.defines] = with_origin(self.dumps[rank.defines], place, rank.ran)
         elif b"most recent call last" in line:
             self._read_traceback(rank, line)
-        elif (b"defined at" in line or b"Original stack" in line) and (made := log_tracebacks.DEFINED_AT.search(line)):
+        elif (b"defined at" in line or b"Original stack" in line) and (made := log_text.DEFINED_AT.search(line)):
             self._begin_definition(rank, decode_name(made[1] or made[2]))
         elif b"OOM when allocating" in line:
             self._read_op_error(rank, line)
-        elif b"Dst tensor is not initialized" in line or allocator_lines.UNSIZED.search(line):
+        elif b"Dst tensor is not initialized" in line or device_messages.UNSIZED.search(line):
             self._read_copy_error(rank, line)
         elif b"{{node" in line or b"[[node" in line or b"[[Node:" in line:
             self._read_node(rank, line)
@@ -231,7 +214,7 @@ class LogReader(OpenDumps):
 
     def _read_traceback(self, rank: LogRank, line: bytes) -> None:
         self.busy = 2
-        if named := log_tracebacks.DETECTED_AT.search(line):
+        if named := log_text.DETECTED_AT.search(line):
             rank.trail.tracing, rank.trail.node = True, decode_name(named[1])
         else:
             rank.trail.begin()
@@ -249,14 +232,14 @@ class LogReader(OpenDumps):
 
     def _read_copy_error(self, rank: LogRank, line: bytes) -> None:
         """Reads an error without a size, such as a failed copy of a tensor; it belongs to the previous dump, if any."""
-        target = allocator_lines.COPIED_FOR.search(line) or allocator_lines.OP.search(line)
+        target = device_messages.COPIED_FOR.search(line) or device_messages.OP.search(line)
         trail = rank.trail
         op = decode_name(target[1]) if target else trail.node
         for thread in list(rank.open):
             self.end(rank, thread)
         dump = self.newest(rank)
         if dump is None or dump.kind not in (FailureKind.REQUEST, FailureKind.COPY) or dump.request.shape:
-            kind = FailureKind.COPY if allocator_lines.COPY in line else FailureKind.REQUEST
+            kind = FailureKind.COPY if device_messages.COPY in line else FailureKind.REQUEST
             self.keep(rank, DumpBuilder("", self.lines, rank.name, MemoryRequest(op=op), kind=kind).dump())
         self.update_newest(rank, op=op, place=trail.place, within=trail.within, constant=trail.constant)
         trail.clear()
@@ -265,7 +248,7 @@ class LogReader(OpenDumps):
 
     def _read_op_error(self, rank: LogRank, line: bytes) -> None:
         """Reads an op's error, which names shape, type, device and allocator."""
-        found = allocator_lines.OOM.search(line)
+        found = device_messages.OOM.search(line)
         if found is None:
             return
         self.busy = 2
@@ -276,7 +259,7 @@ class LogReader(OpenDumps):
             "dtype": decode_name(found["dtype"] or b""),
             "device": decode_name(found["device"] or b""),
         }
-        op = allocator_lines.OP.search(line)
+        op = device_messages.OP.search(line)
         trail = rank.trail
         python = b"Error" in line or trail.tracing
         about |= {"op": decode_name(op[1]) if op else trail.node}
@@ -296,16 +279,16 @@ class LogReader(OpenDumps):
             rank.defines = None
 
     def _read_node(self, rank: LogRank, line: bytes) -> None:
-        found = allocator_lines.NODE.search(line)
+        found = device_messages.NODE.search(line)
         if found is None:
             return
         op = decode_name(found[1] or found[2])
         self.update_newest(rank, op=op)
-        if copied := allocator_lines.COPIED_CONSTANT.search(line):
+        if copied := device_messages.COPIED_CONSTANT.search(line):
             self._copied(rank, decode_name(copied["dtype"]), parse_dimensions(copied["shape"]))
-        place = log_tracebacks.inline_place(line) if b"defined at" in line else None
+        place = log_text.inline_place(line) if b"defined at" in line else None
         dump = self.newest(rank)
-        if dump is not None and dump.request.shape and (typed := allocator_lines.TYPE.search(line)):
+        if dump is not None and dump.request.shape and (typed := device_messages.TYPE.search(line)):
             dtype = decode_name(typed[1]).lower()
             self.update_newest(rank, dtype=dtype, bytes=tensor_bytes(dump.request.shape, dtype))
             dump = self.newest(rank)
@@ -321,7 +304,7 @@ class LogReader(OpenDumps):
             self.update_newest(rank, shape=shape, dtype=dtype, bytes=tensor_bytes(shape, dtype))
 
     def _read_usage(self, rank: LogRank, line: bytes) -> None:
-        found = allocator_lines.USAGE.search(line)
+        found = device_messages.USAGE.search(line)
         if rank.last is None or rank.last not in self.dumps or found is None:
             return
         builder = DumpBuilder(decode_name(found[1]), self.lines, rank.name)
@@ -337,9 +320,9 @@ class LogReader(OpenDumps):
     def _read_single_line_failure(self, rank: LogRank, line: bytes, *, python: bool) -> None:
         """Reads a failure that is described in a single line."""
         line, rank.begun = (rank.begun.rstrip() + b" " + line if rank.begun else line), b""
-        builder = single_line_failures.read_single_line_failure(line, self.lines, rank.name)
+        builder = failure_list.read_single_line_failure(line, self.lines, rank.name)
         if builder is None:
-            rank.begun = line if allocator_lines.WRAPPED_ERROR.search(line) else b""
+            rank.begun = line if device_messages.WRAPPED_ERROR.search(line) else b""
             return
         self.busy = 2
         if b"XlaRuntimeError" in line or b"JaxRuntimeError" in line or b"jax.errors." in line:
@@ -361,19 +344,19 @@ class LogReader(OpenDumps):
             self.keep(rank, builder.dump())
         if builder.allocator.startswith("TPU"):
             self._begin_buffer_list(rank, "hbm")
-        elif builder.allocator == torch_errors.CACHING_ALLOCATOR and builder.limit_bytes is None:
+        elif builder.allocator == device_messages.CACHING_ALLOCATOR and builder.limit_bytes is None:
             rank.told, rank.listing, rank.wrapped = builder, "wrapped", [line]
 
     def _rejoin_wrapped_line(self, rank: LogRank, line: bytes) -> bool:
         """Joins PyTorch's message, which an editor or a page broke into lines; whether ``line`` is a part of it."""
-        if len(rank.wrapped) >= MAX_WRAPPED_LINES or torch_errors.FIGURE_PATTERN.search(line) is None:
+        if len(rank.wrapped) >= MAX_WRAPPED_LINES or device_messages.FIGURE_PATTERN.search(line) is None:
             return False
         rank.wrapped.append(line)
         builder = DumpBuilder("", self.lines, rank.name)
         old = self.newest(rank)
         if (
             old is not None
-            and torch_errors.read_torch_error(b" ".join(rank.wrapped), builder)
+            and device_messages.read_torch_error(b" ".join(rank.wrapped), builder)
             and rank.last is not None
         ):
             new = builder.dump()

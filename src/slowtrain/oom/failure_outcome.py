@@ -1,13 +1,109 @@
-"""Describes a failure in one sentence."""
+"""What a failed request means, as a value and as a sentence."""
 
 from __future__ import annotations
 
 from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
-from slowtrain.oom.judgement import failure_outcome, memory_questions
-from slowtrain.oom.messages import host_memory, library_failures
-from slowtrain.oom.messages.dump_builder import ROUNDING_SHARE
-from slowtrain.oom.text import tensor_purpose
-from slowtrain.oom.text.size_words import format_size
+from slowtrain.oom import host_messages, log_text, memory_questions
+from slowtrain.oom.dump_builder import ROUNDING_SHARE
+from slowtrain.oom.log_text import format_size
+
+
+def failure_outcome(dump: Dump) -> FailureOutcome:
+    needed = dump.request.needed
+    if dump.kind is FailureKind.KILL:
+        return FailureOutcome.KILLED
+    if dump.kind is FailureKind.LIBRARY:
+        return (
+            FailureOutcome.OTHER
+            if dump.other_reason
+            else FailureOutcome.LIBRARY
+            if dump.sure
+            else FailureOutcome.UNKNOWN
+        )
+    if dump.kind is FailureKind.HOST:
+        return FailureOutcome.FULL  # refused by the system itself
+    if needed is None:
+        return FailureOutcome.UNKNOWN
+    if memory_questions.has_no_pool(dump):
+        return FailureOutcome.FULL  # refused by the system itself
+    if memory_questions.exceeds_device(dump) or (dump.kind is FailureKind.PROGRAM and dump.limit_bytes is not None):
+        return FailureOutcome.TOO_LARGE
+    if _is_held_by_others(dump, needed):
+        return FailureOutcome.TAKEN
+    if dump.limit_bytes is not None and needed > dump.limit_bytes * (1 + ROUNDING_SHARE):
+        return FailureOutcome.TOO_LARGE
+    if dump.driver_free_bytes is not None and dump.limit_bytes and dump.in_use_bytes is not None:
+        return _device_outcome(dump, needed)
+    return _pool_outcome(dump, needed)
+
+
+def missing_bytes(dump: Dump) -> int | None:
+    """By how many bytes the free memory was too small, all pieces together; None if it is unknown."""
+    needed, free = dump.request.needed, free_bytes(dump)
+    if needed is None or free is None:
+        return None
+    return max(needed - free - room_bytes(dump), 0)
+
+
+def free_bytes(dump: Dump) -> int | None:
+    """Free bytes without possible growth of the pool; derived from the limit if the log lists no pieces."""
+    if dump.free_bytes is not None:
+        return dump.free_bytes
+    if dump.limit_bytes is None or dump.in_use_bytes is None or dump.driver_free_bytes is not None:
+        return None
+    return max(dump.limit_bytes - dump.in_use_bytes, 0)
+
+
+def room_bytes(dump: Dump) -> int:
+    """By how much the pool could have grown, as far as the driver had memory."""
+    if dump.free_bytes is None and dump.driver_free_bytes is None:
+        return 0  # ``free_bytes`` contains it
+    growth = dump.growth_bytes or 0
+    return min(growth, dump.driver_free_bytes) if dump.driver_free_bytes is not None else growth
+
+
+def _is_held_by_others(dump: Dump, needed: int) -> bool:
+    """Whether the request would have fitted without the memory that other processes held."""
+    if dump.pool is not PoolKind.DEVICE:
+        return False
+    others = (
+        memory_questions.others_bytes(dump) if dump.driver_free_bytes is None or dump.others_bytes is not None else None
+    )
+    if others is not None:
+        idle = max((dump.pool_bytes or 0) - (dump.in_use_bytes or 0), 0)
+        return (
+            others >= needed
+            and others > idle
+            and others >= memory_questions.MIN_OTHERS_SHARE * (dump.device_bytes or 0)
+        )
+    # If the card's size is unknown, a small pool may be intended. Then the pool's own use decides.
+    beyond = dump.device_bytes is not None or needed > (dump.limit_bytes or 0) * (1 + ROUNDING_SHARE)
+    return beyond and memory_questions.is_part_of_card(dump)
+
+
+def _device_outcome(dump: Dump, needed: int) -> FailureOutcome:
+    """For allocators that report the card's free memory (CUDA's own pool, PyTorch)."""
+    left, used = dump.driver_free_bytes or 0, dump.in_use_bytes or 0
+    idle = max((dump.pool_bytes or used) - used, 0)
+    if left + idle >= needed:
+        return FailureOutcome.FRAGMENTED
+    others = memory_questions.others_bytes(dump) or 0
+    return FailureOutcome.TAKEN if others >= needed and dump.others_bytes is None else FailureOutcome.FULL
+
+
+def _pool_outcome(dump: Dump, needed: int) -> FailureOutcome:
+    if dump.growth_bytes is not None and dump.growth_bytes >= needed:
+        return FailureOutcome.TAKEN  # the pool was allowed to grow by more, and got nothing
+    free = dump.free_bytes
+    if free is None:
+        free = free_bytes(dump)
+        return FailureOutcome.FULL if free is not None and free < needed else FailureOutcome.UNKNOWN
+    if dump.largest_free_bytes is not None and dump.largest_free_bytes >= needed:
+        return FailureOutcome.UNKNOWN  # such a piece would have been used: the lines belong to two dumps
+    if free + (dump.growth_bytes or 0) >= needed:
+        return FailureOutcome.FRAGMENTED  # the free bytes were enough in total, but no single piece was
+    return FailureOutcome.FULL
+
 
 POOL_NAMES = {
     PoolKind.DEVICE: "the device's memory",
@@ -46,15 +142,15 @@ def _small_pool_sentence(dump: Dump) -> str:
 
 def _request_phrase(dump: Dump) -> str:
     needed = format_size(dump.request.needed)
-    if tensor_purpose.request_purpose(dump.request) is Purpose.ARRAY:
+    if log_text.request_purpose(dump.request) is Purpose.ARRAY:
         return f"{needed} requested to turn an array into a constant"
     return f"{needed} requested"
 
 
 def _full_sentence(dump: Dump) -> str:
-    room = failure_outcome.room_bytes(dump)
+    room = room_bytes(dump)
     more = f" and {format_size(room)} left to grow" if room else ""
-    free, short = failure_outcome.free_bytes(dump), failure_outcome.missing_bytes(dump)
+    free, short = free_bytes(dump), missing_bytes(dump)
     if dump.driver_free_bytes is not None:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
         more, short = "", max((dump.request.needed or 0) - free, 0)
@@ -94,7 +190,7 @@ def _fragmented_sentence(dump: Dump) -> str:
         if dump.largest_free_bytes is not None
         else "no free piece large enough"
     )
-    room = failure_outcome.room_bytes(dump)
+    room = room_bytes(dump)
     more = f" and {format_size(room)} left to grow" if room else ""
     return f"{where} was fragmented: {asked}, {format_size(dump.free_bytes)} free in total{more}, {piece}"
 
@@ -141,7 +237,7 @@ def _too_large_sentence(dump: Dump) -> str:
             f"the compiled program needs {_compiler_size(needed)}, but {space} has {_compiler_size(limit)}: {over} "
             "too much"
         )
-    if tensor_purpose.request_purpose(dump.request) is Purpose.ARRAY:
+    if log_text.request_purpose(dump.request) is Purpose.ARRAY:
         return (
             f"a whole array of {format_size(needed)} was to be put on the device as a constant, but the device has "
             f"only {format_size(limit)}: it can never fit"
@@ -163,10 +259,10 @@ def _compiler_size(value: int | None, large: bool = False) -> str:
 
 
 def _kill_sentence(dump: Dump) -> str:
-    if dump.who == host_memory.SHARED_MEMORY:
+    if dump.who == host_messages.SHARED_MEMORY:
         return "the shared memory (/dev/shm) of the data loader's workers ran out"
     held = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
-    if dump.in_use_bytes and dump.in_use_bytes < host_memory.MIN_PYTHON_BYTES:
+    if dump.in_use_bytes and dump.in_use_bytes < host_messages.MIN_PYTHON_BYTES:
         held += ", less than any Python process needs: another of its processes filled the memory"
     held += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
     large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not held else ""
@@ -193,7 +289,7 @@ def _library_sentence(dump: Dump) -> str:
         return f"{dump.who} could not start, but not because of memory: {dump.other_reason}{free}"
     if not dump.sure:
         return f"{dump.who} could not start{free}; the log does not show whether memory ran out"
-    if dump.who == library_failures.CONTEXT_OF_CUDA:
+    if dump.who == host_messages.CONTEXT_OF_CUDA:
         return "the card did not even have the memory to start: other processes hold all of it"
     refused = (
         f"; the driver had refused {format_size(dump.refused_bytes)} to the pool before" if dump.refused_bytes else ""
@@ -205,7 +301,7 @@ def _unknown_sentence(dump: Dump) -> str:
     where, request = POOL_NAMES[dump.pool], dump.request
     if dump.kind is FailureKind.COPY:
         what = "a whole array was copied to it as a constant"
-        what = what if tensor_purpose.request_purpose(request) is Purpose.ARRAY else "a tensor was copied to it"
+        what = what if log_text.request_purpose(request) is Purpose.ARRAY else "a tensor was copied to it"
         if request.needed is not None:
             return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed)} was', 1)}"
         return f"{where} ran out when {what}; the log does not show its size"

@@ -1,1 +1,0 @@
-"""Why memory ran out, and what helps."""

@@ -1,1 +1,0 @@
-"""Messages of allocators, frameworks and the kernel about memory."""

@@ -1,1 +1,0 @@
-"""Lines, sizes and tracebacks of a log."""
