@@ -102,7 +102,7 @@ def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
 def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is noted where the start was, if there is room; of the reason only the name of its file came to be."""
     monkeypatch.setattr(
-        "slowtrain.machine.samples.core_pace.measure_core_pace", lambda: 1.5
+        "slowtrain.machine.samples.core_clock.measure_core_pace", lambda: 1.5
     )  # it is measured at the end, too
     about = launch.note_start(tmp_path, ["python", "train.py"], 1)
     (tmp_path / "ended.txt").touch()

@@ -13,7 +13,7 @@ import pytest
 from slowtrain.columns.arrays import Ints
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
-from slowtrain.machine.host import process_identity
+from slowtrain.machine.host import host_facts
 from slowtrain.model.answers.live_frame import Frame, RunState
 from slowtrain.recording import live_follower
 from slowtrain.recording.live_follower import Follower
@@ -303,7 +303,7 @@ def test_a_clock_that_is_set_does_not_kill_the_run(tmp_path: Path, monkeypatch: 
         facts={
             "child": {
                 "pid": os.getpid(),
-                "born": process_identity.process_birth(os.getpid()),
+                "born": host_facts.process_birth(os.getpid()),
                 "begun_ns": made.start_ns,
             }
         }
@@ -314,16 +314,16 @@ def test_a_clock_that_is_set_does_not_kill_the_run(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.skipif(
-    not process_identity.process_birth(os.getpid()), reason="the kernel does not count from the machine's start here"
+    not host_facts.process_birth(os.getpid()), reason="the kernel does not count from the machine's start here"
 )
 def test_another_start_of_the_machine_or_of_a_process_is_not_the_run(tmp_path: Path) -> None:
-    boot, ticks = process_identity.process_birth(os.getpid()).split()
+    boot, ticks = host_facts.process_birth(os.getpid()).split()
     for born in (f"{boot} {int(ticks) - 1}", f"{boot[::-1]} {ticks}"):
         made = Making(tmp_path / born, 30.0)
         made.until_now()
         made.write(facts={"child": {"pid": os.getpid(), "born": born, "begun_ns": made.start_ns}})
         assert watch(made.folder).look().state is RunState.LOST
-    assert process_identity.process_birth(2**22 + 1) == ""
+    assert host_facts.process_birth(2**22 + 1) == ""
 
 
 def test_before_the_first_byte(tmp_path: Path) -> None:

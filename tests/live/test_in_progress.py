@@ -9,7 +9,7 @@ import pytest
 
 from slowtrain.cli import watch
 from slowtrain.errors import InputError
-from slowtrain.machine.host import process_identity
+from slowtrain.machine.host import host_facts
 from slowtrain.recording import recording_folder
 
 Begin = Callable[[str], Path]
@@ -19,7 +19,7 @@ Begin = Callable[[str], Path]
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     """Begins runs, each with a process of ours in a drawn /proc that has its file open to write."""
     proc = tmp_path / "proc"
-    monkeypatch.setattr(process_identity, "PROC_FOLDER", proc)
+    monkeypatch.setattr(host_facts, "PROC_FOLDER", proc)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 

@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.cli._support import sizing_command
 from slowtrain.errors import InputError
-from slowtrain.machine.host import nvml
+from slowtrain.machine.host import gpu_devices
 from slowtrain.machine.tables import card_memory, rule_table
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -90,7 +90,7 @@ def test_no_device_named_is_the_only_one_here(monkeypatch: pytest.MonkeyPatch) -
         def facts(self) -> dict[str, Any]:
             return {"devices": self.devices}
 
-    monkeypatch.setattr(nvml, "Gpus", Gpus)
+    monkeypatch.setattr(gpu_devices, "Gpus", Gpus)
     found = sizing_command.find_device(None)
     assert found is not None
     assert found.name == "this computer's Drawn 9000"

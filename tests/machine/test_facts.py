@@ -12,8 +12,8 @@ import pytest
 
 from slowtrain.machine.host import host_facts as module
 from slowtrain.machine.host.environment_variables import RELEVANT_VARIABLES, relevant_settings
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.machine.host.host_facts import free_bytes, machine_facts, parse_core_list
-from slowtrain.machine.host.nvml import Gpus
 
 Draw = Callable[[Mapping[str, str]], Path]
 NO_GPUS = Gpus(SimpleNamespace())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.machine.host.nvml import Gpus, describe_throttle_bits
+from slowtrain.machine.host.gpu_devices import Gpus, describe_throttle_bits
 
 
 class FakeError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.machine.checks import build_match
+from slowtrain.machine.checks import library_checks
 from slowtrain.machine.host.cuda_libraries import file_version, required_libraries
 from slowtrain.machine.tables.rule_table import CUDA_LIBRARIES, LIBRARY_WHEELS, SOURCES
 
@@ -32,7 +32,7 @@ TORCH = ["sm_70", "sm_80", "sm_90a", "compute_80"]
 )
 def test_code_for_a_card(framework: str, lists: list[str], has: str | None, expected: str | None) -> None:
     build, gpu = {"capabilities": lists}, {"compute_capability": has}
-    assert build_match.code_kind(framework, build, gpu) == expected
+    assert library_checks.code_kind(framework, build, gpu) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_oldest_driver(system: str, wsl: bool | None, driver: str, speaks: s
         "devices": {"wsl": wsl},
         "gpu": {"driver_version": driver, "cuda_version": speaks},
     }
-    said = build_match.describe_old_driver(facts, {"cuda_version": cuda})
+    said = library_checks.describe_old_driver(facts, {"cuda_version": cuda})
     assert (said is not None) == old
     assert not old or driver in str(said)
 

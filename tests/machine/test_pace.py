@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slowtrain.capture.process import launch
-from slowtrain.machine.samples import core_pace
+from slowtrain.machine.samples import core_clock
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.host import host_work
 
@@ -17,13 +17,13 @@ from slowtrain.trace.signals.host import host_work
 def test_the_shortest_of_many_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     took = iter(
         [
-            9 * core_pace.REFERENCE_NS,
-            0.5 * core_pace.REFERENCE_NS,
-            *([3 * core_pace.REFERENCE_NS] * core_pace.PACE_REPEATS),
+            9 * core_clock.REFERENCE_NS,
+            0.5 * core_clock.REFERENCE_NS,
+            *([3 * core_clock.REFERENCE_NS] * core_clock.PACE_REPEATS),
         ]
     )
-    monkeypatch.setattr(core_pace, "_time_once_ns", lambda: next(took))
-    assert core_pace.measure_core_pace() == pytest.approx(2.0)
+    monkeypatch.setattr(core_clock, "_time_once_ns", lambda: next(took))
+    assert core_clock.measure_core_pace() == pytest.approx(2.0)
 
 
 def test_a_run_notes_it_as_it_begins(tmp_path: Path) -> None:
@@ -35,9 +35,9 @@ def test_a_run_notes_it_as_it_begins(tmp_path: Path) -> None:
 def test_a_moment_in_which_a_neighbour_has_half_of_the_core_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: float, kept: float
 ) -> None:
-    monkeypatch.setattr(core_pace, "measure_core_pace", lambda: 1.5)
+    monkeypatch.setattr(core_clock, "measure_core_pace", lambda: 1.5)
     about = launch.note_start(tmp_path, ["train.py"], 0)
-    monkeypatch.setattr(core_pace, "measure_core_pace", lambda: end)
+    monkeypatch.setattr(core_clock, "measure_core_pace", lambda: end)
     launch.note_end(tmp_path, about, 0, 10**9)
     assert noted(tmp_path) == kept
 

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from slowtrain.doctor.busy_cores import SAMPLE_S, sample_busy_cores
-from slowtrain.machine.host.nvml import Gpus
-from slowtrain.machine.samples import malloc_heap
+from slowtrain.machine.host.gpu_devices import Gpus
+from slowtrain.machine.samples import sampler
 from slowtrain.machine.samples.sampler import SAMPLE_UNITS, Sampler
 
 Draw = Callable[[Mapping[str, str]], Path]
@@ -127,27 +127,27 @@ def test_many_cores_are_not_listed_for_one_clock(draw: Draw) -> None:
 
 
 def test_malloc_is_counted_the_more_seldom_the_longer_it_takes() -> None:
-    at, told, counts = [0.0], malloc_heap._MallocInfo(uordblks=7, fordblks=5, keepcost=2), []
+    at, told, counts = [0.0], sampler._MallocInfo(uordblks=7, fordblks=5, keepcost=2), []
 
-    def count() -> malloc_heap._MallocInfo:
+    def count() -> sampler._MallocInfo:
         counts.append(at[0])
         at[0] += 0.01
         return told
 
-    read = malloc_heap.HeapReader(count, lambda: at[0])
+    read = sampler.HeapReader(count, lambda: at[0])
     assert read() == (7.0, 3.0)
     at[0] = 49.0
     assert read() is None
     at[0] = 51.0
     assert read() == (7.0, 3.0)
     assert counts == [0.0, 51.0]
-    assert malloc_heap.HeapReader(malloc_heap._MallocInfo)() is None, "another allocator took its place"
+    assert sampler.HeapReader(sampler._MallocInfo)() is None, "another allocator took its place"
 
 
-@pytest.mark.skipif(malloc_heap.open_heap_reader() is None, reason="needs glibc 2.33")
+@pytest.mark.skipif(sampler.open_heap_reader() is None, reason="needs glibc 2.33")
 def test_malloc_of_this_process_is_counted() -> None:
     def counted() -> tuple[float, float]:
-        read = malloc_heap.open_heap_reader()
+        read = sampler.open_heap_reader()
         told = read() if read is not None else None
         assert told is not None
         return told

@@ -17,8 +17,7 @@ from slowtrain.errors import InputError
 from slowtrain.machine.host import data_folder
 from slowtrain.machine.host.cuda_libraries import describe_loaded_files, find_libraries
 from slowtrain.machine.host.environment_variables import keras_backend
-from slowtrain.machine.host.gpu_devices import read_gpu_devices
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus, read_gpu_devices
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what only Linux has")
 OPEN_DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.machine.samples.sampler import Sampler
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")

@@ -16,7 +16,7 @@ from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace

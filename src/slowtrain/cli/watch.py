@@ -114,12 +114,12 @@ def run_in_progress() -> Path | None:
 
     Raises ``InputError`` if several runs are in progress elsewhere.
     """
-    from slowtrain.machine.host import process_identity
+    from slowtrain.machine.host import host_facts
     from slowtrain.recording import recording_folder
 
     known = {
         f: pid
-        for f, pid in process_identity.folders_being_written(recording_folder.RECORDING_FILE).items()
+        for f, pid in host_facts.folders_being_written(recording_folder.RECORDING_FILE).items()
         if recording_folder.is_running(f)
     }
     running = sorted(known, key=_last_write_time, reverse=True)

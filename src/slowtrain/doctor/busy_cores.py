@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.machine.samples.sampler import Sampler
 
 SAMPLE_S = 0.5  # during which this process sleeps: long against a scheduler's time slice, short for the user

@@ -13,8 +13,8 @@ from slowtrain.doctor.busy_cores import sample_busy_cores
 from slowtrain.errors import InputError
 from slowtrain.machine.host import cuda_libraries
 from slowtrain.machine.host import data_folder as folders
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.machine.host.host_facts import SCHEMA, machine_facts
-from slowtrain.machine.host.nvml import Gpus
 from slowtrain.machine.tables.fact_access import has_nvidia_gpu
 
 MAX_FACTS_FILE_BYTES = 8 << 20

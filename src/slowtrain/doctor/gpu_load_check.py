@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus
 
 LOAD_MODULE = "slowtrain.capture.process.gpu_load"
 PROGRESS_PREFIX = "slowtrain.load:"

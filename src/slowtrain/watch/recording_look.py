@@ -15,7 +15,7 @@ import psutil
 from slowtrain.columns.array_statistics import median_value, quantile
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
-from slowtrain.machine.host import process_identity as processes
+from slowtrain.machine.host import host_facts
 from slowtrain.machine.tables.fact_access import number_or_none
 from slowtrain.model import Category, Part, Place, Signal
 from slowtrain.model.answers.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
@@ -288,7 +288,7 @@ def _is_alive(follower: Follower) -> bool:
     except (psutil.Error, OSError, ValueError):
         return False
     if born:
-        return bool(born == processes.process_birth(pid) and state != psutil.STATUS_ZOMBIE)
+        return bool(born == host_facts.process_birth(pid) and state != psutil.STATUS_ZOMBIE)
     # If the kernel does not count from boot, only the time of day is left, which may be changed.
     noted = number_or_none(follower.launch.get("start_time"))
     # A process that records itself is older than its recording.

@@ -19,7 +19,7 @@ from typing import IO, Any
 from slowtrain.capture.process.oom_kills import OomKillCounter
 from slowtrain.capture.process.stderr_listener import StderrListener
 from slowtrain.errors import InputError
-from slowtrain.machine.samples import core_pace
+from slowtrain.machine.samples import core_clock
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
@@ -124,7 +124,7 @@ def recording_environment(
 def note_start(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
     """Notes the start of a run beside its recording. Returns the facts that ``note_end`` takes."""
     about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
-    about["pace"] = core_pace.measure_core_pace()
+    about["pace"] = core_clock.measure_core_pace()
     _write_launch_file(folder, about)
     return about
 
@@ -133,7 +133,7 @@ def note_end(folder: Path, about: Mapping[str, Any], code: int, end_ns: int) -> 
     """Notes the end of a run. Returns the exit code: 128 + signal if a signal ended it (``code`` is negative then)."""
     exit_code = code if code >= 0 else 128 - code
     fastest = max(
-        float(about.get("pace") or 0.0), core_pace.measure_core_pace()
+        float(about.get("pace") or 0.0), core_clock.measure_core_pace()
     )  # another load halves the pace for moments
     _write_launch_file(folder, {**about, "pace": fastest, "end_ns": end_ns, "exit_code": exit_code})
     return exit_code

@@ -39,7 +39,7 @@ from slowtrain.capture.tensorflow.dataset_patches import DatasetPatches
 from slowtrain.capture.tensorflow.function_patches import TensorFlowPatches
 from slowtrain.capture.tensorflow.session_patches import SessionPatches
 from slowtrain.capture.windows.deep_windows import DeepWindows
-from slowtrain.machine.host import process_identity
+from slowtrain.machine.host import host_facts
 from slowtrain.recording.thinning import DEFAULT_MAX_BYTES
 
 MAX_SOURCE_CHARACTERS = 300_000  # characters of the script that are stored
@@ -83,7 +83,7 @@ def install_recorder(
     state, progress = new_thread_state(), Progress()
     recorder.trains = lambda: bool(progress.steps)
     checking = NonfiniteCheck(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
-    about = {"pid": os.getpid(), "born": process_identity.process_birth(os.getpid()), "begun_ns": now()}
+    about = {"pid": os.getpid(), "born": host_facts.process_birth(os.getpid()), "begun_ns": now()}
     about["compiled"] = not isinstance(recorder.rows, PlainRows)
     recorder.fact("child", about | {"python": sys.version.split()[0]})
     recorder.fact("windows", windows)

@@ -21,7 +21,7 @@ def find_device(text: str | None) -> Device | None:
 
     Raises ``InputError`` for an unknown name or a size below 1 MiB.
     """
-    from slowtrain.machine.host.nvml import Gpus
+    from slowtrain.machine.host.gpu_devices import Gpus
     from slowtrain.machine.tables import card_memory
     from slowtrain.model.answers.batch_sizing import Device
 

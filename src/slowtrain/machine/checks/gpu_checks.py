@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slowtrain.machine.host.nvml import describe_throttle_bits
+from slowtrain.machine.host.gpu_devices import describe_throttle_bits
 from slowtrain.machine.tables.fact_access import (
     Facts,
     driver_gpus,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from slowtrain.machine.checks import build_match
+from slowtrain.machine.checks import library_checks
 from slowtrain.machine.host.cuda_libraries import major_version, required_libraries
 from slowtrain.machine.tables.fact_access import (
     FRAMEWORK_TITLES,
@@ -220,13 +220,13 @@ def _unseen_gpu_reason(facts: Facts, name: str, build: Facts) -> Reason:
     found = _missing_mig_reason(facts) or _missing_library_reason(facts, name, build)
     if found:
         return found
-    old = build_match.describe_old_driver(facts, build)
+    old = library_checks.describe_old_driver(facts, build)
     if old:
         return old, "update the driver (<versions> names the version)", ("cuda-driver",)
-    other = build_match.describe_plugin_mismatch(build)
+    other = library_checks.describe_plugin_mismatch(build)
     if other:
         return other, _cuda_build_remedy(facts, name, number), ("jax-plugin",)
-    none = [gpu_label(gpu) for gpu in driver_gpus(facts) if build_match.code_kind(name, build, gpu) == "none"]
+    none = [gpu_label(gpu) for gpu in driver_gpus(facts) if library_checks.code_kind(name, build, gpu) == "none"]
     if none:
         return f"it has no code for {', '.join(none)}", "see <versions>", ("cuda-binary",)
     if "libraries" not in facts:  # facts of a run: no library was tried, and no framework was asked in its own process

@@ -7,6 +7,7 @@ opens and parses them each time.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 import time
@@ -14,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slowtrain.machine.host import cgroup_limits
-from slowtrain.machine.host.nvml import Gpus
-from slowtrain.machine.samples import core_clock, malloc_heap
+from slowtrain.machine.host.gpu_devices import Gpus
+from slowtrain.machine.samples import core_clock
 
 if sys.platform != "win32":
     import resource
@@ -166,7 +167,7 @@ class Sampler:
         found["rss_bytes"] = float(int(data.split(None, 2)[1]) * self._page_bytes)
 
     def _heap_reader(self) -> Reader | None:
-        counted = malloc_heap.open_heap_reader()
+        counted = open_heap_reader()
         if counted is None:
             return None
 
@@ -304,3 +305,52 @@ def _parse_charged_memory(found: dict[str, Value], data: bytes) -> None:
 
 def _page_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+# Counting free bytes walks the heap with its lock held. It takes microseconds, or more if the heap is very fragmented.
+# So the duration of a count decides when the next one may run.
+MAX_COUNTING_SHARE = 0.0002
+
+
+class _MallocInfo(ctypes.Structure):
+    """``struct mallinfo2`` of malloc(3), since glibc 2.33; the older ``mallinfo`` counts to 2 GiB only."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks"),
+            "keepcost",
+        )
+    )
+
+
+class HeapReader:
+    """``used_bytes`` and ``free_bytes`` of all arenas; large blocks that have their own mapping are not included."""
+
+    def __init__(self, count: Callable[[], _MallocInfo], clock: Callable[[], float] = time.perf_counter) -> None:
+        self._count, self._clock = count, clock
+        self._due = 0.0
+
+    def __call__(self) -> tuple[float, float] | None:
+        """None if it is too early to count again, or if another allocator replaces malloc."""
+        begun = self._clock()
+        if begun < self._due:
+            return None
+        told = self._count()
+        self._due = begun + (self._clock() - begun) / MAX_COUNTING_SHARE
+        if not told.uordblks:
+            return None
+        # The end of the heap is returned to the system.
+        return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))
+
+
+def open_heap_reader() -> HeapReader | None:
+    """A reader for this process; None if its C library does not report the heap."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        count = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    count.restype, count.argtypes = _MallocInfo, ()
+    return HeapReader(count)

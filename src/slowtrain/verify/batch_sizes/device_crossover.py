@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.machine.host.nvml import Gpus
+from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.model import Category
 from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Side, Timing
 from slowtrain.number_text import format_count

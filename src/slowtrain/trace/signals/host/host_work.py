@@ -22,7 +22,7 @@ from slowtrain.trace.signals.host.source_lines import called_name, calls_at, loo
 # folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
 # other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
 # machine; 0.7 to 1.7 µs an op on one machine, 0.3 to 0.6 on another (six steps that had been eager, 11 to 1,730 ops).
-# On a machine 1.6 times as fast calls and ops were shorter by as much (machine/samples/core_pace.py).
+# On a machine 1.6 times as fast calls and ops were shorter by as much (machine/samples/core_clock.py).
 GRAPH_CALL_MS, LONE_CALL_MS = 0.8, 0.4
 GRAPH_OP_MS = 0.0006
 MIN_CORE_PACE, MAX_CORE_PACE = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
