@@ -142,7 +142,7 @@ class Outputs:
                 seen.append(metrics)
                 ends.append(metrics.close)
             if self.tensorboard is not None:
-                from slowtrain.capture.keras.monitor_callback import TensorBoardScalars
+                from slowtrain.capture.keras.callback_patches import TensorBoardScalars
 
                 scalars = TensorBoardScalars(Path(self.tensorboard))
                 seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
@@ -346,11 +346,11 @@ def __getattr__(name: str) -> Any:
     """Creates ``Monitor`` at its first use, because only then Keras is needed."""
     if name != "Monitor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slowtrain.capture.keras import monitor_callback
+    from slowtrain.capture.keras import callback_patches
 
     made = type(
         "Monitor",
-        (Monitoring, monitor_callback.keras_callback_class()),
+        (Monitoring, callback_patches.keras_callback_class()),
         {"__doc__": Monitoring.__doc__, "__module__": "slowtrain"},
     )
     globals()[name] = made

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.capture.nonfinite.subnormal_arrays import arithmetic_operands
+from slowtrain.capture.nonfinite.subnormal_values import arithmetic_operands
 from slowtrain.recording import reader
 
 from . import running

@@ -75,7 +75,7 @@ def test_a_kill_that_the_kernel_counts_was_for_want_of_memory(
 ) -> None:
     counter = tmp_path / "vmstat"
     counter.write_text("nr_free_pages 1\noom_kill 7\n")
-    monkeypatch.setattr("slowtrain.capture.process.oom_kills.VMSTAT_FILE", counter)
+    monkeypatch.setattr("slowtrain.capture.process.failure_hooks.VMSTAT_FILE", counter)
     words = f"open({str(counter)!r}, 'w').write('{counted}'); os.kill(os.getpid(), signal.SIGKILL)"
     script = running.write(tmp_path, f"import os, signal\n{words}\n")
     launch.run_recorded(launch.command_line(str(script), [], False), tmp_path)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from slowtrain.capture.inspection import autograph_code
+from slowtrain.capture.inspection import user_code
 from slowtrain.trace.loading import recording_trace
 
 from . import running
@@ -65,7 +65,7 @@ def test_a_function_inside_the_function_of_a_map(tmp_path: Path) -> None:
 
 def test_where_autograph_keeps_it_otherwise_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow.python.autograph.impl.api", ModuleType("api"))
-    file = f"/tmp/{autograph_code.MARK}abc.py"
-    autograph_code.read_origins(file)
-    assert not autograph_code.has_origins(file)
-    assert autograph_code.origin_line(file, 3) == autograph_code.origin_of_function(file, 3) == (file, 3)
+    file = f"/tmp/{user_code.MARK}abc.py"
+    user_code.read_origins(file)
+    assert not user_code.has_origins(file)
+    assert user_code.origin_line(file, 3) == user_code.origin_of_function(file, 3) == (file, 3)

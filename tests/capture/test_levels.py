@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.capture.inspection.quantised_values import quantised_level_count
+from slowtrain.capture.inspection.container_contents import quantised_level_count
 
 RANDOM = np.random.default_rng(0)
 BYTES = RANDOM.integers(0, 256, (200, 32, 32, 3), dtype=np.uint8)

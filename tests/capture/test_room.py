@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.capture.nonfinite import memory_budget
-from slowtrain.capture.nonfinite.memory_budget import MAX_CARD_BYTES, MemoryBudget
+from slowtrain.capture.nonfinite import variable_values
+from slowtrain.capture.nonfinite.variable_values import MAX_CARD_BYTES, MemoryBudget
 
 GB = 10**9
 
@@ -29,12 +29,12 @@ def test_it_follows_the_memory_and_seldom_reads_it(monkeypatch: pytest.MonkeyPat
         read[0] += 1
         return free[0]
 
-    monkeypatch.setattr(memory_budget, "now", lambda: at[0])
+    monkeypatch.setattr(variable_values, "now", lambda: at[0])
     kept = MemoryBudget(reading)
     assert all(kept.holds(GB) for _ in range(100))
     assert read[0] == 1
     free[0] = 4 * GB
-    at[0] = memory_budget.READING_PERIOD_NS
+    at[0] = variable_values.READING_PERIOD_NS
     assert not kept.holds(GB)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from slowtrain.capture.core.recorder import Recorder
-from slowtrain.capture.nonfinite.subnormal_variables import OfferedVariables, SubnormalWatch
+from slowtrain.capture.nonfinite.subnormal_values import OfferedVariables, SubnormalWatch
 from slowtrain.causes.numerics.denormals import Denormals
 from slowtrain.recording import reader
 from slowtrain.trace.loading.drawn_trace import parse_drawing

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from slowtrain.capture.core.recorder import Recorder, now
-from slowtrain.capture.inspection import autograph_code, user_code
+from slowtrain.capture.inspection import user_code
 
 MAX_TRACED_LINES = 20_000
 MAX_TRACED_CALLS = 12  # traced calls of each producing function
@@ -86,7 +86,7 @@ class LineTracer:
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if self._over or not (user_code.is_user_code(code) or autograph_code.has_origins(code.co_filename)):
+        if self._over or not (user_code.is_user_code(code) or user_code.has_origins(code.co_filename)):
             return None
         self._charge()
         self._stack.append((frame.f_code.co_filename, frame.f_lineno))
@@ -149,7 +149,7 @@ def costliest_lines(tracer: LineTracer) -> list[tuple[str, int, int, int]]:
     """Returns ``(file, line, ns, visits)``, highest time first, at most forty. AutoGraph makes several lines of one."""
     spent: dict[tuple[str, int], list[int]] = {}
     for at, ns in tracer.spent.items():
-        row = spent.setdefault(autograph_code.origin_line(*at), [0, 0])
+        row = spent.setdefault(user_code.origin_line(*at), [0, 0])
         row[0] += ns
         row[1] = max(row[1], tracer.visits.get(at, 0))
     ordered = sorted(spent.items(), key=lambda item: -item[1][0])[:40]

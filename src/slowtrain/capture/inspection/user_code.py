@@ -13,8 +13,6 @@ from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
 from typing import Any
 
-from slowtrain.capture.inspection import autograph_code
-
 # References to a frame's copy of its variables: from the frame, the caller, our parameter and the counting call, and,
 # before Python 3.11, from the caller's stack.
 COPY_REFERENCES = 4 if sys.version_info >= (3, 11) else 5
@@ -69,7 +67,7 @@ def is_user_source(name: str) -> bool:
     """Does the same as ``is_user_code``, by the file name that the code object carries."""
     known = _user_by_file.get(name)
     if known is None:
-        made = name.startswith("<") or autograph_code.MARK in name
+        made = name.startswith("<") or MARK in name
         known = _user_by_file[name] = not made and is_user_file(name)
     return known
 
@@ -163,13 +161,13 @@ def describe_function(function: object) -> dict[str, object]:
     qualname = getattr(function, "__qualname__", type(function).__qualname__)
     if code is None:
         return {"qualname": qualname}
-    autograph_code.read_origins(code.co_filename)
-    if autograph_code.has_origins(code.co_filename):
-        file, line = autograph_code.origin_of_function(code.co_filename, code.co_firstlineno)
+    read_origins(code.co_filename)
+    if has_origins(code.co_filename):
+        file, line = origin_of_function(code.co_filename, code.co_firstlineno)
         return {
             "file": file,
             "line": line,
-            "qualname": autograph_code.script_qualname(qualname),
+            "qualname": script_qualname(qualname),
             "user": is_user_source(file),
         }
     return {"file": code.co_filename, "line": code.co_firstlineno, "qualname": qualname, "user": is_user_code(code)}
@@ -179,3 +177,44 @@ def _unwrap_function(function: object) -> object:
     for _ in range(20):
         function = getattr(function, "__wrapped__", function)
     return function
+
+
+MARK = "__autograph_generated_file"
+MAX_HEAD_LINES = 4  # lines, such as decorators, that may come before the line with a function's name
+Line = tuple[str, int]
+
+_origins_by_file: dict[str, dict[int, Line]] = {}
+
+
+def read_origins(file: str) -> None:
+    """Reads the origins of the lines of ``file``, once. Reads nothing if this AutoGraph stores them differently."""
+    api = sys.modules.get("tensorflow.python.autograph.impl.api")
+    if MARK not in file or file in _origins_by_file or api is None:
+        return
+    _origins_by_file[file] = {}
+    with contextlib.suppress(AttributeError, TypeError):
+        for converted in list(api._TRANSPILER._cache._cache.values()):
+            for factory in list(converted.values()):
+                if factory.module.__file__ == file:
+                    told = [(at, one.loc) for at, one in factory.source_map.items() if at.filename == file]
+                    _origins_by_file[file] = {at.lineno: (str(loc.filename), int(loc.lineno)) for at, loc in told}
+
+
+def has_origins(file: str) -> bool:
+    return bool(_origins_by_file.get(file))
+
+
+def origin_line(file: str, line: int) -> Line:
+    """Returns the script's line for a generated line, or the same line if it is not known."""
+    return _origins_by_file.get(file, {}).get(line, (file, line))
+
+
+def origin_of_function(file: str, line: int) -> Line:
+    """Does the same for a function's first line."""
+    lines = _origins_by_file.get(file, {})
+    return next((lines[at] for at in range(line, line + MAX_HEAD_LINES) if at in lines), (file, line))
+
+
+def script_qualname(qualname: str) -> str:
+    """Returns a function's name in the script. AutoGraph wraps the converted function in two functions of its own."""
+    return qualname.rpartition("inner_factory.<locals>.tf__")[2]

@@ -1,12 +1,20 @@
-"""Patches of Keras' callbacks: the time of each class and hook, including the user's own, and the ends of epochs."""
+"""Keras' callbacks: the time of each class and hook, the ends of epochs, saves, and the base of `slowtrain.Monitor`.
+
+Each call that writes a model or a checkpoint is one span on the lane ``save``, with the script's line. A call inside
+another, such as a checkpoint's in a manager's, lies within its span.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import sys
 from _thread import get_ident
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import FrameType, FunctionType
 from typing import Any
 
 from slowtrain.capture.core.fast_path import fast_path_maker
@@ -15,6 +23,7 @@ from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.growth import named_containers
 from slowtrain.capture.inspection import user_code
 from slowtrain.capture.tensorflow.dataset_patches import DatasetPatches
+from slowtrain.errors import EnvironmentMissing
 
 VARIADIC_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 HOOK_NAMES = (
@@ -186,3 +195,81 @@ def _is_batch_hook(hook: Any) -> bool:
         return False
     names = code.co_varnames[1 : code.co_argcount]
     return names == ("batch", "logs") and len(defaults) == 1 and defaults[0] is None
+
+
+def keras_callback_class() -> type:
+    """Returns ``Callback`` of the imported Keras, else of an installed one. Raises ``EnvironmentMissing``."""
+    for name in sorted(("keras", "tf_keras"), key=lambda n: n not in sys.modules):
+        try:
+            found: type = importlib.import_module(f"{name}.callbacks").Callback
+        except (ImportError, AttributeError):
+            continue
+        return found
+    raise EnvironmentMissing(
+        "slowtrain.Monitor is a Keras callback and there is no Keras here; slowtrain.record() needs none"
+    )
+
+
+class TensorBoardScalars:
+    """Writes figures for TensorBoard through ``tf.summary``. Raises ``EnvironmentMissing`` without TensorFlow."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self.tensorflow: Any = importlib.import_module("tensorflow")
+        except ImportError as error:
+            raise EnvironmentMissing("figures for TensorBoard need TensorFlow, which is not here") from error
+        with self.tensorflow.device("cpu:0"):
+            self.writer = self.tensorflow.summary.create_file_writer(str(folder))
+
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        # On the processor, so that nothing waits in the queue of an accelerator.
+        with self.tensorflow.device("cpu:0"), self.writer.as_default(step):
+            for name, value in figures.items():
+                self.tensorflow.summary.scalar(f"slowtrain/{name}", value)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+# Module -> the class in it, if it is a method, and the names. Callbacks and ``Model.save`` call these. They are the
+# same in TensorFlow 2.15 and 2.21.
+SAVE_FUNCTIONS = {
+    "keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
+    "tf_keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
+    "tensorflow.python.checkpoint.checkpoint": ("Checkpoint", ("save", "write")),
+    "tensorflow.python.checkpoint.checkpoint_management": ("CheckpointManager", ("save",)),
+    "tensorflow.python.saved_model.save": ("", ("save",)),
+}
+
+
+class SavePatches:
+    """Installs itself through import hooks."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def install(self) -> None:
+        for module, (kind, names) in SAVE_FUNCTIONS.items():
+            patch_on_import(self.recorder, module, partial(self._patch, kind, names))
+
+    def _patch(self, kind: str, names: tuple[str, ...], module: Any) -> None:
+        owner = getattr(module, kind) if kind else module
+        for name in names:
+            replace_function(owner, name, partial(self._timed, f"{kind}.{name}" if kind else name))
+
+    def _timed(self, what: str, original: Wrapper) -> Wrapper:
+        recorder, key = self.recorder, f"save {what}"
+
+        def save(*args: Any, **kwargs: Any) -> Any:
+            if not recorder.active:
+                return original(*args, **kwargs)
+            start = now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.guard("saving", record_save, start, now(), sys._getframe(1))
+
+        def record_save(start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name_at(frame, "save", what, key), start, end)
+
+        return save

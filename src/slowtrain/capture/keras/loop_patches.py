@@ -17,7 +17,7 @@ from slowtrain.capture.core.patching import Wrapper, copy_names, hide_from_warni
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import FunctionSite, Progress, ThreadState
 from slowtrain.capture.inspection import call_signatures, user_code
-from slowtrain.capture.inspection.quantised_values import quantised_level_count
+from slowtrain.capture.inspection.container_contents import quantised_level_count
 from slowtrain.capture.nonfinite.function_replay import NonfiniteCheck
 from slowtrain.capture.tensorflow.dataset_recipe import attribute_arrays, referenced_arrays
 

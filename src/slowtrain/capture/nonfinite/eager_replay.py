@@ -21,8 +21,8 @@ from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import Progress, ThreadState
 from slowtrain.capture.nonfinite import tape_block, variable_values
 from slowtrain.capture.nonfinite.first_bad_op import FirstBadOp, ReplayTimeout, number_range
-from slowtrain.capture.nonfinite.memory_budget import MemoryBudget, is_on_card
-from slowtrain.capture.nonfinite.subnormal_variables import OfferedVariables
+from slowtrain.capture.nonfinite.subnormal_values import OfferedVariables
+from slowtrain.capture.nonfinite.variable_values import MemoryBudget, is_on_card
 
 WRITE_FUNCTIONS = (
     "assign_variable_op assign_add_variable_op assign_sub_variable_op resource_scatter_add resource_scatter_sub "

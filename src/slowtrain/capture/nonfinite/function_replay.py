@@ -22,8 +22,8 @@ from slowtrain.capture.nonfinite import training_calls, variable_values
 from slowtrain.capture.nonfinite.eager_replay import EagerReplay
 from slowtrain.capture.nonfinite.first_bad_op import FirstBadOp, ReplayTimeout
 from slowtrain.capture.nonfinite.jax_replay import JaxReplay
-from slowtrain.capture.nonfinite.memory_budget import MemoryBudget, is_on_card
-from slowtrain.capture.nonfinite.subnormal_variables import OfferedVariables, SubnormalWatch
+from slowtrain.capture.nonfinite.subnormal_values import OfferedVariables, SubnormalWatch
+from slowtrain.capture.nonfinite.variable_values import MemoryBudget, is_on_card
 
 MODE_VARIABLE = "SLOWTRAIN_ON_NONFINITE"
 MODES = ("stop", "report")

@@ -17,8 +17,8 @@ from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import Progress, loss_scalars
 from slowtrain.capture.jax.jit_arguments import tree_leaves
 from slowtrain.capture.nonfinite.first_bad_equation import TENSORFLOW_OPS, EquationReplay, float_array, is_array_finite
-from slowtrain.capture.nonfinite.memory_budget import MemoryBudget
-from slowtrain.capture.nonfinite.subnormal_variables import OfferedVariables
+from slowtrain.capture.nonfinite.subnormal_values import OfferedVariables
+from slowtrain.capture.nonfinite.variable_values import MemoryBudget
 
 MIN_STATE_PERIOD_S = 0.25  # between two states that are kept; the loss is examined as often
 MAX_STATE_BYTES_PER_S = 100_000_000

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from slowtrain.capture.process.oom_kills import OomKillCounter
+from slowtrain.capture.process.failure_hooks import OomKillCounter
 from slowtrain.capture.process.stderr_listener import StderrListener
 from slowtrain.errors import InputError
 from slowtrain.machine.samples import core_clock

@@ -26,12 +26,11 @@ from slowtrain.capture.growth.growth_watch import GrowthWatch
 from slowtrain.capture.growth.object_growth import ObjectGrowthWatch
 from slowtrain.capture.inspection import user_code
 from slowtrain.capture.jax import custom_loops, keras_backend
-from slowtrain.capture.keras.callback_patches import CallbackPatches
+from slowtrain.capture.keras.callback_patches import CallbackPatches, SavePatches
 from slowtrain.capture.keras.loop_patches import KerasPatches
 from slowtrain.capture.keras.pydataset_patches import ItemPatches
-from slowtrain.capture.keras.save_patches import SavePatches
 from slowtrain.capture.nonfinite.function_replay import MODE_VARIABLE, MODES, NonfiniteCheck
-from slowtrain.capture.nonfinite.subnormal_arrays import ArithmeticWatch
+from slowtrain.capture.nonfinite.subnormal_values import ArithmeticWatch
 from slowtrain.capture.process import clean_tracebacks, failure_hooks
 from slowtrain.capture.process.periodic_samples import LossWatch, MachineSampler, StackSampler
 from slowtrain.capture.sandbox import probe
