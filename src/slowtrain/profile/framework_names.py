@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.profile import auxiliary_ops
-
 # ---- planes ---------------------------------------------------------------------------------------------------
 
 HOST_PLANE = "/host:CPU"  # the host's threads with their TraceMe spans [S C V J T]
@@ -101,8 +99,6 @@ PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAnd
 # Memory: instant events with the allocator's stats. [S C V J]
 ALLOCATION_EVENT, DEALLOCATION_EVENT = "MemoryAllocation", "MemoryDeallocation"
 
-# Calls of the driver on a host thread; correlation_id leads to the kernel or the copy. [V J]
-
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
 JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
@@ -149,75 +145,6 @@ NO_WORK = re.compile(
 )
 OVERHEAD_LINE = "CUPTI overhead"
 COLLECTIVE_NAME = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
-
-# ---- reasons for a device's wait, from the host's spans: the first matching pattern gives the reason ----------------
-# Frames of the Python tracer read "$file.py:line function" and "$module function"; the reason is that of
-# the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
-
-READING_REASON, PEERS_REASON = "reading", "peers"  # reasons found only on other threads than the main one
-
-HOST_OP_REASON = "host-op"  # the host computes an op of the graph; also found by the op's length
-# XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
-# graph. The span is the one that says so. [H]
-COMMAND_BUFFER_REASON = "command-buffer"
-HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (HOST_OP_REASON, HOST_CALLBACK),
-    (COMMAND_BUFFER_REASON, re.compile(r"^WARNING: CommandBuffer disabled when profiling")),
-    ("compile", re.compile(
-        r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
-        r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
-        r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
-        r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
-        r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
-        r"\w*(?:trace|func_graph_from)\w*")),
-    ("input", re.compile(
-        r"Iterator(?:GetNext|GetNextAsOptional|GetNextSync)?Op::DoCompute|IteratorGetNext(?:AsOptional)?Op::DoCompute|"
-        r"MultiDeviceIteratorGetNextFromShard|^Iterator::|EagerLocalExecute: (?:IteratorGetNext|OptionalFromValue)|"
-        r"\$\w+\.py:\d+ (?:__next__|_next_internal|get_next|_?get_iterator|get_jax_iterator|get_numpy_iterator|"
-        r"enumerate_epoch|next_batch)|\$builtins next\b")),
-    ("sync", re.compile(
-        r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
-        r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
-        r"^np\.asarray\(jax\.Array\)|"
-        r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
-        r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
-    ("convert", re.compile(  # NumPy or Python values becoming tensors or arrays of the device [C H J]
-        r"^(?:convert_to_tensor|tf\.constant)$|BufferFromHost|batched_device_put|LinearizeHostBuffer|^DevicePut$|"
-        r"\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)")),
-    ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
-    ("h2d", re.compile(
-        r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
-        r"H2D Dispatch|CopyRawHostToDevice")),
-    ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", re.compile(rf"(?:^|:)(?:{auxiliary_ops.SIDE_EFFECT_OPS})$|EagerLocalExecute: "
-                      rf"(?:{auxiliary_ops.SIDE_EFFECT_OPS})$|"
-        r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    (READING_REASON, re.compile(
-        rf"(?:^|:)(?:{auxiliary_ops.INPUT_OPS})$|EagerLocalExecute: (?:{auxiliary_ops.INPUT_OPS})$")),
-    (PEERS_REASON, re.compile(
-        rf"(?:^|:)(?:{auxiliary_ops.PEER_OPS})$|EagerLocalExecute: (?:{auxiliary_ops.PEER_OPS})$")),
-    ("eager", re.compile(
-        r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
-        r"TFE_Py_FastPathExecute_C")),
-    ("dispatch", re.compile(
-        r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
-        r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
-        r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
-        r"^EagerExecute|EagerLocalExecute: (?:__|Optional)|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
-    ("python", re.compile(r"^\$")),
-    # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host. The script waits too if it is in
-    # no other span. An array's own block_until_ready() has no frame. [J]
-    ("awaited", re.compile(r"^BufferSequencingEvent::Execute$")),
-)  # fmt: skip
-
-
-REASONS = tuple(reason for reason, _ in HOST_REASONS)
-
-
-def host_reason(name: str) -> str | None:
-    """Return the reason that a host span of this name gives for a device's wait; None if it gives none."""
-    return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
-
 
 # ---- statistics -----------------------------------------------------------------------------------------------
 

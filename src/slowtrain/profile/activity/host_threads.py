@@ -9,8 +9,8 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import function_calls, span_reasons
+from slowtrain.profile import framework_names, host_reasons
+from slowtrain.profile.activity import function_calls
 from slowtrain.profile.activity.device_activity import (
     COLLECTIVE,
     KERNEL,
@@ -66,7 +66,7 @@ class HostThread:
         """Return the thread with additional spans, which the recorder noted."""
         count = len(spans[0])
         start, end = (np.concatenate(pair) for pair in ((self.start_ms, spans[0]), (self.end_ms, spans[1])))
-        why = np.concatenate((self.reason, np.full(count, framework_names.REASONS.index(reason))))
+        why = np.concatenate((self.reason, np.full(count, host_reasons.REASONS.index(reason))))
         code = np.concatenate((self.name, np.full(count, len(self.texts))))
         step = None if self.step_num is None else np.concatenate((self.step_num, np.full(count, -1)))
         order = np.argsort(start, kind="stable")
@@ -77,7 +77,7 @@ class HostThread:
         """Return when the thread was inside spans of these reasons."""
         mine = np.zeros(len(self.reason), dtype=bool)
         for reason in reasons:
-            mine |= self.reason == framework_names.REASONS.index(reason)
+            mine |= self.reason == host_reasons.REASONS.index(reason)
         rows = np.flatnonzero(mine)
         return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
@@ -92,7 +92,7 @@ def read_threads(
         if plane.name != framework_names.HOST_PLANE:
             continue
         known = set(plane.stat_names.values())
-        roles = {i: span_reasons.reason_index(text, devices=devices) for i, text in plane.event_names.items()}
+        roles = {i: host_reasons.reason_index(text, devices=devices) for i, text in plane.event_names.items()}
         stats = (
             framework_names.CORRELATION_ID,
             framework_names.STEP_NUM,
@@ -132,8 +132,8 @@ def _meaningful_names(plane: xplane.Plane) -> Bools | None:
     found = np.zeros(most + 1, dtype=bool)
     for number, text in plane.event_names.items():
         found[number] = (
-            framework_names.host_reason(text) is not None
-            or span_reasons.is_graph_op(text)
+            host_reasons.host_reason(text) is not None
+            or host_reasons.is_graph_op(text)
             or text == framework_names.XLA_CPU_REST
         )
     return found
@@ -147,26 +147,26 @@ def _read_thread(
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
-    reason[span_reasons.frames_begun_before(start, code, texts)] = -1
-    span_reasons.mark_compiling_calls(start, end, code, texts, reason)
-    span_reasons.mark_loop_ops(start, end, code, texts, reason)
+    reason[host_reasons.frames_begun_before(start, code, texts)] = -1
+    host_reasons.mark_compiling_calls(start, end, code, texts, reason)
+    host_reasons.mark_loop_ops(start, end, code, texts, reason)
     parts = (_op_executions(line, events, start, end, code, texts), _eager_executions(line, start, end, code, texts))
     ops = join_activities([part for part in parts if part is not None])
     calls = function_calls.read_calls(events, start, end, code)
     if calls is not None:
-        compiling, calling = framework_names.REASONS.index("compile"), framework_names.REASONS.index("dispatch")
+        compiling, calling = host_reasons.REASONS.index("compile"), host_reasons.REASONS.index("dispatch")
         reason[calls[1]] = np.where(calls[0].traced, compiling, calling)
         end = end.copy()
         end[calls[1]] = function_calls.tracing_ends(
-            calls[0], np.sort(start[span_reasons.matches_text(texts, code, framework_names.FUNCTION_RUN)])
+            calls[0], np.sort(start[host_reasons.matches_text(texts, code, framework_names.FUNCTION_RUN)])
         )
     step = _filled_stat(events, framework_names.STEP_NUM, -1)
     correlation = _filled_stat(events, framework_names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
     launches = (start[launch], end[launch], NO_INTS if correlation is None else correlation[launch], code[launch])
     if devices and not line.name.startswith(framework_names.INPUT_THREADS):
-        reason[span_reasons.host_computed_ops(start, end, code, texts, launches[0])] = framework_names.REASONS.index(
-            framework_names.HOST_OP_REASON
+        reason[host_reasons.host_computed_ops(start, end, code, texts, launches[0])] = host_reasons.REASONS.index(
+            host_reasons.HOST_OP_REASON
         )
     keep = np.flatnonzero((reason >= 0) | (step >= 0) if step is not None else reason >= 0)
     if (np.diff(start[keep]) < 0).any():
@@ -182,7 +182,7 @@ def _op_executions(
     line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]
 ) -> Activities | None:
     """Return the op executions of graphs and of XLA programs."""
-    op = np.array([span_reasons.is_graph_op(t) or t == framework_names.XLA_CPU_REST for t in texts], dtype=bool)[code]
+    op = np.array([host_reasons.is_graph_op(t) or t == framework_names.XLA_CPU_REST for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(framework_names.HLO_OP)) is not None:
         op[hlo.rows] = True
     rows = np.flatnonzero(op)
@@ -207,7 +207,7 @@ def _eager_executions(
     """Return the ops that Python started one by one: the runs of their kernels, named by the enclosing calls."""
     kinds = [framework_names.eager_op(t) for t in texts]
     call = np.flatnonzero(np.array([t.startswith(framework_names.EAGER_LOCAL) for t in texts], dtype=bool)[code])
-    run = np.flatnonzero(span_reasons.matches_text(texts, code, framework_names.EAGER_RUN))
+    run = np.flatnonzero(host_reasons.matches_text(texts, code, framework_names.EAGER_RUN))
     if not len(call) or not len(run):
         return None
     call, run = call[np.argsort(start[call], kind="stable")], run[np.argsort(start[run], kind="stable")]
@@ -224,8 +224,8 @@ def _op_activities(line: xplane.Line, start: Floats, end: Floats, code: Codes, t
 
     Ops that log, save or decode are left out, because they do not compute the model.
     """
-    peers = np.array([span_reasons.waits_for_peers(t) for t in texts], dtype=bool)[code]
-    model = np.array([span_reasons.is_model_op(t) for t in texts], dtype=bool)[code] | peers
+    peers = np.array([host_reasons.waits_for_peers(t) for t in texts], dtype=bool)[code]
+    model = np.array([host_reasons.is_model_op(t) for t in texts], dtype=bool)[code] | peers
     if not model.all():
         start, end, code, peers = start[model], end[model], code[model], peers[model]
     n = len(start)

@@ -14,7 +14,7 @@ from slowtrain.columns.device import Device
 from slowtrain.columns.device_copies import DirectionCopies, PageableCopies
 from slowtrain.columns.intervals import Intervals
 from slowtrain.columns.kernels import Kernels
-from slowtrain.profile import framework_names, op_shapes
+from slowtrain.profile import framework_names, host_reasons, op_shapes
 from slowtrain.profile.activity import timeline
 from slowtrain.profile.activity.device_activity import (
     COLLECTIVE,
@@ -158,7 +158,7 @@ def _launch_figures(
     if not any(len(t.launches[0]) for t in threads):
         return None, None, 0
     owner, start, stop = timeline.launch_calls(threads, kernels.correlation)
-    spans = [t.of(framework_names.COMMAND_BUFFER_REASON) for t in threads]
+    spans = [t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads]
     off = intervals.union(np.concatenate([s[0] for s in spans]), np.concatenate([s[1] for s in spans]))
     known = np.where(owner >= 0, start, -1.0)
     buffered = intervals.covered_length(off, known, known + BUFFERED_CALL_MS) > 0

@@ -20,8 +20,8 @@ from slowtrain.columns.arrays import Bools, Floats
 from slowtrain.columns.kernels import Kernels
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import device_activity, span_reasons
+from slowtrain.profile import framework_names, host_reasons
+from slowtrain.profile.activity import device_activity
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.wire_format import Codes
 from slowtrain.profile.waits.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
@@ -90,8 +90,8 @@ def host_window_ops(
     bounds = _StepBounds(start_ms, end_ms)
     lines = list(_thread_rows(space, origin_ms, bounds, whole))
     steps = len(start_ms)
-    own, others = [(name, rows) for name, rows, is_op in lines if is_op], span_reasons.waits_for_peers
-    ops = [(name, _filter_rows(rows, span_reasons.is_model_op)) for name, rows in own]
+    own, others = [(name, rows) for name, rows, is_op in lines if is_op], host_reasons.waits_for_peers
+    ops = [(name, _filter_rows(rows, host_reasons.is_model_op)) for name, rows in own]
     peers = _rows_union([_filter_rows(rows, others) for _, rows in own])
     other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:

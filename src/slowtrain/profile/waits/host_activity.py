@@ -16,7 +16,7 @@ from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.kernels import Producer
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Place
-from slowtrain.profile import framework_names
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.activity import main_thread
 from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.steps.profile_steps import StepTimes
@@ -225,7 +225,7 @@ def host_busy_ms(threads: Sequence[HostThread], found: StepTimes, ops_ms: float)
     step = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0
     if main is None:
         return step
-    reasons = [framework_names.REASONS.index(r) for r in ("sync", "input")]
+    reasons = [host_reasons.REASONS.index(r) for r in ("sync", "input")]
     waits = np.array([_is_function_call(t) for t in main.texts], dtype=bool)[main.name] | np.isin(main.reason, reasons)
     waiting = intervals.union(main.start_ms[waits], main.end_ms[waits])
     return step - float(intervals.covered_length(waiting, found.start_ms, found.end_ms).mean()) + ops_ms

@@ -17,7 +17,7 @@ from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats, Ints
 from slowtrain.columns.intervals import Intervals
 from slowtrain.model import IdleGap
-from slowtrain.profile import framework_names
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.activity import main_thread
 from slowtrain.profile.activity.device_activity import COLLECTIVE, KERNEL, Activities
 from slowtrain.profile.activity.host_threads import HostThread
@@ -79,13 +79,13 @@ def device_idle_reasons(timeline: Timeline, device: ProfiledDevice, gaps: Interv
     _take_main_python(found, threads, left)
     reasons = {reason: _union_all(parts) for reason, parts in found.items()}
     _doubt_long_dispatch(reasons)
-    _separate_command_buffers(reasons, _union_all([t.of(framework_names.COMMAND_BUFFER_REASON) for t in threads]))
+    _separate_command_buffers(reasons, _union_all([t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads]))
     return IdleMoments((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
 
 # Of several reasons at one moment the first counts: what a thread waits for in a call comes before the call.
 _REASON_ORDER = (
-    "compile", "input", framework_names.HOST_OP_REASON, "sync", "d2h", "callback", "convert", "h2d", "allocation",
+    "compile", "input", host_reasons.HOST_OP_REASON, "sync", "d2h", "callback", "convert", "h2d", "allocation",
     "eager", "dispatch",
     "python",
 )  # fmt: skip
@@ -127,7 +127,7 @@ def _separate_command_buffers(reasons: dict[str, Intervals], buffered: Intervals
     kept = (OTHER_PROCESS_REASON, UNATTRIBUTED_REASON, INPUT_REASON)
     others = [(reason, spans) for reason, spans in reasons.items() if reason not in kept]
     reasons |= {reason: intervals.subtract(spans, buffered) for reason, spans in others}
-    reasons[framework_names.COMMAND_BUFFER_REASON] = _union_all(
+    reasons[host_reasons.COMMAND_BUFFER_REASON] = _union_all(
         [intervals.intersect(spans, buffered) for _, spans in others]
     )
 
@@ -177,8 +177,8 @@ def _take_other_threads(found: dict[str, list[Intervals]], threads: Sequence[Hos
     """
     inside = _union_all([t.of(EAGER_REASON, DISPATCH_REASON) for t in threads])
     for reason, told in (
-        (framework_names.READING_REASON, INPUT_REASON),
-        (framework_names.PEERS_REASON, framework_names.PEERS_REASON),
+        (host_reasons.READING_REASON, INPUT_REASON),
+        (host_reasons.PEERS_REASON, host_reasons.PEERS_REASON),
     ):
         spans = intervals.intersect(inside, _union_all([t.of(reason) for t in threads if not t.makes_input]))
         start, end = left
@@ -278,9 +278,9 @@ def _gap_detail(threads: Sequence[HostThread], device: ProfiledDevice, reason: s
             return f"before {device.activities.texts[op if op >= 0 else int(device.activities.name[at])]}"[:160]
         return ""
     wanted = [
-        framework_names.REASONS.index(r)
+        host_reasons.REASONS.index(r)
         for r in (reason, *([AWAITED_REASON] if reason == SYNC_REASON else []))
-        if r in framework_names.REASONS
+        if r in host_reasons.REASONS
     ]
     best, length = "", MIN_DETAIL_GAP_SHARE * (end - start)
     for thread in threads:

@@ -18,7 +18,7 @@ from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats
 from slowtrain.columns.intervals import Intervals
 from slowtrain.model import Category
-from slowtrain.profile import framework_names
+from slowtrain.profile import host_reasons
 from slowtrain.profile.activity.device_activity import COLLECTIVE, D2D, D2H, H2D, KERNEL, MEMSET
 from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
 from slowtrain.profile.steps.profile_steps import StepTimes
@@ -37,19 +37,19 @@ CATEGORY_BY_REASON = {  # the category of an idle moment by its reason
     "sync": Category.READBACK,
     "d2h": Category.READBACK,
     "convert": Category.CONVERT,
-    framework_names.HOST_OP_REASON: Category.HOST_OP,
+    host_reasons.HOST_OP_REASON: Category.HOST_OP,
     # A host call that starts a copy is a launch, like that of a kernel. The copy itself is device work.
     **dict.fromkeys(
-        ("h2d", "allocation", "eager", "dispatch", "queue", framework_names.COMMAND_BUFFER_REASON), Category.DISPATCH
+        ("h2d", "allocation", "eager", "dispatch", "queue", host_reasons.COMMAND_BUFFER_REASON), Category.DISPATCH
     ),
     idle_reasons.OTHER_PROCESS_REASON: Category.OTHER_PROCESS,
-    framework_names.PEERS_REASON: Category.COLLECTIVE_WAIT,
+    host_reasons.PEERS_REASON: Category.COLLECTIVE_WAIT,
     "python": Category.PYTHON,
     "unattributed": Category.UNATTRIBUTED,
 }
 # Known in windows only. Without the profiler a command buffer is launched as one graph, and whether another process
 # used the device is unknown.
-WINDOW_ONLY_REASONS = (framework_names.COMMAND_BUFFER_REASON, idle_reasons.OTHER_PROCESS_REASON)
+WINDOW_ONLY_REASONS = (host_reasons.COMMAND_BUFFER_REASON, idle_reasons.OTHER_PROCESS_REASON)
 # Categories of the recorder's lanes on the main thread; all other time is calls of the framework.
 MAIN_LANE_CATEGORIES = {
     "next": Category.INPUT,
@@ -133,13 +133,13 @@ def divide_window(
     def per_step(spans: Intervals, lane: LaneGroup) -> float:
         return intervals.total_length(intervals.intersect(spans, lanes.get(lane, intervals.EMPTY))) / count
 
-    host_ops = waits.reasons.get(framework_names.HOST_OP_REASON, intervals.EMPTY)
+    host_ops = waits.reasons.get(host_reasons.HOST_OP_REASON, intervals.EMPTY)
     computed = [*activities.items(), (Category.HOST_OP, host_ops)]
     device = {lane: {c: per_step(spans, lane) for c, spans in computed} for lane in lanes}
     call_idle = {
         reason: per_step(spans, None)
         for reason, spans in waits.reasons.items()
-        if reason != framework_names.HOST_OP_REASON
+        if reason != host_reasons.HOST_OP_REASON
     }
     step_ms = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0
     return WindowDivision(len(found), step_ms, device, {r: ms for r, ms in call_idle.items() if ms > 0})
@@ -190,7 +190,7 @@ def divide_steps(
     _add_wait(waits, "input", waited, steady)
     busy, _ = _carry_device_ms(found, calls - waited, did, steady)
     if did.get(Category.HOST_OP):
-        _add_wait(waits, framework_names.HOST_OP_REASON, busy * (did[Category.HOST_OP] / sum(did.values())), steady)
+        _add_wait(waits, host_reasons.HOST_OP_REASON, busy * (did[Category.HOST_OP] / sum(did.values())), steady)
     host = calls - waited - busy
     measured = (*(("input",) if wait_ms is not None else ()), *(("compile",) if compiling else ()))
     for reason, share in _host_shares(window, measured).items():

@@ -12,7 +12,7 @@ from slowtrain.columns.device import Device
 from slowtrain.columns.device_copies import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import framework_names
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations import op_calls
 from slowtrain.script.locations.edits import recorded_edits
@@ -121,9 +121,9 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
     count = sum(edges.values())
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1
-    computing = device.idle.get(framework_names.HOST_OP_REASON, 0.0)
+    computing = device.idle.get(host_reasons.HOST_OP_REASON, 0.0)
     if trace.fact("host_callbacks", default=0.0) >= MIN_CALLBACKS_PER_STEP:  # a program of JAX that calls Python
-        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON))
+        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == host_reasons.HOST_OP_REASON))
         return HostCrossing(0.0, called, out.exposed_ms + back.exposed_ms, computing)
     if not both and computing < MIN_SYMPTOM_SHARE * trace.step_ms:
         return None
@@ -136,7 +136,7 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
     computed = (
         (gap.detail.rpartition(":")[0] or gap.detail)[-MAX_NAME_LENGTH:]
         for gap in device.gaps
-        if gap.reason == framework_names.HOST_OP_REASON
+        if gap.reason == host_reasons.HOST_OP_REASON
     )
     ops = tuple(sorted(edges, key=lambda e: -edges[e])) if both else tuple(dict.fromkeys(computed))
     return HostCrossing(count if both else 0.0, ops, copies, waiting)
@@ -144,7 +144,7 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
 
 def _op_kinds(device: Device) -> tuple[str, ...]:
     """Types of the ops that the host computed while the device waited, and of those whose tensors cross."""
-    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON]
+    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == host_reasons.HOST_OP_REASON]
     edges = [edge[1] for text in device.by_op if (edge := framework_names.GRAPH_EDGE.search(text))]
     crossing = [
         framework_names.NAME_NUMBER.sub("", edge.rpartition("/")[2])
