@@ -19,7 +19,7 @@ from typing import IO
 
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import STAT_ID, STAT_INT, STAT_UINT
+from slowtrain.profile.format.event_columns import STAT_ID, STAT_INT, STAT_UINT
 from slowtrain.profile.format.time_range import encode_varint
 from slowtrain.profile.format.wire_format import VARINT, ProtoFile, field_tag, to_signed
 

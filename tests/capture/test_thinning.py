@@ -14,10 +14,9 @@ import pytest
 from slowtrain.capture.core import recorder as recorder_module
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.errors import InputError
-from slowtrain.recording import byte_sizes, reader, recording_folder
-from slowtrain.recording.sample_thinning import MAX_SAMPLES
+from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
-from slowtrain.recording.thinning import MIN_MAX_BYTES, WARM_UP_STRETCHES
+from slowtrain.recording.thinning import MAX_SAMPLES, MIN_MAX_BYTES, WARM_UP_STRETCHES
 from slowtrain.trace.loading import recording_trace
 
 from . import made_up
@@ -260,15 +259,15 @@ def test_sleep_of_the_machine_is_noted(tmp_path: Path, monkeypatch: pytest.Monke
     [("200MB", 200_000_000), ("1.5 GiB", 1_610_612_736), ("64k", 64_000), ("123", 123), ("2gb", 2_000_000_000)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert byte_sizes.parse_size("--max-disk", text) == size
+    assert recording_folder.parse_size("--max-disk", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-5MB", "1e9", "200 XB", "1.2.3MB", "9" * 400, "٣MB"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(InputError, match="is not a size"):
-        byte_sizes.parse_size("--max-disk", text)
+        recording_folder.parse_size("--max-disk", text)
 
 
 def test_too_little() -> None:
     with pytest.raises(InputError, match=r"too small .* 16MB or more"):
-        byte_sizes.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)
+        recording_folder.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import Device, DirectionCopies
 from slowtrain.diagnose import Findings, diagnose_trace
 from slowtrain.model import Category, Signal
 from slowtrain.trace.loading import profile_trace

@@ -10,7 +10,7 @@ from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Place
 from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.input.dataset_caches import (
+from slowtrain.trace.signals.buffers_and_caches import (
     JOINING_FAMILIES,
     cache_treatment,
     cached_maps,

@@ -9,7 +9,7 @@ import pytest
 
 from slowtrain.model import Category
 from slowtrain.profile import host_reasons
-from slowtrain.profile.waits import idle_reasons
+from slowtrain.profile.summaries import idle_reasons
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import profile_trace, recording_trace
 

@@ -15,7 +15,7 @@ from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.memory import growth_suspects, memory_growth
+from slowtrain.trace.signals import growth_suspects, memory_growth
 
 STEPS, STEP_MS, SAMPLES = 2000, 10.0, 240
 MB = 1e6

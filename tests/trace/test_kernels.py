@@ -10,7 +10,7 @@ import pytest
 
 from slowtrain.profile.summaries import window_ops
 from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.input.input_feed import profiled_op_ms
+from slowtrain.trace.signals.input_feed import profiled_op_ms
 
 from .messages import entry, event, nested, number, space
 

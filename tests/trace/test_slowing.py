@@ -17,7 +17,7 @@ from slowtrain.script.locations import planned_steps
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.memory.memory_growth import MemorySlope
+from slowtrain.trace.signals.memory_growth import MemorySlope
 
 STEPS = 800
 

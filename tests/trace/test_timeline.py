@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.columns import intervals
-from slowtrain.profile import host_reasons
-from slowtrain.profile.activity import timeline
-from slowtrain.profile.activity.device_activity import D2H, H2D, KERNEL, Activities
-from slowtrain.profile.activity.host_threads import HostThread
-from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
+from slowtrain.profile import host_reasons, profile_steps, timeline
+from slowtrain.profile.device_activity import D2H, H2D, KERNEL, Activities
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps import profile_steps
-from slowtrain.profile.summaries import window_ops
-from slowtrain.profile.waits import idle_reasons, step_division
+from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.summaries import idle_reasons, step_division, window_ops
+from slowtrain.profile.timeline import ProfiledDevice, Timeline
 from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number

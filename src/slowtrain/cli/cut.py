@@ -75,9 +75,8 @@ def _time_range_ps(from_ms: float | None, to_ms: float | None) -> tuple[int, int
 
 def _step_range_ps(source: Path, count: int) -> tuple[int, int]:
     """Start and end of ``count`` steps in the middle of the profile, in ps since its start."""
-    from slowtrain.profile.activity import timeline
+    from slowtrain.profile import profile_steps, timeline
     from slowtrain.profile.format import xplane
-    from slowtrain.profile.steps import profile_steps
 
     if count < 1:
         raise InputError(f"--steps {count}: must be at least 1")
@@ -93,10 +92,10 @@ def _step_range_ps(source: Path, count: int) -> tuple[int, int]:
 
 def _find_profile(path: Path) -> Path:
     """The profile at ``path``, or the newest one below it. Raises ``InputError`` if it consists of several files."""
-    from slowtrain.profile import discovery
+    from slowtrain.profile import profile_files
 
-    session = discovery.find_sessions(path)[0]
-    files, _ = discovery.distinct_files(session.files)
+    session = profile_files.find_sessions(path)[0]
+    files, _ = profile_files.distinct_files(session.files)
     if len(files) > 1:
         raise InputError(f"{session.folder} holds {len(files)} profiles; name one, such as {files[0]}")
     return files[0]

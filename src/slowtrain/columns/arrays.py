@@ -1,9 +1,9 @@
-"""Types of NumPy columns."""
+"""Types of NumPy columns; medians and quantiles that are NaN, without a warning, where there are no values."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -11,3 +11,16 @@ Bools = NDArray[np.bool_]
 
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+BUCKETS_PER_DOUBLING = 32  # of a histogram of durations, per doubling of the duration; each is 2.2 % wide
+
+
+def median_value(values: ArrayLike) -> np.float64:
+    """The median of all values; NaN if there are none or one of them is NaN."""
+    given = np.asarray(values)
+    return np.float64(np.median(given)) if given.size else np.float64("nan")
+
+
+def quantile(values: ArrayLike, share: float) -> np.float64:
+    """The quantile with linear interpolation; NaN if there are no values or one of them is NaN."""
+    given = np.asarray(values, dtype=np.float64)
+    return np.float64(np.quantile(given, share)) if given.size else np.float64("nan")

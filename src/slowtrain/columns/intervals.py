@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from slowtrain.columns.arrays import Floats, Ints
 
 Owner = TypeVar("Owner")
-Floats = NDArray[np.float64]
 Intervals = tuple[Floats, Floats]
 
 EMPTY: Intervals = (np.zeros(0), np.zeros(0))
@@ -32,7 +32,7 @@ def union(start: Floats, end: Floats) -> Intervals:
     return start[np.append(0, fresh + 1)], reach[np.append(fresh, -1)]
 
 
-def sorted_positions(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> NDArray[np.int64]:
+def sorted_positions(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> Ints:
     """Same as ``np.searchsorted(known, at, side)`` for sorted ``at``; faster if ``at`` is long and ``known`` short."""
     if 8 * len(known) > len(at):
         return np.searchsorted(known, at, side)
@@ -150,7 +150,7 @@ def innermost_owners(
     yield from until(high)
 
 
-def enclosing_spans(start: Floats, end: Floats) -> NDArray[np.int64]:
+def enclosing_spans(start: Floats, end: Floats) -> Ints:
     """Return the row of the innermost enclosing span of each span, -1 if there is none.
 
     Spans must be properly nested and sorted by start, the longest first.

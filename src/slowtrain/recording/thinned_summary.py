@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Bools, Floats, Ints
-from slowtrain.columns.run_totals import BUCKETS_PER_DOUBLING
+from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, Bools, Floats, Ints, median_value
 
 ANCHOR_LANES = frozenset(
     {"step", "on_batch", "function", "gradient", "next"}

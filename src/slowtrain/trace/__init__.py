@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import NO_FLOATS as NO_FLOATS
 from slowtrain.columns.arrays import NO_INTS as NO_INTS
 from slowtrain.columns.arrays import Bools as Bools
 from slowtrain.columns.arrays import Floats as Floats
 from slowtrain.columns.arrays import Ints as Ints
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.device import Device as Device
+from slowtrain.columns.device import Kernels as Kernels
+from slowtrain.columns.device import Line as Line
+from slowtrain.columns.device import Producer as Producer
 from slowtrain.columns.device import WindowSteps as WindowSteps
 from slowtrain.columns.input_pipeline import Pipeline
-from slowtrain.columns.kernels import Kernels as Kernels
-from slowtrain.columns.kernels import Line as Line
-from slowtrain.columns.kernels import Producer as Producer
 from slowtrain.columns.spans import Event as Event
 from slowtrain.columns.spans import Name as Name
 from slowtrain.columns.spans import Spans as Spans

@@ -22,10 +22,10 @@ from slowtrain.diagnose import Findings
 from slowtrain.model import CATEGORY_PHRASES, Category, Diagnosis, Part, Phase, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number, format_speedup
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import input_feed
 from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.stalls import crowding_cores
-from slowtrain.trace.signals.input import input_feed
 
 MIN_EXTRA_GAIN_SHARE = 0.05  # of a step: what a cure saves beyond the category that it is named after
 MIN_OTHER_PROCESSORS = 0.2  # processors used by other processes

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import STAT_ID, STAT_REF
+from slowtrain.profile.format.event_columns import STAT_ID, STAT_REF
 from slowtrain.profile.format.wire_format import VARINT, MessageRun, ProtoFile, field_rounds, field_tag, to_signed
 
 _CHILD_TAG, _CHILDREN_TAG = field_tag(6, VARINT), field_tag(6)  # of an event's metadata: one id, or several packed

@@ -22,8 +22,9 @@ from typing import TypeAlias
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.profile.format import event_columns, file_kinds, message_chain
-from slowtrain.profile.format.stat_columns import (
+from slowtrain.profile import profile_files
+from slowtrain.profile.format import event_columns, message_chain
+from slowtrain.profile.format.event_columns import (
     STAT_BYTES,
     STAT_DOUBLE,
     STAT_ID,
@@ -354,7 +355,7 @@ def profile_bytes(path: str | Path) -> mmap.mmap:
     """Return the bytes of a file that may be a profile, unzipped if needed. Raises ``InputError``."""
     try:
         with Path(path).open("rb") as stored:
-            head = stored.read(file_kinds.FILE_HEAD_BYTES)
+            head = stored.read(profile_files.FILE_HEAD_BYTES)
             if not head.startswith(_GZIP):
                 _decline_other_kinds(path, head)
                 return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
@@ -362,7 +363,7 @@ def profile_bytes(path: str | Path) -> mmap.mmap:
 
         with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
             limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
-            _decline_other_kinds(path, zipped.peek(file_kinds.FILE_HEAD_BYTES)[: file_kinds.FILE_HEAD_BYTES])
+            _decline_other_kinds(path, zipped.peek(profile_files.FILE_HEAD_BYTES)[: profile_files.FILE_HEAD_BYTES])
             while part := zipped.read(1 << 20):
                 plain.write(part)
                 if plain.tell() > limit:
@@ -382,9 +383,9 @@ def _profile_error(path: str | Path, why: str) -> InputError:
 def _decline_other_kinds(path: str | Path, head: bytes) -> None:
     if not head:
         raise _profile_error(path, "the file is empty")
-    kind = file_kinds.other_file_kind(head, Path(path).name)
+    kind = profile_files.other_file_kind(head, Path(path).name)
     if kind is not None:
-        raise _profile_error(path, f"it seems to be {kind}; {file_kinds.WANTED_HINT}")
+        raise _profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}")
 
 
 def read_space(path: str | Path) -> Space:
@@ -393,7 +394,7 @@ def read_space(path: str | Path) -> Space:
     try:
         return parse_space(data, str(path))
     except InputError as error:
-        kind = file_kinds.likely_file_kind(data[: file_kinds.FILE_HEAD_BYTES], Path(path).name)
+        kind = profile_files.likely_file_kind(data[: profile_files.FILE_HEAD_BYTES], Path(path).name)
         if kind is None:
             raise
-        raise _profile_error(path, f"it seems to be {kind}; {file_kinds.WANTED_HINT}") from error
+        raise _profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}") from error

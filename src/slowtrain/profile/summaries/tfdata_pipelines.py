@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from slowtrain.columns.device import Producer
 from slowtrain.columns.input_pipeline import ASYNC_PREFIXES, PYTHON_OPS, Node, Pipeline, WrittenDataset, node_family
-from slowtrain.columns.kernels import Producer
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps.profile_steps import StepTimes
+from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.summaries import tfdata_stages
 from slowtrain.profile.summaries.tfdata_stages import StageActivity, consumer_path
 

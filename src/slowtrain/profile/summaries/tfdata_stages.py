@@ -16,10 +16,9 @@ import numpy as np
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.input_pipeline import PYTHON_OPS
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import device_activity
+from slowtrain.profile import device_activity, framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import Stat
+from slowtrain.profile.format.event_columns import Stat
 from slowtrain.profile.format.wire_format import Codes
 from slowtrain.profile.summaries import window_ops
 

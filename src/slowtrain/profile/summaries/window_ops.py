@@ -15,16 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, quantile
-from slowtrain.columns.arrays import Bools, Floats
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
+from slowtrain.columns.device import Kernels
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.profile import framework_names, host_reasons
-from slowtrain.profile.activity import device_activity
+from slowtrain.profile import device_activity, framework_names, host_reasons
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.wire_format import Codes
-from slowtrain.profile.waits.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
+from slowtrain.profile.summaries.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
 
 MAX_BARS = 400
 MAX_NAMED_OPS = 400  # the costliest ops, each listed by itself

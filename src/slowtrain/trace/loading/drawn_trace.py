@@ -26,10 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies, PageableCopies
+from slowtrain.columns.device import Device, DirectionCopies, Kernels, Line, PageableCopies, Producer
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
-from slowtrain.columns.kernels import Kernels, Line, Producer
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Attribution, Category, Part, Place, Signal

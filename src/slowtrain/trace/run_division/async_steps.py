@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
 from slowtrain.recording.reader import Recording

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.kernels import Kernels
 from slowtrain.columns.spans import Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.profile.waits import step_division
+from slowtrain.profile.summaries import step_division
 from slowtrain.recording.reader import Recording
-from slowtrain.trace.run_division import stop_periods, thinned_run, unfinished_call, xla_recompilations
+from slowtrain.trace.run_division import step_disturbances, thinned_run
 
 # The category of a lane's self time on the main thread, without a device's timeline. "function" is divided
 # further.
@@ -257,8 +257,8 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _single_interval(0.0, max(begun, 0.0))),
         (Phase.END, _single_interval(stop, end)),
-        (Phase.STOPPED, stop_periods.stopped_times(recording.events)),
-        (Phase.COMPILE, xla_recompilations.recompilation_times(recording, steps)),  # also in steps under the profiler
+        (Phase.STOPPED, step_disturbances.stopped_times(recording.events)),
+        (Phase.COMPILE, step_disturbances.recompilation_times(recording, steps)),  # also in steps under the profiler
         (Phase.WINDOW, _union_of_pairs([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
         (Phase.VALIDATION, _union_of_pairs(nested)),
         (Phase.STEPS, _steady_time(steps)),
@@ -273,7 +273,7 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.CALLBACK, _union_of_spans(lanes.get("callback"))),
         (Phase.BUILD, _union_of_spans(lanes.get("build"))),
         (Phase.COMPILE, _union_of_spans(lanes.get("trace"))),
-        (Phase.COMPILE, unfinished_call.unfinished_call_time(recording)),
+        (Phase.COMPILE, step_disturbances.unfinished_call_time(recording)),
         (Phase.EPOCH, _union_of_spans(lanes.get("loop"))),
         (Phase.EPOCH, _union_of_pairs([(e.start_ms, e.end_ms) for e in loops])),  # also one that never ended
         (Phase.EPOCH, _union_of_spans(lanes.get("iterator"))),
@@ -324,3 +324,50 @@ def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints
     ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count if len(names) else np.zeros(0)
     order = np.argsort(-ms)
     return names[order], ms[order]
+
+
+MIN_STEP_SHARES = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
+
+
+def sample_columns(raw: Recording) -> dict[str, Floats]:
+    """Return each figure of the machine samples as a column, with ``time_ms``; gaps are NaN.
+
+    Figures of each GPU become one column per GPU: ``gpu_sm_mhz_0``.
+    """
+    if not raw.samples:
+        return {}
+    rows = [_flat_figures(data) for _, data in raw.samples]
+    keys = sorted({k for row in rows for k in row})
+    columns = {k: np.array([row.get(k, np.nan) for row in rows]) for k in keys}
+    columns["time_ms"] = np.array([at for at, _ in raw.samples])
+    return columns
+
+
+def cpu_ms_per_step(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
+    """Return processor time per steady step, the sum of ``keys``, from samples between which only steps ran."""
+    if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
+        return None
+    used = np.sum([samples[k] for k in keys], axis=0)
+    at, used = samples["time_ms"][np.isfinite(used)], used[np.isfinite(used)]
+    if len(at) < 2:
+        return None
+    busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
+    span = np.diff(at)
+    # With short epochs there may be no two samples with only steps between them.
+    inside = intervals.covered_length(busy, at[:-1], at[1:])
+    only_steps = inside >= next((s for s in MIN_STEP_SHARES if (inside >= s * span).any()), 1.0) * span
+    if not only_steps.any():
+        return None
+    return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)
+
+
+def _flat_figures(data: Mapping[str, Any]) -> dict[str, float]:
+    single = {k: float(v) for k, v in data.items() if isinstance(v, (int, float))}
+    several = {
+        f"{k}_{i}": float(v)
+        for k, values in data.items()
+        if k.startswith("gpu_") and isinstance(values, list)
+        for i, v in enumerate(values)
+        if isinstance(v, (int, float))
+    }
+    return single | several

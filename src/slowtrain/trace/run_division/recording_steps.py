@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.recording.reader import Recording
-from slowtrain.trace.run_division import stop_periods, thinned_run, xla_recompilations
+from slowtrain.trace.run_division import step_disturbances, thinned_run
 
 MIN_BREAK_RATIO = 10.0  # times the median gap; a longer gap ends a block of steps
 MIN_BREAK_MS = 20.0
@@ -86,7 +85,7 @@ def find_steps(recording: Recording) -> Steps:
     windowed = touches_windows(recording, best.start_ms, end)
     steady = _steady_steps(recording, best, end, windowed)
     steady = _without_compilations(
-        steady, xla_recompilations.find_recompilations(recording, best.start_ms, end, best.size, block)
+        steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block)
     )
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
@@ -348,7 +347,7 @@ def _data_rows(event: Event) -> int:
 
 def touches_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
     """Return which stretches overlap a recorder window or a stop of the process."""
-    inside = intervals.covered_length(stop_periods.stopped_times(recording.events), start, end) > 0
+    inside = intervals.covered_length(step_disturbances.stopped_times(recording.events), start, end) > 0
     for event in recording.events:
         if event.lane == "window":
             inside |= (end > event.start_ms) & (start < event.end_ms)

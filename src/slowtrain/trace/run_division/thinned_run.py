@@ -9,8 +9,7 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
-from slowtrain.columns.run_totals import RunTotals, ThinnedStretch
-from slowtrain.columns.steps import Steps
+from slowtrain.columns.steps import RunTotals, Steps, ThinnedStretch
 from slowtrain.model import Phase
 from slowtrain.recording.thinned_summary import Durations, ThinnedHole
 

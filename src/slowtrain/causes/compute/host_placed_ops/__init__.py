@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.compute.host_placed_ops import fix
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import Device, DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names, host_reasons
@@ -19,7 +18,7 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches, tensor_cores
+from slowtrain.trace.signals.device import step_bound, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 80  # of an op: its end, which says most
@@ -156,7 +155,7 @@ def _op_kinds(device: Device) -> tuple[str, ...]:
 
 def _calls_making_ops(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Source, ast.Call]]:
     """Calls in the step's function that make such ops, with their files."""
-    function = kernel_launches.user_step_function(trace)
+    function = step_bound.user_step_function(trace)
     source = recorded_source(trace, function.file) if function is not None else None
     if source is not None and function is not None:
         yield from ((source, call) for call in op_calls.calls_making_ops(source, function.line, kinds))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number

@@ -9,8 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.short_epochs import fix
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import recorded_edits

@@ -8,18 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.columns.spans import Spans, place_of
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.pipelines import stage_growth
+from slowtrain.trace.signals import growth_suspects, input_feed, memory_growth, stage_growth
 from slowtrain.trace.signals.drift import machine_conditions
-from slowtrain.trace.signals.host import user_loop
-from slowtrain.trace.signals.input import input_feed
-from slowtrain.trace.signals.memory import growth_suspects, memory_growth
-from slowtrain.trace.signals.series.early_and_late import (
+from slowtrain.trace.signals.drift.machine_conditions import (
     MIN_GROWTH_PART,
     EarlyAndLate,
     SlowdownReason,
@@ -27,7 +23,8 @@ from slowtrain.trace.signals.series.early_and_late import (
     finite_mean,
     moments_within,
 )
-from slowtrain.trace.signals.series.step_trend import MIN_BEYOND_RATIO
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.step_trend import MIN_BEYOND_RATIO
 
 # A call's inside is divided by shares of the whole run, so that its parts cannot grow independently.
 CALL_CATEGORIES = (Category.DISPATCH, Category.HOST_OP, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
@@ -208,7 +205,7 @@ def _lines_between_calls(sides: EarlyAndLate) -> tuple[Place, ...]:
 
     Samples occur when the interpreter's lock is released, so that few lines of short work between calls are sampled.
     """
-    calls = {user_loop.step_line(sides.trace), *user_loop.ms_by_line(sides.trace, "next")}
+    calls = {host_work.step_line(sides.trace), *host_work.ms_by_line(sides.trace, "next")}
     sampled = _growing_lines(tuple(one for one in sides.lines if one[0] not in calls))
     timed = [line.place for line in sides.trace.loop_lines if line.place not in calls]
     return tuple(dict.fromkeys((*sampled, *timed[:1])))

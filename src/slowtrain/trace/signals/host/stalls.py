@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, quantile
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Floats, Ints, median_value, quantile
 from slowtrain.columns.spans import Spans
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_count, format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.run_division import stop_periods
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.run_division import step_disturbances
+from slowtrain.trace.signals import stage_growth, step_trend
+from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
+from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.host_work import (
     main_thread,
     sampled_places,
@@ -24,9 +25,6 @@ from slowtrain.trace.signals.host.host_work import (
     writes_checkpoint,
     writes_log,
 )
-from slowtrain.trace.signals.input import growing_pipelines
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
-from slowtrain.trace.signals.series import step_trend
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.
@@ -156,7 +154,7 @@ def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
     start, end = (np.array([getattr(s, at) for s in found]) for at in ("start_ms", "end_ms"))
     apart = starts_in_windows(trace, Spans(start)) | (
-        intervals.covered_length(stop_periods.stopped_times(trace.events), start, end) > 0
+        intervals.covered_length(step_disturbances.stopped_times(trace.events), start, end) > 0
     )
     return [s for s, not_its_own in zip(found, apart, strict=True) if not not_its_own]
 
@@ -194,7 +192,7 @@ class _StallFacts:
     @functools.cached_property
     def lengthens(self) -> bool:
         """Whether each epoch's data set contains the previous one."""
-        return growing_pipelines.find_added_stages(self._trace) is not None
+        return stage_growth.find_added_stages(self._trace) is not None
 
     def begun(self, lane: str, stall: Stall) -> bool:
         """Return whether an event of that lane began during the stall."""
@@ -251,7 +249,7 @@ def _python_stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> str:
 
 def _asked_for_batch(trace: Trace, each: Sequence[Stall]) -> bool:
     """Return whether most samples were at the line that requests batches. A single short stall may have no samples."""
-    lane, heads = trace.lane("stack"), user_loop.ms_by_line(trace, "next")
+    lane, heads = trace.lane("stack"), host_work.ms_by_line(trace, "next")
     met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)
 
