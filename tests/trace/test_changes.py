@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain.model import Place
 from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.host.host_work import changes_variables
+from slowtrain.trace.signals.host.source_lines import changes_variables
 
 
 @pytest.mark.parametrize(

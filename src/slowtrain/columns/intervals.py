@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Bools, Floats, Ints
 
 Owner = TypeVar("Owner")
 Intervals = tuple[Floats, Floats]
@@ -38,6 +38,31 @@ def sorted_positions(known: Floats, at: Floats, side: Literal["left", "right"] =
         return np.searchsorted(known, at, side)
     first = np.searchsorted(at, known, "left" if side == "right" else "right")
     return np.cumsum(np.bincount(first, minlength=len(at) + 1)[: len(at)])
+
+
+def union_all(parts: Iterable[Intervals]) -> Intervals:
+    """Return disjoint, ordered intervals that cover the same moments as all the parts, which may overlap."""
+    starts, ends = [EMPTY[0]], [EMPTY[1]]
+    for start, end in parts:
+        starts.append(start)
+        ends.append(end)
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def containing_range(start: Floats, end: Floats, at: Floats) -> Ints:
+    """Return for each moment the row of the range ``[start, end)`` that contains it, -1 if none does.
+
+    The ranges are ordered by start. Of overlapping ones only the last that began is looked at.
+    """
+    if not len(start):
+        return np.full(len(at), -1)
+    row = np.searchsorted(start, at, side="right") - 1
+    return np.where((row >= 0) & (at < end[row]), row, -1)
+
+
+def is_outermost(start: Floats, end: Floats) -> Bools:
+    """Return which spans, ordered by start, begin after all earlier ones have ended."""
+    return np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)]
 
 
 def total_length(intervals: Intervals) -> float:

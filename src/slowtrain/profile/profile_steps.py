@@ -175,8 +175,7 @@ def _pjit_calls(threads: Sequence[HostThread]) -> CallTimes:
             if text.startswith(framework_names.PJIT_CALL):
                 mine = np.flatnonzero(thread.name == i)
                 # Each call is written as two nested events.
-                outer = mine[thread.start_ms[mine] >= np.maximum.accumulate(
-                    np.concatenate(([-np.inf], thread.end_ms[mine][:-1])))] if len(mine) else mine  # fmt: skip
+                outer = mine[intervals.is_outermost(thread.start_ms[mine], thread.end_ms[mine])]
                 rows = found.setdefault(text[len(framework_names.PJIT_CALL) :].rstrip(")"), ([], []))
                 rows[0].extend(thread.start_ms[outer].tolist())
                 rows[1].extend(thread.end_ms[outer].tolist())

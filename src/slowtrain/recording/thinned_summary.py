@@ -241,8 +241,7 @@ def _starts_in_turns(rows: Ints, long: Ints) -> Bools:
     if not len(long):
         return np.zeros(len(rows), dtype=bool)
     start, end = intervals.union(long[:, 1].astype(np.float64), long[:, 2].astype(np.float64))
-    at = np.searchsorted(start, rows[:, START].astype(np.float64), side="right") - 1
-    return np.asarray((at >= 0) & (rows[:, START] < end[np.maximum(at, 0)]))
+    return intervals.containing_range(start, end, rows[:, START].astype(np.float64)) >= 0
 
 
 def join_holes(one: ThinnedHole, two: ThinnedHole) -> ThinnedHole:

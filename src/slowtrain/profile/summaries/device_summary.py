@@ -155,8 +155,7 @@ def _launch_figures(
     if not any(len(t.launches[0]) for t in threads):
         return None, None, 0
     owner, start, stop = timeline.launch_calls(threads, kernels.correlation)
-    spans = [t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads]
-    off = intervals.union(np.concatenate([s[0] for s in spans]), np.concatenate([s[1] for s in spans]))
+    off = intervals.union_all(t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads)
     known = np.where(owner >= 0, start, -1.0)
     buffered = intervals.covered_length(off, known, known + BUFFERED_CALL_MS) > 0
     hit = (owner >= 0) & ~buffered

@@ -70,7 +70,7 @@ def _jax_calls(thread: HostThread) -> Iterable[tuple[Floats, Floats, list[str], 
     if not len(mine):
         return
     start, end = thread.start_ms[mine], thread.end_ms[mine]
-    outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+    outermost = intervals.is_outermost(start, end)
     mine, start, end = mine[outermost], start[outermost], end[outermost]
     compiling = intervals.covered_length(thread.of("compile"), start, end)
     texts = [thread.texts[i][len(framework_names.PJIT_CALL) :].rstrip(")") for i in thread.name[mine]]
@@ -137,8 +137,7 @@ def host_callbacks_per_step(threads: Sequence[HostThread], found: StepTimes) -> 
 
 
 def _starts_in_steps(start: Floats, found: StepTimes) -> Bools:
-    at = np.searchsorted(found.start_ms, start, side="right") - 1
-    return np.asarray((at >= 0) & (start < found.end_ms[np.maximum(at, 0)]))
+    return intervals.containing_range(found.start_ms, found.end_ms, start) >= 0
 
 
 def has_executor_spans(threads: Sequence[HostThread]) -> bool:

@@ -72,13 +72,13 @@ def device_idle_reasons(timeline: Timeline, device: ProfiledDevice, gaps: Interv
         if reason == EAGER_REASON:
             left = _take_other_threads(found, threads, left)
         spans = [t.of(reason) for t in threads if not (reason == INPUT_REASON and t.makes_input)]
-        left = _take_reason(found, reason, left, _union_all(spans))
-    left = _take_reason(found, EAGER_REASON, left, _union_all([_gaps_between_ops(t) for t in threads]))
-    left = _take_reason(found, SYNC_REASON, left, _union_all([t.of(AWAITED_REASON) for t in threads]))
+        left = _take_reason(found, reason, left, intervals.union_all(spans))
+    left = _take_reason(found, EAGER_REASON, left, intervals.union_all([_gaps_between_ops(t) for t in threads]))
+    left = _take_reason(found, SYNC_REASON, left, intervals.union_all([t.of(AWAITED_REASON) for t in threads]))
     _take_main_python(found, threads, left)
-    reasons = {reason: _union_all(parts) for reason, parts in found.items()}
+    reasons = {reason: intervals.union_all(parts) for reason, parts in found.items()}
     _doubt_long_dispatch(reasons)
-    _separate_command_buffers(reasons, _union_all([t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads]))
+    _separate_command_buffers(reasons, intervals.union_all([t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads]))
     return IdleMoments((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
 
@@ -114,7 +114,7 @@ def _doubt_long_dispatch(reasons: dict[str, Intervals]) -> None:
     long = end - start > MAX_DISPATCH_MS
     if long.any():
         reasons[DISPATCH_REASON] = start[~long], end[~long]
-        reasons[UNATTRIBUTED_REASON] = _union_all(
+        reasons[UNATTRIBUTED_REASON] = intervals.union_all(
             [reasons.get(UNATTRIBUTED_REASON, intervals.EMPTY), (start[long], end[long])]
         )
 
@@ -126,7 +126,7 @@ def _separate_command_buffers(reasons: dict[str, Intervals], buffered: Intervals
     kept = (OTHER_PROCESS_REASON, UNATTRIBUTED_REASON, INPUT_REASON)
     others = [(reason, spans) for reason, spans in reasons.items() if reason not in kept]
     reasons |= {reason: intervals.subtract(spans, buffered) for reason, spans in others}
-    reasons[host_reasons.COMMAND_BUFFER_REASON] = _union_all(
+    reasons[host_reasons.COMMAND_BUFFER_REASON] = intervals.union_all(
         [intervals.intersect(spans, buffered) for _, spans in others]
     )
 
@@ -136,19 +136,19 @@ def _take_by_launch(
 ) -> Intervals:
     """Take what the call that started the kernel after a gap explains; return the rest."""
     if not any(len(t.launches[0]) for t in threads):
-        return _union_all([gaps])
+        return intervals.union_all([gaps])
     start, end = gaps
     caller, called, returned = _launching_threads(activities, threads, end)
     queued = returned <= start
     _add_part(found, QUEUE_REASON, (start[queued], end[queued]))
     rest = [(start[caller < 0], end[caller < 0])]
-    copying = _union_all([t.of("h2d") for t in threads if t.label.startswith(framework_names.PJRT_POOL)])
+    copying = intervals.union_all([t.of("h2d") for t in threads if t.label.startswith(framework_names.PJRT_POOL)])
     for number in np.unique(caller[(caller >= 0) & ~queued]):
         mine = (caller == number) & ~queued
         launch = np.clip(called[mine], start[mine], end[mine])
         _add_part(found, DISPATCH_REASON, _non_empty((launch, end[mine])))
         rest.append(_take_own_spans(found, threads[number], _non_empty((start[mine], launch)), copying))
-    return _union_all(rest)
+    return intervals.union_all(rest)
 
 
 def _take_own_spans(
@@ -174,12 +174,12 @@ def _take_other_threads(found: dict[str, list[Intervals]], threads: Sequence[Hos
 
     In short gaps between ops such work only happens at the same time, and is not the reason.
     """
-    inside = _union_all([t.of(EAGER_REASON, DISPATCH_REASON) for t in threads])
+    inside = intervals.union_all([t.of(EAGER_REASON, DISPATCH_REASON) for t in threads])
     for reason, told in (
         (host_reasons.READING_REASON, INPUT_REASON),
         (host_reasons.PEERS_REASON, host_reasons.PEERS_REASON),
     ):
-        spans = intervals.intersect(inside, _union_all([t.of(reason) for t in threads if not t.makes_input]))
+        spans = intervals.intersect(inside, intervals.union_all([t.of(reason) for t in threads if not t.makes_input]))
         start, end = left
         long = _non_empty((start, np.where(end - start >= MAX_BETWEEN_OPS_MS, end, start)))
         left = _take_reason(found, told, left, intervals.intersect(long, spans)) if len(spans[0]) else left
@@ -212,12 +212,6 @@ def _add_part(found: dict[str, list[Intervals]], reason: str, part: Intervals) -
 def _non_empty(part: Intervals) -> Intervals:
     keep = part[1] > part[0]
     return part[0][keep], part[1][keep]
-
-
-def _union_all(parts: Sequence[Intervals]) -> Intervals:
-    if len(parts) < 2:
-        return intervals.union(*parts[0]) if parts else intervals.EMPTY
-    return intervals.union(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
 
 def _launching_threads(

@@ -299,7 +299,7 @@ class _StageReader:
             if not len(rows):
                 continue
             start, end = part.start_ms[rows], part.end_ms[rows]
-            first = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+            first = intervals.is_outermost(start, end)
             rows, start, end = rows[first], start[first], end[first]
             at = np.minimum(np.searchsorted(numbers, part.id[rows]), len(numbers) - 1)
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
@@ -316,8 +316,8 @@ class _StageReader:
     def _compute(self, part: _ThreadSpans, start: Floats, end: Floats, stage: Ints) -> None:
         """Add the ops in a thread's turns."""
         ops = part.rows(OP)
-        at = np.searchsorted(start, part.start_ms[ops], side="right") - 1
-        of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
+        at = intervals.containing_range(start, end, part.start_ms[ops])
+        of = np.where(at >= 0, stage[at], -1)
         ops, of = ops[of >= 0], of[of >= 0]
         ms = part.end_ms[ops] - part.start_ms[ops]
         for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():

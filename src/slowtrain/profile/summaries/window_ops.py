@@ -90,7 +90,7 @@ def host_window_ops(
     steps = len(start_ms)
     own, others = [(name, rows) for name, rows, is_op in lines if is_op], host_reasons.waits_for_peers
     ops = [(name, _filter_rows(rows, host_reasons.is_model_op)) for name, rows in own]
-    peers = _rows_union([_filter_rows(rows, others) for _, rows in own])
+    peers = intervals.union_all((r.start_ms, r.end_ms) for r in (_filter_rows(rows, others) for _, rows in own))
     other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:
         return None
@@ -158,8 +158,7 @@ def _thread_rows(
                 continue
             start = origin_ms + events.start_ps / 1e9
             end = start + events.duration_ps / 1e9
-            at = np.searchsorted(window.start_ms, start, side="right") - 1
-            inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
+            inside = intervals.containing_range(window.start_ms, window.end_ms, start) >= 0
             ids, inverse = device_activity.distinct_with_codes(events.metadata_id)
             text = [plane.event_names.get(int(i), "") for i in ids]
             hlo = _has_hlo_op(events, len(start))
@@ -176,11 +175,6 @@ def _thread_rows(
 def _filter_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> _EventRows:
     keep = _matching_rows(rows, wanted)
     return rows if keep.all() else _EventRows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
-
-
-def _rows_union(parts: list[_EventRows]) -> intervals.Intervals:
-    start = np.concatenate([np.zeros(0), *(r.start_ms for r in parts)])
-    return intervals.union(start, np.concatenate([np.zeros(0), *(r.end_ms for r in parts)]))
 
 
 def _op_rows(rows: _EventRows) -> _EventRows:
@@ -257,7 +251,7 @@ def _single_jax_calls(lines: list[_EventRows], steps: int) -> int:
         if not len(mine):
             continue
         start, end = rows.start_ms[mine], rows.end_ms[mine]
-        outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+        outermost = intervals.is_outermost(start, end)
         count += int(outermost.sum())
         for i in np.flatnonzero(outermost):
             text = rows.text[rows.code[mine[i]]]

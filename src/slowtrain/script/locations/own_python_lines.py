@@ -16,7 +16,7 @@ from slowtrain.script.locations.recorded_sources import (
 )
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.host import host_work, source_lines
 
 KERAS_STEP_SOURCES = frozenset({"fit", "evaluate", "predict"})  # the Python between these steps is Keras's own
 # Lanes whose spans begin at a line that calls the framework, of which the line tracer cannot tell Python's part.
@@ -65,7 +65,7 @@ def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
     )  # drift/growing-step owns that part
     lines = python_lines(trace)
     claimed = _claimed_places(trace, lines)
-    mine = [li for li in lines if li.place not in claimed and host_work.prints(trace, li.place) is printing]
+    mine = [li for li in lines if li.place not in claimed and source_lines.prints(trace, li.place) is printing]
     of_all, of_mine = (sum(line.ms for line in some) for some in (lines, mine))
     ms = python * of_mine / of_all if of_all else 0.0
     if ms <= 0:
@@ -110,7 +110,7 @@ def _claimed_places(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
     claimed |= {
         li.place
         for li in lines
-        if host_work.writes_log(trace, li.place) or host_work.writes_checkpoint(trace, li.place)
+        if source_lines.writes_log(trace, li.place) or source_lines.writes_checkpoint(trace, li.place)
     }
     return claimed | _input_places(trace)
 

@@ -17,7 +17,7 @@ from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.columns.device import Kernels
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.spans import Spans
+from slowtrain.columns.spans import Spans, times_of
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Attribution, Category, Part, Phase
 from slowtrain.profile.summaries import step_division
@@ -36,9 +36,8 @@ LANE_CATEGORIES = {
     "sync": Category.UNATTRIBUTED,
 }
 
-PHASES_KNOWN_IN_HOLES = (
-    6  # first phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation
-)
+# First phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation.
+PHASES_KNOWN_IN_HOLES = 6
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,8 @@ def main_thread_waits(recording: Recording) -> dict[str, Intervals]:
     """Return when the main thread waited for a batch, copied one, or ran a callback, by reason."""
 
     def of(*lanes: str) -> Intervals:
-        spans = [s.where(s.thread == recording.main) for lane in lanes if (s := recording.lanes.get(lane)) is not None]
-        start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in spans)]) for at in ("start_ms", "end_ms"))
-        return intervals.union(start, end)
+        spans = (recording.lanes.get(lane, Spans()) for lane in lanes)
+        return intervals.union_all((s.where(s.thread == recording.main)).times for s in spans)
 
     feeding = of("feed")  # inside the wait for a batch if Keras copies it
     asking = intervals.subtract(of("next", "iterator"), feeding)
@@ -142,7 +140,7 @@ def main_lanes(
     found: dict[step_division.LaneGroup, list[tuple[float, float]]] = {}
     for begun, ended, owner in intervals.innermost_owners(rows, low, high, lane_group("python", eager=eager)):
         found.setdefault(owner, []).append((begun, ended))
-    return {owner: _union_of_pairs(pairs) for owner, pairs in found.items()}
+    return {owner: intervals.union(*np.array(pairs).T) for owner, pairs in found.items()}
 
 
 def divide_host_steps(recording: Recording, steps: Steps, inside: InsideCalls) -> dict[Category, Floats]:
@@ -250,33 +248,33 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
     begun = (recording.facts.get("child", {}).get("begun_ns", 0) - int(recording.launch.get("start_ns") or 0)) / 1e6
     script_end = recording.facts.get("end_ns")
     stop = (script_end - int(recording.launch.get("start_ns") or 0)) / 1e6 if script_end else end
-    lanes = {lane: s.where(s.thread == recording.main) for lane, s in recording.lanes.items()}
     loops = [e for e in recording.events if e.lane == "loop"]
-    nested = [(e.start_ms, e.end_ms) for e in loops if e.name == "evaluate" and e.data.get("nested")]
-    single = [(e.start_ms, e.end_ms) for e in loops if e.name != "fit" and not e.data.get("nested")]
+
+    def spans_of(lane: str) -> Intervals:
+        spans = recording.lanes.get(lane, Spans())
+        return spans.where(spans.thread == recording.main).times
+
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _single_interval(0.0, max(begun, 0.0))),
         (Phase.END, _single_interval(stop, end)),
         (Phase.STOPPED, step_disturbances.stopped_times(recording.events)),
         (Phase.COMPILE, step_disturbances.recompilation_times(recording, steps)),  # also in steps under the profiler
-        (Phase.WINDOW, _union_of_pairs([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
-        (Phase.VALIDATION, _union_of_pairs(nested)),
+        (Phase.WINDOW, times_of(e for e in recording.events if e.lane == "window")),
+        (Phase.VALIDATION, times_of(e for e in loops if e.name == "evaluate" and e.data.get("nested"))),
         (Phase.STEPS, _steady_time(steps)),
-        (Phase.COMPILE, _union_of_pairs([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
+        (Phase.COMPILE, times_of(e for e in recording.events if e.lane == "trace")),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
-        (
-            Phase.CHECKPOINT,
-            _union_of_spans(lanes.get("save")),
-        ),  # also one that a callback writes at the end of an epoch
-        (Phase.IMPORT, _union_of_spans(lanes.get("import"))),
-        (Phase.PREDICT, _union_of_pairs(single)),  # a call that is the step was claimed above
-        (Phase.CALLBACK, _union_of_spans(lanes.get("callback"))),
-        (Phase.BUILD, _union_of_spans(lanes.get("build"))),
-        (Phase.COMPILE, _union_of_spans(lanes.get("trace"))),
+        (Phase.CHECKPOINT, spans_of("save")),  # also one that a callback writes at the end of an epoch
+        (Phase.IMPORT, spans_of("import")),
+        # A call that is the step was claimed above.
+        (Phase.PREDICT, times_of(e for e in loops if e.name != "fit" and not e.data.get("nested"))),
+        (Phase.CALLBACK, spans_of("callback")),
+        (Phase.BUILD, spans_of("build")),
+        (Phase.COMPILE, spans_of("trace")),
         (Phase.COMPILE, step_disturbances.unfinished_call_time(recording)),
-        (Phase.EPOCH, _union_of_spans(lanes.get("loop"))),
-        (Phase.EPOCH, _union_of_pairs([(e.start_ms, e.end_ms) for e in loops])),  # also one that never ended
-        (Phase.EPOCH, _union_of_spans(lanes.get("iterator"))),
+        (Phase.EPOCH, spans_of("loop")),
+        (Phase.EPOCH, times_of(loops)),  # also one that never ended
+        (Phase.EPOCH, spans_of("iterator")),
         (Phase.PREPARATION, _single_interval(0.0, end)),
     ]
     left, spent = _single_interval(0.0, end), dict.fromkeys(Phase, 0.0)
@@ -300,16 +298,6 @@ def _single_interval(start: float, end: float) -> intervals.Intervals:
     return intervals.union(np.array([start]), np.array([end]))
 
 
-def _union_of_pairs(pairs: list[tuple[float, float]]) -> intervals.Intervals:
-    return (
-        intervals.union(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])) if pairs else intervals.EMPTY
-    )
-
-
-def _union_of_spans(spans: Spans | None) -> intervals.Intervals:
-    return intervals.union(spans.start_ms, spans.end_ms) if spans is not None else intervals.EMPTY
-
-
 def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints, Floats]:
     """Return names of a lane's spans in steady steps with ms per step, costliest first (all threads)."""
     spans = recording.lanes.get(lane)
@@ -317,11 +305,9 @@ def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints
     if spans is None or not count:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     start, end = steps.start_ms[steps.steady], steps.end_ms[steps.steady]
-    at = np.searchsorted(start, spans.start_ms, side="right") - 1
-    inside = (at >= 0) & (spans.start_ms < end[np.maximum(at, 0)])
-    mine = spans.where(inside)
+    mine = spans.where(intervals.containing_range(start, end, spans.start_ms) >= 0)
     names, inverse = np.unique(mine.name, return_inverse=True)
-    ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count if len(names) else np.zeros(0)
+    ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count
     order = np.argsort(-ms)
     return names[order], ms[order]
 

@@ -205,10 +205,8 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
         mine = spans.where(texts == phase)
         inside = [e for e in fits if e.name == loop]
         if len(mine) and inside:
-            low = np.array([e.start_ms for e in inside])
-            at = np.searchsorted(low, mine.start_ms, side="right") - 1
-            high = np.array([e.end_ms for e in inside])
-            mine = mine.where((at >= 0) & (mine.start_ms < high[np.maximum(at, 0)]))
+            low, high = np.array([e.start_ms for e in inside]), np.array([e.end_ms for e in inside])
+            mine = mine.where(intervals.containing_range(low, high, mine.start_ms) >= 0)
         elif len(mine) and loop != "fit":
             continue
         training = phase == "train"

@@ -17,7 +17,7 @@ import numpy as np
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.spans import Event, Spans
+from slowtrain.columns.spans import Event, Spans, times_of
 from slowtrain.columns.steps import Steps
 from slowtrain.number_text import format_number
 from slowtrain.recording.reader import Recording
@@ -28,8 +28,7 @@ SUSPEND_LANE, STOPPED_EVENT = "suspend", "process stopped"
 
 def stopped_times(events: Iterable[Event]) -> Intervals:
     """Return when the process was stopped, as far as the recorder noted it."""
-    found = [(e.start_ms, e.end_ms) for e in events if e.lane == SUSPEND_LANE and e.name == STOPPED_EVENT]
-    return intervals.union(*np.array(found, dtype=float).reshape(-1, 2).T)
+    return times_of(e for e in events if e.lane == SUSPEND_LANE and e.name == STOPPED_EVENT)
 
 
 def stop_notes(events: Iterable[Event]) -> Iterator[str]:

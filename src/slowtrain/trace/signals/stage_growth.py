@@ -15,6 +15,7 @@ import numpy as np
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
 from slowtrain.columns.input_pipeline import CounterHistory, Node, Pipeline, WrittenDataset
+from slowtrain.columns.spans import times_of
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import iterator_counters
@@ -167,8 +168,7 @@ def _mean_per_batch(courses: Sequence[CounterHistory], inside: Sequence[Bools]) 
 
 def _undisturbed_stretches(trace: Trace, one: CounterHistory) -> Bools:
     """Return the stretches that lie little in profiler windows, which make everything slower."""
-    windows = intervals.union(*np.array([(e.start_ms, e.end_ms) for e in trace.events_of("window")]).reshape(-1, 2).T)
-    disturbed = intervals.covered_length(windows, one.start_ms, one.end_ms)
+    disturbed = intervals.covered_length(times_of(trace.events_of("window")), one.start_ms, one.end_ms)
     return np.asarray(disturbed <= MAX_WINDOW_SHARE * (one.end_ms - one.start_ms))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value, quantile
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
@@ -73,10 +74,7 @@ class StepGrowth:
 
 def step_numbers(steps: Steps) -> Floats:
     """Return each step's number in the run; a thinned recording does not contain all steps."""
-    told = getattr(steps, "number", None)
-    if told is not None and len(told) == len(steps):
-        return np.asarray(told, dtype=float)
-    return np.arange(len(steps), dtype=float)
+    return steps.number.astype(float)
 
 
 def comparable_steps(trace: Trace, ms: Floats | None = None) -> StepSeries:
@@ -93,9 +91,8 @@ def _steps_of_main_loop(trace: Trace, ms: Floats | None = None) -> StepSeries:
     if len({str(e.data.get("site")) for e in fits}) < 2:
         return plain_steps(steps, ms)
     begin, end = np.array([e.start_ms for e in fits]), np.array([e.end_ms for e in fits])
-    at = np.searchsorted(begin, steps.start_ms, side="right") - 1
-    inside = (at >= 0) & (steps.start_ms < end[np.maximum(at, 0)])
-    sites = np.array([str(e.data.get("site")) for e in fits])[np.maximum(at, 0)]
+    at = intervals.containing_range(begin, end, steps.start_ms)
+    inside, sites = at >= 0, np.array([str(e.data.get("site")) for e in fits])[at]
     names, count = np.unique(sites[inside & steps.steady], return_counts=True)
     if not len(names):
         return plain_steps(steps, ms)

@@ -20,7 +20,7 @@ from slowtrain.profile import framework_names
 from slowtrain.script.locations import source_locations
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work, step_bound
-from slowtrain.trace.signals.host.host_work import changes_variables
+from slowtrain.trace.signals.host.source_lines import changes_variables
 from slowtrain.whatif import Drop, Remedy, Skip
 
 # Share of a line's ops that the line makes itself. A line with less calls layers, which are separate ops.

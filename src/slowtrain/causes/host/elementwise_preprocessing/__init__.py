@@ -25,11 +25,10 @@ from slowtrain.trace.signals.host.host_work import (
     main_thread,
     ms_of_samples,
     sampling_interval_ms,
-    source_tree,
     training_start_ms,
     unsampled_ms,
 )
-from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around
+from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around, source_tree
 from slowtrain.whatif import Remedy, Skip
 
 MIN_SAMPLES = 8

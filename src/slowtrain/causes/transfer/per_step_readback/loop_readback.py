@@ -10,7 +10,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import model_answer_places
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work
-from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
 from slowtrain.whatif import Drop, Remedy
 
 MIN_READBACKS = 0.5  # a step: fewer are an epoch's

@@ -187,8 +187,7 @@ def _element_text(one: stage_growth.GrownStage) -> str:
 
 def _ms_per_step(trace: Trace, spans: Spans, index: Ints) -> float:
     """Return the mean time that spans cover in these steps; nested spans count once."""
-    whole = intervals.union(spans.start_ms, spans.end_ms)
-    return float(intervals.covered_length(whole, trace.steps.start_ms[index], trace.steps.end_ms[index]).mean())
+    return float(intervals.covered_length(spans.times, trace.steps.start_ms[index], trace.steps.end_ms[index]).mean())
 
 
 def _producer_line(trace: Trace, name: str) -> tuple[Place, ...]:
@@ -221,9 +220,7 @@ def _traces_text(trace: Trace, early: Ints, late: Ints) -> str:
 
 def _moments_in_steps(trace: Trace, at: Floats, index: Ints) -> Floats:
     """Return the moments that lie in these steps."""
-    start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
-    i = np.searchsorted(start, at, side="right") - 1
-    return np.asarray(at[(i >= 0) & (at < end[np.maximum(i, 0)])])
+    return at[intervals.containing_range(trace.steps.start_ms[index], trace.steps.end_ms[index], at) >= 0]
 
 
 def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, float], ...]:
@@ -232,8 +229,7 @@ def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place
     found: dict[Place, list[float]] = {}
     for side, index in enumerate((early, late)):
         start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
-        i = np.searchsorted(start, samples.start_ms, side="right") - 1
-        inside = samples.where((i >= 0) & (samples.start_ms < end[np.maximum(i, 0)]))
+        inside = samples.where(intervals.containing_range(start, end, samples.start_ms) >= 0)
         if len(inside) < MIN_LINE_SAMPLES / 2:
             return ()
         # Samples are taken at fixed times, so that each stands for an equal part of these steps.

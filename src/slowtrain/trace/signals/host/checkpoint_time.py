@@ -22,8 +22,8 @@ from slowtrain.trace.signals.host.host_work import (
     ms_of_samples,
     starts_in_windows,
     training_start_ms,
-    writes_checkpoint,
 )
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint
 
 MIN_CHECKPOINTS = 4  # checkpoints that the script writes itself; of fewer hardly one can be left out
 # Relative to the training between them. A pass over an epoch's data costs about a third of training on it (a forward

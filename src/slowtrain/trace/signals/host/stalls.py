@@ -18,13 +18,8 @@ from slowtrain.trace.run_division import step_disturbances
 from slowtrain.trace.signals import stage_growth, step_trend
 from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.host import host_work
-from slowtrain.trace.signals.host.host_work import (
-    main_thread,
-    sampled_places,
-    starts_in_windows,
-    writes_checkpoint,
-    writes_log,
-)
+from slowtrain.trace.signals.host.host_work import main_thread, sampled_places, starts_in_windows
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.
@@ -171,7 +166,7 @@ class _StallFacts:
         for lane in (*TELLING_LANES, "build"):
             spans = trace.lane(lane)
             mine = spans.where(spans.thread == main)
-            self._covered[lane] = intervals.covered_length(intervals.union(mine.start_ms, mine.end_ms), low, high)
+            self._covered[lane] = intervals.covered_length(mine.times, low, high)
         self._begun: dict[str, Bools] = {}
         for lane in ("trace", "loop", "iterator"):
             at = np.sort(np.array([e.start_ms for e in trace.events_of(lane)]))

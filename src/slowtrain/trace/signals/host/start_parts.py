@@ -11,7 +11,7 @@ from enum import Enum, auto
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.spans import Event, Spans
+from slowtrain.columns.spans import Event, Spans, times_of
 from slowtrain.model import Phase, Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
@@ -20,12 +20,11 @@ from slowtrain.trace.signals.host.host_work import (
     is_in_keras,
     main_thread,
     ms_of_samples,
-    source_tree,
     starts_within,
     training_start_ms,
 )
 from slowtrain.trace.signals.host.retraces import is_xla_compiled, traces_by_function
-from slowtrain.trace.signals.host.source_lines import called_name, loops_around
+from slowtrain.trace.signals.host.source_lines import called_name, loops_around, source_tree
 
 # Functions of tensorflow/python/eager/context.py that find the devices; the first op comes after them.
 FINDS_DEVICES = frozenset({"_initialize_physical_devices", "ensure_initialized"})
@@ -117,8 +116,7 @@ def first_traces(trace: Trace) -> list[Event]:
 def first_calls_ms(trace: Trace) -> tuple[float, float]:
     """Return ms of tracing, and of the rest of these first calls, including a call that the run's end cut off."""
     events = first_traces(trace)
-    start, end = (np.array([getattr(e, at) for e in events]) for at in ("start_ms", "end_ms"))
-    calls = intervals.union(start, end)
+    calls = times_of(events)
     spans = trace.lane("trace")
     spans = spans.where(spans.thread == main_thread(trace)) if len(spans) else spans
     begun = unfinished_call_times(trace)
@@ -126,7 +124,7 @@ def first_calls_ms(trace: Trace) -> tuple[float, float]:
         cut_off = spans.where(spans.end_ms >= begun[0])
         first = float(cut_off.start_ms.min()) if len(cut_off) else begun[0]
         calls = intervals.union(np.append(calls[0], first), np.append(calls[1], begun[1]))
-    traced = intervals.intersect(calls, intervals.union(spans.start_ms, spans.end_ms))
+    traced = intervals.intersect(calls, spans.times)
     told_ms = sum(float(e.data.get("trace_ns") or 0) for e in events) / 1e6  # from older recordings without such spans
     tracing = max(intervals.total_length(traced), min(told_ms, intervals.total_length(calls)))
     return tracing, intervals.total_length(calls) - tracing
