@@ -137,28 +137,6 @@ def test_it_can_be_read_while_it_is_thinned(tmp_path: Path) -> None:
     assert all(c % 1000 == 0 for c in counts)
 
 
-def test_what_is_new_is_read_cheaply(tmp_path: Path) -> None:
-    """Each span, event and sample once, whatever is thinned meanwhile."""
-    recorder = Recorder(tmp_path, 20_000_000)
-    recorder.open()
-    since, spans, events, samples = (0, 0, 0), 0, 0, 0
-    for i in range(60):
-        recorder.event("epoch", "begin", time.perf_counter_ns(), epoch=i)
-        recorder.sample({"rss_bytes": 1.0})
-        incompressible(recorder, 4)
-        news = reader.read_tail(tmp_path, since)
-        assert news is not None
-        since = news.since
-        spans, events, samples = spans + len(news.rows), events + len(news.events), samples + len(news.samples)
-    assert (spans, events, samples) == (240_000, 60, 60)
-    assert reader.read_tail(tmp_path / "nowhere") is None
-    news = reader.read_tail(tmp_path, since)
-    assert news is not None
-    assert (len(news.rows), news.events, news.samples, news.names[1].text) == (0, (), (), "train")
-    recorder.close()
-    assert reader.read_recording(tmp_path).holes
-
-
 def test_a_fault_of_thinning_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path, 20_000_000)
     recorder.open()

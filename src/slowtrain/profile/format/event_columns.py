@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slowtrain.columns.arrays import Bools, Ints
 from slowtrain.profile.format.wire_format import (
     FIXED64,
     LEN,
     VARINT,
-    Bools,
     ByteWindow,
     FieldRound,
-    Ints,
     MessageRun,
     ProtoFile,
     Words,
@@ -125,7 +124,7 @@ class Stat:
         column[self.rows[numeric]] = self.numbers[numeric]
         return column
 
-    def where(self, keep: NDArray[np.bool_]) -> Stat:
+    def where(self, keep: Bools) -> Stat:
         """Return the statistic of the kept events."""
         mine = keep[self.rows]
         rows = (np.cumsum(keep) - 1)[self.rows[mine]]
@@ -166,7 +165,7 @@ class StatColumn:
         self.ids, self._names = names.ids.get(name, set()), names
         self._rows: list[Ints] = []
         self._bits: list[Words] = []
-        self._doubles: list[NDArray[np.bool_]] = []
+        self._doubles: list[Bools] = []
         self._codes: list[NDArray[np.int32]] = []
         self._texts: dict[str, int] = {}
 

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slowtrain.columns.arrays import Bools, Ints
 from slowtrain.errors import InputError
 from slowtrain.profile import profile_files
 from slowtrain.profile.format import event_columns, message_chain
@@ -39,9 +40,7 @@ from slowtrain.profile.format.event_columns import (
 from slowtrain.profile.format.wire_format import (
     MAX_TIME_PS,
     VARINT,
-    Bools,
     ByteWindow,
-    Ints,
     MessageRun,
     ProtoFile,
     field_tag,
