@@ -9,7 +9,8 @@ import pytest
 
 from slowtrain.columns.steps import Steps
 from slowtrain.trace.loading import recorded_pipelines
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 def steps(every: int, count: int = 200) -> Steps:

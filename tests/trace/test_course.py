@@ -15,11 +15,12 @@ from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Evidence, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import iterator_counters
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.loading.iterator_counters import IteratorCounters
 from slowtrain.trace.signals import stage_growth
 from slowtrain.trace.signals.drift import step_growth
 from slowtrain.trace.signals.stage_growth import IteratorReadings
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 STEPS, BATCH, EPOCHS = 800, 32, 8
 WAITS = f"""

@@ -22,10 +22,10 @@ from slowtrain.model import Category
 from slowtrain.profile import host_threads, timeline
 from slowtrain.profile.format import xplane
 from slowtrain.trace.loading import profile_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.run_division import attribution
 from slowtrain.trace.signals import input_feed
 
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from .messages import TRACES, entry, event, nested, number
 
 FOUND = Path(__file__).parent / "found"

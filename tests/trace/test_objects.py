@@ -9,9 +9,10 @@ import pytest
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Evidence, Place
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals import growth_suspects
 from slowtrain.trace.signals.memory_growth import GrowthUnit
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true,"steps":100,"types":%s}'
 ONE_LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true}'

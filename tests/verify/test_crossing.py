@@ -21,11 +21,12 @@ from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side
 from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
-from slowtrain.trace.loading.drawn_trace import parse_drawing as drawn_trace
 from slowtrain.verify.batch_sizes import device_crossover, line_fit
 from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
+
+from ..drawn_trace import parse_drawing as drawn_trace  # noqa: TID252  tests are no package
 
 BATCHES = (8, 64, 512)
 

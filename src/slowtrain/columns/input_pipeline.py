@@ -16,14 +16,8 @@ from numpy.typing import NDArray
 
 from slowtrain.model import Place
 
-ASYNC_PREFIXES = (
-    "Prefetch",
-    "ParallelMap",
-    "MapAndBatch",
-    "ParallelInterleave",
-    "ParallelBatch",
-    "ParallelFilter",
-    "DataService",
+ASYNC_PREFIXES = tuple(
+    "Prefetch ParallelMap MapAndBatch ParallelInterleave ParallelBatch ParallelFilter DataService".split()
 )
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 RANDOM_OP_PREFIXES = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")

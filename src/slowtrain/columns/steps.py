@@ -54,10 +54,8 @@ class RunTotals:
         return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS_PER_DOUBLING))
 
 
-MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = (
-    8,
-    500.0,
-)  # fewer steady steps say nothing, unless they took this long together
+# Fewer steady steps say nothing, unless they took this long together.
+MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = 8, 500.0
 
 
 @dataclass(frozen=True)

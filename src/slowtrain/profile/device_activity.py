@@ -9,20 +9,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints, distinct_with_codes
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import hlo_programs, xplane
 from slowtrain.profile.format.event_columns import Stat
-from slowtrain.profile.format.wire_format import Codes
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
 KIND_NAMES = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
 _COPY_KINDS = {"hd": H2D, "dh": D2H}  # from and to; all other copies stay on one side
 UNKNOWN_MEMORY, PAGEABLE, PINNED = range(3)
+LINE_STATS = (
+    framework_names.CORRELATION_ID, framework_names.MEMCPY_DETAILS, framework_names.TF_OP,
+    framework_names.ANNOTATION_STAT, framework_names.HLO_OP,
+)  # fmt: skip
 _MEMORY_BY_NAME = {"pageable": PAGEABLE, "pinned": PINNED}
 ProgramOps: TypeAlias = Mapping[int, Mapping[str, hlo_programs.ProgramOp]]
-NO_FLOATS: Floats = np.zeros(0)
-NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -101,38 +102,14 @@ def _concatenate_columns(columns: list[Any]) -> Any:
     return np.concatenate(columns)
 
 
-def distinct_with_codes(ids: Ints) -> tuple[Ints, Codes]:
-    """Return the distinct numbers in order, and each one's code; a faster ``np.unique`` with inverse."""
-    most = int(ids.max(initial=0))
-    if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
-        found, code = np.unique(ids, return_inverse=True)
-        return found, code.astype(np.int32)
-    there = np.zeros(most + 1, dtype=bool)
-    there[ids] = True
-    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[ids]
-
-
-def event_texts(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of events, and each event's code into them."""
-    different, code = np.unique(ids, return_inverse=True)
-    return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
-
-
 def line_activities(
-    plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None, told: ProgramOps | None = None
+    plane: xplane.Plane, line: xplane.Line, until_ps: int | None, told: ProgramOps
 ) -> Activities | None:
     """Return the device work of a line, None if it has none. ``told``: the ops of XLA programs by program and name."""
-    wanted = [
-        framework_names.CORRELATION_ID,
-        framework_names.MEMCPY_DETAILS,
-        framework_names.TF_OP,
-        framework_names.ANNOTATION_STAT,
-        framework_names.HLO_OP,
-    ]
-    events = line.events([*wanted, framework_names.PROGRAM_ID] if told else wanted, before_ps=until_ps)
+    events = line.events((*LINE_STATS, framework_names.PROGRAM_ID) if told else LINE_STATS, before_ps=until_ps)
     if not len(events) or events.occurrences is not None:
         return None
-    texts, code = event_texts(plane, events.metadata_id)
+    texts, code = plane.event_texts(events.metadata_id)
     idle = np.array([framework_names.NO_WORK.fullmatch(t) is not None for t in texts], dtype=bool)[code]
     kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
     start = events.start_ps / 1e9
@@ -271,11 +248,7 @@ ALIGNED_ELEMENTS = {"float16": 8, "bfloat16": 8, "tf32": 4}
 
 FORMAT_BY_DTYPE = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
            "int32": "int32", "int64": "int64", "bool": "bool"}  # as TensorFlow's annotations write them  # fmt: skip
-
-
 _PRODUCT_FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
-
-
 _MAX_SHAPES, _MAX_DIMS = 16, 8
 
 

@@ -52,9 +52,6 @@ GET_NEXT_THREADS = ("tf_data_iterator_get_next",)  # waits for the next batch in
 # ---- TraceMe spans of the host --------------------------------------------------------------------------------
 
 # A span with the stats STEP_NUM and (since 2.15) IS_ROOT is a step, whatever its name. [S C]
-STEP_ANNOTATION = (
-    "train"  # tf.keras of TensorFlow up to 2.15 and tf.profiler.experimental.Trace("train", step_num=…); not Keras 3
-)
 KERAS_FUNCTIONS = frozenset({  # Keras's own tf.function, one call a step or an execution of several; with tracing_count
     "multi_step_on_iterator",  # Keras 3.8 on (TensorFlow 2.18 to 2.21) [C]
     "one_step_on_iterator", "one_step_on_data",  # Keras 3 before
@@ -84,9 +81,8 @@ XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its o
 
 # tf.data. [S C V]
 GET_NEXT_OPS = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
-ITERATOR_PREFIX = (
-    "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
-)
+# + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner.
+ITERATOR_PREFIX = "Iterator::"
 ITERATOR_MAKING = re.compile(r"^EagerLocalExecute: MakeIterator$")  # Python starts to iterate a data set [C H]
 MAKE_ITERATOR = "MakeIterator::"  # + op type of a data set whose iteration starts, nested ones too [C 2.21]
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
@@ -102,7 +98,6 @@ ALLOCATION_EVENT, DEALLOCATION_EVENT = "MemoryAllocation", "MemoryDeallocation"
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
 JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
-COMPILE_SPAN = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
 PYTHON_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
 # Frames in which a thread waits for another thread, whose work is the reason. [C, CPython's own names]
@@ -151,10 +146,8 @@ COLLECTIVE_NAME = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?sca
 STEP_NUM = "step_num"  # [S C]
 GROUP_ID = "group_id"  # a step's number, added by xprof's grouping: raw files lack it [S V]
 IS_ROOT = "_r"  # [S C]
-PRODUCER_TYPE, PRODUCER_ID, CONSUMER_TYPE, CONSUMER_ID = "_pt", "_p", "_ct", "_c"  # equal pairs link events [S C V J T]
 TRACING_COUNT, FUNCTION_CALL = "tracing_count", "tf_function_call"  # number of traces so far [S C]
 TRACED_PREFIX = "traced"  # FUNCTION_CALL of a call that traced: "traced-nonXla"; others "notTraced-…", "concrete" [S C]
-EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
 DATASET_NODE = re.compile(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # of NODE_NAME, each of those in "fused(…,…)" [C]
@@ -267,11 +260,7 @@ RANDOM_OP = re.compile(r"Random|TruncatedNormal|Multinomial")  # draws random nu
 # Matrix products and convolutions, including MKL's and fused ones. [C]
 MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
 CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
-PRODUCT_PATTERNS = (
-    MATMUL_OP,
-    CONV_OP,
-    re.compile(r"matmul"),
-)  # the last one matches the op's name, which `x @ w` creates
+PRODUCT_PATTERNS = (MATMUL_OP, CONV_OP, re.compile(r"matmul"))  # the last one is for the op's name of `x @ w`
 UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
 # Name scopes of optimizers: the class name in lower case (Keras 3) or unchanged (Keras 2).
 OPTIMIZER_SCOPE = re.compile(

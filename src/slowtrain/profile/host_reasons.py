@@ -6,13 +6,13 @@ The first matching pattern of :data:`HOST_REASONS` gives the reason. For the sou
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import NO_INTS, Bools, Floats, Ints
+from slowtrain.columns.arrays import NO_INTS, Bools, Codes, Floats, Ints
 from slowtrain.profile import framework_names
-from slowtrain.profile.format.wire_format import Codes
 
 # ---- ops that do not compute the model -------------------------------------------------------------------------
 
@@ -107,12 +107,13 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
 REASONS = tuple(reason for reason, _ in HOST_REASONS)
 
 
+@lru_cache(maxsize=1 << 16)
 def host_reason(name: str) -> str | None:
     """Return the reason that a host span of this name gives for a device's wait; None if it gives none."""
     return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
 
 
-def reason_index(text: str, *, devices: bool = False) -> int:
+def reason_index(text: str, *, devices: bool) -> int:
     """Return the index of a name's reason, -1 for none."""
     reason = host_reason(text)
     if devices and RECEIVE_OP.search(text):

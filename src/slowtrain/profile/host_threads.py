@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
 from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.device_activity import (
     COLLECTIVE,
@@ -20,11 +20,12 @@ from slowtrain.profile.device_activity import (
     NO_INTS,
     Activities,
     constant_column,
-    distinct_with_codes,
     join_activities,
 )
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.wire_format import Codes
+
+SPAN_STATS = (framework_names.CORRELATION_ID, framework_names.STEP_NUM, framework_names.HLO_OP)
+CALL_STATS = frozenset({framework_names.FUNCTION_CALL, framework_names.TRACING_COUNT})
 
 
 @dataclass(frozen=True)
@@ -95,31 +96,16 @@ def read_threads(
         if plane.name != framework_names.HOST_PLANE:
             continue
         known = set(plane.stat_names.values())
-        roles = {i: host_reasons.reason_index(text, devices=devices) for i, text in plane.event_names.items()}
-        stats = (
-            framework_names.CORRELATION_ID,
-            framework_names.STEP_NUM,
-            framework_names.HLO_OP,
-            framework_names.FUNCTION_CALL,
-            framework_names.TRACING_COUNT,
-        )
-        wanted = [s for s in stats if s in known]
+        stats = [s for s in SPAN_STATS if s in known]
         # Events of the framework's own threads without a reason can be skipped by name, before they are decoded.
-        named = (
-            _meaningful_names(plane)
-            if not known & {framework_names.CORRELATION_ID, framework_names.STEP_NUM, framework_names.HLO_OP}
-            else None
-        )
+        named = None if stats else plane.wanted_ids(_is_meaningful)
         for line in plane.lines:
             # Python calls functions from its own threads only.
             own = line.name.startswith("tf_")
-            mine = [
-                s for s in wanted if not own or s not in (framework_names.FUNCTION_CALL, framework_names.TRACING_COUNT)
-            ]
-            events = line.events(mine, named if own else None, until_ps)
+            events = line.events(stats if own else [*stats, *known & CALL_STATS], named if own else None, until_ps)
             if not len(events):
                 continue
-            thread, computing = _read_thread(plane, line, events, roles, host, devices=devices)
+            thread, computing = _read_thread(plane, line, events, host, devices=devices)
             if len(thread.start_ms) or len(thread.launches[0]):
                 found.append(thread)
             if not devices and computing is not None and not line.name.startswith(framework_names.INPUT_THREADS):
@@ -127,29 +113,19 @@ def read_threads(
     return found, join_activities(ops)
 
 
-def _meaningful_names(plane: xplane.Plane) -> Bools | None:
-    """Return by metadata id whether a name gives a reason or an op; None if the ids are too large for a table."""
-    most = max(plane.event_names, default=0)
-    if most > 4 * len(plane.event_names) + 1024 or min(plane.event_names, default=0) < 0:
-        return None
-    found = np.zeros(most + 1, dtype=bool)
-    for number, text in plane.event_names.items():
-        found[number] = (
-            host_reasons.host_reason(text) is not None
-            or host_reasons.is_graph_op(text)
-            or text == framework_names.XLA_CPU_REST
-        )
-    return found
+def _is_meaningful(text: str) -> bool:
+    """Return whether a name gives a reason or an op."""
+    op = host_reasons.is_graph_op(text) or text == framework_names.XLA_CPU_REST
+    return op or host_reasons.host_reason(text) is not None
 
 
 def _read_thread(
-    plane: xplane.Plane, line: xplane.Line, events: xplane.Events, roles: dict[int, int], host: str, *, devices: bool
+    plane: xplane.Plane, line: xplane.Line, events: xplane.Events, host: str, *, devices: bool
 ) -> tuple[HostThread, Activities | None]:
-    ids, code = distinct_with_codes(events.metadata_id)
-    texts = tuple(plane.event_names.get(int(i), "") for i in ids)
+    texts, code = plane.event_texts(events.metadata_id)
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
-    reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
+    reason = np.array([host_reasons.reason_index(text, devices=devices) for text in texts], dtype=np.int8)[code]
     reason[host_reasons.frames_begun_before(start, code, texts)] = -1
     host_reasons.mark_compiling_calls(start, end, code, texts, reason)
     host_reasons.mark_loop_ops(start, end, code, texts, reason)

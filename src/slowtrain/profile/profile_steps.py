@@ -345,9 +345,8 @@ def _launched_before(work: Activities, threads: Sequence[HostThread], moment_ms:
     return np.asarray(np.where(caller >= 0, begun, work.start_ms) <= moment_ms)
 
 
-MIN_OUTSIDE_WORK_SHARE = (
-    0.1  # of the work computed outside the step that launched it; below this the host's steps are used
-)
+# Of the work computed outside the step that launched it; below this the host's steps are used.
+MIN_OUTSIDE_WORK_SHARE = 0.1
 MIN_LAST_KERNEL_SHARE = 0.9  # of the usual number of kernels; a last step with fewer was cut off
 MIN_LAST_STEP_SHARE = 0.7  # of the usual time; a shorter last step lacks the wait before the next one
 

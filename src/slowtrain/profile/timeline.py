@@ -32,7 +32,6 @@ from slowtrain.profile.device_activity import (
     Activities,
     ProgramOps,
     activity_kind,
-    event_texts,
     join_activities,
     line_activities,
 )
@@ -234,7 +233,7 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, told: Pro
         elif line.name == framework_names.MODULES_LINE:
             events = line.events(before_ps=until_ps)
             start = events.start_ps / 1e9
-            texts, code = event_texts(plane, events.metadata_id)
+            texts, code = plane.event_texts(events.metadata_id)
             programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
     places: dict[str, tuple[Place, ...]] = {}
     for op in (op for ops in told.values() for op in ops.values()):

@@ -38,9 +38,8 @@ MIN_MAX_BYTES = 16_000_000  # room for SQLite's log, a report, and enough data t
 REPORT_BYTES = 4_000_000  # for the reports and notes that are written beside the recording
 FULL_SHARE = 0.8  # share of the room at which thinning begins
 HURRY_SHARE = 0.92  # share of the room at which it hurries
-ROOM_BYTES_A_SPAN = (
-    200  # of the maximum size, for each span kept whole: a million spans are read in seconds, and are plenty
-)
+# Of the maximum size, for each span kept whole: a million spans are read in seconds, and are plenty.
+ROOM_BYTES_A_SPAN = 200
 SPANS_AN_EVENT = 16  # spans that take as long to read as one event
 STRETCH_SPANS = 4096  # spans of one stretch, without those of sampled lanes
 MAX_STRETCH_SPANS = 1 << 16  # spans of any lane in one stretch, if steps are long

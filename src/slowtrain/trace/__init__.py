@@ -11,25 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from slowtrain.columns.arrays import NO_FLOATS as NO_FLOATS
-from slowtrain.columns.arrays import NO_INTS as NO_INTS
-from slowtrain.columns.arrays import Bools as Bools
-from slowtrain.columns.arrays import Floats as Floats
-from slowtrain.columns.arrays import Ints as Ints
-from slowtrain.columns.arrays import median_value
-from slowtrain.columns.device import Device as Device
-from slowtrain.columns.device import Kernels as Kernels
-from slowtrain.columns.device import Line as Line
-from slowtrain.columns.device import Producer as Producer
-from slowtrain.columns.device import WindowSteps as WindowSteps
+from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.device import Device, Kernels, Line, Producer
 from slowtrain.columns.input_pipeline import Pipeline
-from slowtrain.columns.spans import Event as Event
-from slowtrain.columns.spans import Name as Name
-from slowtrain.columns.spans import Spans as Spans
-from slowtrain.columns.spans import place_of as place_of
-from slowtrain.columns.steps import MIN_TELLING_STEPS as MIN_TELLING_STEPS
-from slowtrain.columns.steps import MIN_TELLING_STEPS_MS as MIN_TELLING_STEPS_MS
-from slowtrain.columns.steps import Steps as Steps
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.columns.steps import MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS, Steps
 from slowtrain.model import Attribution, Category, Signal
 
 Made = TypeVar("Made")

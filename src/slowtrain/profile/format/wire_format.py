@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from slowtrain.columns.arrays import Ints
 from slowtrain.errors import InputError
 from slowtrain.profile.format import message_chain
 
-Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # rows of a table, in the narrowest type that fits
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 

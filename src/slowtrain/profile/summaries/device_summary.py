@@ -207,7 +207,6 @@ def device_ops(acts: Activities, found: StepTimes) -> Kernels:
 _NUMBER_STATS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
 _ALLOCATOR_STATS = ("allocator_name", *_NUMBER_STATS)
 MAX_ALLOCATORS = 64
-MAX_METADATA_ID = 10_000_000
 
 
 def read_pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
@@ -223,12 +222,8 @@ def read_pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
 
 def allocator_event_ids(plane: xplane.Plane, *called: str) -> Bools | None:
     """Return which metadata ids belong to these events, as ``Line.events`` expects; None if the plane has none."""
-    keys = [key for key, name in plane.event_names.items() if name in called]
-    if not keys or max(keys) > MAX_METADATA_ID:
-        return None  # ids in a TPU's planes are hashes, and there are no allocator events
-    wanted = np.zeros(max(keys) + 1, bool)
-    wanted[keys] = True
-    return wanted
+    wanted = plane.wanted_ids(lambda name: name in called)
+    return wanted if wanted is not None and wanted.any() else None
 
 
 def _add_requests(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:

@@ -6,7 +6,7 @@ how many processors there are and how busy they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,12 +109,13 @@ def jax_calls_per_step(threads: Sequence[HostThread], found: StepTimes) -> float
             for i in np.flatnonzero(_starts_in_steps(start, found)):
                 spent[texts[i]] = spent.get(texts[i], 0.0) + float(end[i] - start[i])
                 count += 1
-    each = count / max(len(found), 1)
-    return (
-        each
-        if each >= MIN_EAGER_OPS_PER_STEP and max(spent.values()) < MAX_ONE_FUNCTION_SHARE * sum(spent.values())
-        else 0.0
-    )
+    return count / max(len(found), 1) if is_made_of_small_calls(count, len(found), spent) else 0.0
+
+
+def is_made_of_small_calls(count: int, steps: int, ms_by_function: Mapping[str, float]) -> bool:
+    """Return whether many small calls of JAX's compiled functions make up the steps, one for each op."""
+    spent = ms_by_function.values()
+    return count >= MIN_EAGER_OPS_PER_STEP * max(steps, 1) and max(spent) < MAX_ONE_FUNCTION_SHARE * sum(spent)
 
 
 def has_jax_calls(threads: Sequence[HostThread]) -> bool:

@@ -23,15 +23,8 @@ from slowtrain.profile.host_threads import HostThread
 from slowtrain.profile.summaries import missing_data
 from slowtrain.profile.timeline import ProfiledDevice, Timeline, launch_calls
 
-QUEUE_REASON, PYTHON_REASON, DISPATCH_REASON, EAGER_REASON, INPUT_REASON, UNATTRIBUTED_REASON = (
-    "queue",
-    "python",
-    "dispatch",
-    "eager",
-    "input",
-    "unattributed",
-)
-OTHER_PROCESS_REASON = "other-process"
+QUEUE_REASON, PYTHON_REASON, DISPATCH_REASON, EAGER_REASON = "queue", "python", "dispatch", "eager"
+INPUT_REASON, UNATTRIBUTED_REASON, OTHER_PROCESS_REASON = "input", "unattributed", "other-process"
 SYNC_REASON, AWAITED_REASON = "sync", "awaited"
 MIN_DETAIL_GAP_SHARE = 0.1  # a span that covers less of a gap does not describe it
 MAX_BETWEEN_OPS_MS = 0.5  # shorter Python between two eager ops belongs to dispatching them
@@ -85,8 +78,7 @@ def device_idle_reasons(timeline: Timeline, device: ProfiledDevice, gaps: Interv
 # Of several reasons at one moment the first counts: what a thread waits for in a call comes before the call.
 _REASON_ORDER = (
     "compile", "input", host_reasons.HOST_OP_REASON, "sync", "d2h", "callback", "convert", "h2d", "allocation",
-    "eager", "dispatch",
-    "python",
+    "eager", "dispatch", "python",
 )  # fmt: skip
 
 

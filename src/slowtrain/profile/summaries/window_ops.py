@@ -8,21 +8,20 @@ callbacks) to no step.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
+from slowtrain.columns.arrays import Bools, Codes, Floats, median_value, quantile
 from slowtrain.columns.device import Kernels
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.profile import device_activity, framework_names, host_reasons
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.wire_format import Codes
-from slowtrain.profile.summaries.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
+from slowtrain.profile.summaries.host_activity import is_made_of_small_calls
 
 MAX_BARS = 400
 MAX_NAMED_OPS = 400  # the costliest ops, each listed by itself
@@ -57,7 +56,7 @@ class _StepBounds:
 class _EventRows:
     """Events of one kind in ms of the run."""
 
-    text: list[str]
+    text: Sequence[str]
     code: Codes
     start_ms: Floats
     end_ms: Floats
@@ -159,8 +158,7 @@ def _thread_rows(
             start = origin_ms + events.start_ps / 1e9
             end = start + events.duration_ps / 1e9
             inside = intervals.containing_range(window.start_ms, window.end_ms, start) >= 0
-            ids, inverse = device_activity.distinct_with_codes(events.metadata_id)
-            text = [plane.event_names.get(int(i), "") for i in ids]
+            text, inverse = plane.event_texts(events.metadata_id)
             hlo = _has_hlo_op(events, len(start))
             # Ops on tf.data's threads make input; they are not part of the step's computation.
             feeding = line.name.startswith(framework_names.INPUT_THREADS)
@@ -256,12 +254,7 @@ def _single_jax_calls(lines: list[_EventRows], steps: int) -> int:
         for i in np.flatnonzero(outermost):
             text = rows.text[rows.code[mine[i]]]
             spent[text] = spent.get(text, 0.0) + float(end[i] - start[i])
-    each = count / max(steps, 1)
-    return (
-        count
-        if each >= MIN_EAGER_OPS_PER_STEP and max(spent.values()) < MAX_ONE_FUNCTION_SHARE * sum(spent.values())
-        else 0
-    )
+    return count if is_made_of_small_calls(count, steps, spent) else 0
 
 
 def _matching_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> Bools:

@@ -34,9 +34,8 @@ from slowtrain.profile.summaries import (
 from slowtrain.profile.timeline import Timeline
 from slowtrain.trace import Trace
 
-MIN_PREFILLED_SHARE = (
-    0.25  # of a profile's batches that were made before it began; with more it shows little of the input
-)
+# Of a profile's batches that were made before it began; with more it shows little of the input.
+MIN_PREFILLED_SHARE = 0.25
 MAX_HIDDEN_SHARE = 0.05  # of the steps' time in kernels that the profile hides (LITTLE of the causes)
 MIN_ASSUMED_CORES = 2.0  # assumed for a training machine if the profile shows fewer
 MAX_DEEP_STEPS = 200  # steps of a long profile that are read for ops and input; reading all would take long

@@ -66,23 +66,9 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
     made = _python_producers(raw, found)
     fed = _with_uncounted_pipeline(raw, found, fed, deep, made, float(facts["usable_cores"]))
     trace = Trace(
-        frozenset(),
-        found,
-        raw.names,
-        raw.lanes,
-        raw.events,
-        facts,
-        columns,
-        attribution.run_phases(raw, found),
-        tuple(fed),
-        deep,
-        made,
-        _loop_lines(raw),
-        _sampled_lines(raw),
-        samples,
-        str(raw.launch.get("cwd") or ""),
-        device,
-    )
+        frozenset(), found, raw.names, raw.lanes, raw.events, facts, columns, attribution.run_phases(raw, found),
+        tuple(fed), deep, made, _loop_lines(raw), _sampled_lines(raw), samples, str(raw.launch.get("cwd") or ""), device,
+    )  # fmt: skip
     return replace(trace, signals=frozenset(_measured_signals(trace, inside)))
 
 
@@ -95,14 +81,7 @@ def _measured_signals(trace: Trace, inside: attribution.InsideCalls) -> Iterable
     yield from side_files.sidecar_signals(trace)
     if trace.lanes:
         # The patches that record these were active, so that a missing span means that nothing happened.
-        yield from (
-            Signal.CALLS,
-            Signal.CALLBACKS,
-            Signal.TRACES,
-            Signal.READBACKS,
-            Signal.FEEDS,
-            Signal.GC,
-        )
+        yield from (Signal.CALLS, Signal.CALLBACKS, Signal.TRACES, Signal.READBACKS, Signal.FEEDS, Signal.GC)
         yield from _loss_signals(trace)
     yield from _step_signals(trace, inside)
     if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):

@@ -20,10 +20,7 @@ from slowtrain.trace.signals.memory_growth import GrowthUnit, MemorySlope, forma
 
 MIN_EXPLAINED_SHARE = 0.3  # of the growth; a container must explain this much to be named as its reason
 MIN_KEPT_BYTES = 8 << 20  # bytes in containers; below them losses of hundreds of thousands of steps
-MAX_FEW_ELEMENTS, MIN_FEW_KEPT_BYTES = (
-    16,
-    32 << 20,
-)  # elements; bytes in them. The models of one search are kept on purpose
+MAX_FEW_ELEMENTS, MIN_FEW_KEPT_BYTES = 16, 32 << 20  # bytes in them. The models of one search are kept on purpose
 MIN_FOLLOWED_SHARE = 0.5  # of what they keep; memory must have grown by at least this much
 MIN_LENGTH_RATIO = 1.1  # times what an array was at first
 MAX_QUIET_END_SHARE = 0.1  # of the run's steps; what did not get longer in the last ones has stopped growing
@@ -175,7 +172,6 @@ MIN_MADE_SHARE = 0.3  # of the growth; what the named lines together must create
 MIN_LINE_SHARE = 0.1  # of the growth; what each named line must create and keep
 MAX_NAMED_KINDS, MAX_NAMED_LINES = 3, 2
 OBJECTS_KEY, MADE_KEY = "kept_objects_per_step", "made_per_step_bytes"
-EVIDENCE_KEYS = frozenset({OBJECTS_KEY, MADE_KEY})
 
 
 @dataclass(frozen=True)

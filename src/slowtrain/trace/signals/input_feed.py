@@ -17,9 +17,8 @@ from slowtrain.trace import Trace
 MIN_WAIT_SHARE = 0.05  # of a step; smaller savings are not reported
 MIN_USUAL_WAIT_SHARE = 0.1  # of a usual step; with less only a few steps wait
 MIN_SLOWEST_STAGE_SHARE = 0.6  # of the slowest stage's time; a stage with this share also limits the speed
-READY_ELEMENT_US = (
-    0.5  # handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21)
-)
+# Handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21).
+READY_ELEMENT_US = 0.5
 COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s: an assumed lower bound for one core
 BATCH_CALL_MS = 0.05  # one call of a function on a whole batch; upper bound of a call for one element
 DATASET_OP = re.compile(r"Dataset(?:V\d+)?$")
@@ -29,16 +28,8 @@ MIN_FILE_DATASET_SHARE = 0.25  # of the most frequent data set: a file's data se
 MIN_NESTED_PER_BATCH = 8.0  # data sets per batch; an interleave over shards makes one for thousands of elements
 READING_OPS = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
 # Ops that accept only single elements: a map with one of them cannot be moved after the batch.
-SINGLE_ELEMENT_OPS = (
-    "DecodeJpeg",
-    "DecodePng",
-    "DecodeImage",
-    "DecodeBmp",
-    "DecodeGif",
-    "DecodeWav",
-    "DecodeAndCrop",
-    "ReadFile",
-    "SampleDistorted",
+SINGLE_ELEMENT_OPS = tuple(
+    "DecodeJpeg DecodePng DecodeImage DecodeBmp DecodeGif DecodeWav DecodeAndCrop ReadFile SampleDistorted".split()
 )
 
 
@@ -122,9 +113,8 @@ def user_lines(node: Node) -> tuple[Place, ...]:
 
 
 UNCALLED_OPS = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # run no kernel, or take almost no time
-MAX_UNSEEN_OP_US = (
-    20.0  # per op of a function, including its start; ops that take longer on average appear in the profile
-)
+# Per op of a function, including its start; ops that take longer on average appear in the profile.
+MAX_UNSEEN_OP_US = 20.0
 
 
 def written_op_type(op: str) -> str:

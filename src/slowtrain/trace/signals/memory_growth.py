@@ -28,9 +28,8 @@ MEMORY_STRETCHES = 12  # stretches of the run whose increments are compared
 MIN_STRETCHES = 5
 FINE_STRETCHES = 24
 MIN_FINE_INCREMENTS = 12  # increments; fewer cannot identify a random walk
-INCREMENTS_TOGETHER = (
-    4  # increments summed up, whose spread is compared with that of one; a random walk's is twice as large
-)
+# Increments summed up, whose spread is compared with that of one; a random walk's is twice as large.
+INCREMENTS_TOGETHER = 4
 MAX_LINE_VARIANCE_SHARE = 0.5  # of a random walk's variance; noise around a line has less, a walk more
 WARM_UP_SHARE = 0.25  # of the steps; pools, kernel caches and thread arenas fill in the first ones
 MIN_LAST_QUARTER_SHARE = 0.3  # of the mean growth that the last quarter must have; less is the start of a plateau
@@ -46,25 +45,8 @@ MIN_WRAPPED_BYTES = 2.0**62  # TensorFlow's unsigned count of buffered bytes wra
 
 # Two-sided 95 % quantiles of Student's t by degrees of freedom; for more degrees the last one is used.
 STUDENT_T_95 = (
-    12.71,
-    4.30,
-    3.18,
-    2.78,
-    2.57,
-    2.45,
-    2.36,
-    2.31,
-    2.26,
-    2.23,
-    2.20,
-    2.18,
-    2.16,
-    2.14,
-    2.13,
-    2.12,
-    2.11,
-    2.10,
-)
+    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

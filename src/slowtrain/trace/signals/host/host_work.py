@@ -24,9 +24,8 @@ from slowtrain.trace.signals.host.source_lines import calls_at, source_tree
 GRAPH_CALL_MS, LONE_CALL_MS = 0.8, 0.4
 GRAPH_OP_MS = 0.0006
 MIN_CORE_PACE, MAX_CORE_PACE = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
-MAX_SAMPLE_GAP_MS = (
-    250.0  # between two samples of the same work; after a longer gap something else held the interpreter
-)
+# Between two samples of the same work; after a longer gap something else held the interpreter.
+MAX_SAMPLE_GAP_MS = 250.0
 
 
 # Per op that launches a kernel: on an H200 a call of a tf.function that launches 164 kernels takes 2.27 ms.

@@ -27,9 +27,8 @@ MIN_LONG_RATIO = 5.0
 # Times the interquartile range above the median. If there are two kinds of steps, the longer kind is then no stall.
 MIN_LONG_SPREADS = 8.0
 MIN_STALLS = 3  # one or two long steps may be start-up, a window, or chance
-MAX_MEDIAN_STRETCHES = (
-    32  # stretches with their own median, so that steps that are slower late in the run are no stalls
-)
+# Stretches with their own median, so that steps that are slower late in the run are no stalls.
+MAX_MEDIAN_STRETCHES = 32
 MAX_PERIOD_DEVIATION = 0.1  # of the period; largest deviation of distances of regular stalls
 MIN_REGULAR_SHARE = 0.5  # of the stalls expected with a period; with fewer there is no period
 
