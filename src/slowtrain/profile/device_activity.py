@@ -58,7 +58,7 @@ class Activities:
             if len(keep) == len(self):
                 return self
         start = self.start_ms[keep]
-        name, op = _pick_rows(self.name, keep, len(start)), NO_INTS
+        name = _pick_rows(self.name, keep, len(start))
         op = name if self.op is self.name else _pick_rows(self.op, keep, len(start))
         return Activities(
             start, self.end_ms[keep], _pick_rows(self.kind, keep, len(start)), name, op,
@@ -80,11 +80,11 @@ class Activities:
         return intervals.union(self.start_ms[mine], self.end_ms[mine])
 
 
-# Most columns of a processor's ops hold one repeated number: a broadcast array stores it without memory.
-
-
 def constant_column(value: float, count: int) -> Any:
-    """Return a column of ``count`` times the same number, as a broadcast array."""
+    """Return a column of ``count`` times the same number, as a broadcast array, which takes no memory.
+
+    Most columns of a processor's ops are constant.
+    """
     return np.broadcast_to(np.asarray(value), count)
 
 
@@ -178,12 +178,9 @@ def _program_op_names(
 ) -> tuple[tuple[str, ...], Ints]:
     """Use the ops of XLA programs if they have more detail, by a kernel's instruction or by its name."""
     texts, code = kernels
-    hlo, program = (
-        events.stats[framework_names.HLO_OP],
-        events.stats[framework_names.PROGRAM_ID].filled(0).astype(np.int64),
-    )
+    hlo, program = events.stats[framework_names.HLO_OP], events.stats[framework_names.PROGRAM_ID].filled(0)
     label = hlo.labels()
-    numbers, of_program = distinct_with_codes(program)
+    numbers, of_program = distinct_with_codes(program.astype(np.int64))
     # One number for all three, so that each combination is looked up once.
     rows, which = distinct_with_codes(
         (of_program.astype(np.int64) * (len(hlo.texts) + 1) + label + 1) * len(texts) + code
@@ -221,21 +218,20 @@ def join_activities(parts: list[Activities]) -> Activities:
     if not parts:
         return Activities()
     texts: list[str] = []
-    names_, ops = [], []
+    names, ops = [], []
     for part in parts:
         base = len(texts)
         texts += part.texts
-        names_.append(part.name + base if base else part.name)
-        ops.append(names_[-1] if part.op is part.name else np.where(part.op >= 0, part.op + base, -1))
-    name = _concatenate_columns(names_)
-    found = Activities(
-        _concatenate_columns([p.start_ms for p in parts]), _concatenate_columns([p.end_ms for p in parts]),
-        _concatenate_columns([p.kind for p in parts]), name,
-        name if all(o is n for o, n in zip(ops, names_, strict=True)) else _concatenate_columns(ops),
-        _concatenate_columns([p.stream for p in parts]), _concatenate_columns([p.correlation for p in parts]),
-        _concatenate_columns([p.bytes for p in parts]), tuple(texts),
-        _concatenate_columns([p.memory if len(p.memory) else constant_column(UNKNOWN_MEMORY, len(p)) for p in parts]),
-    )  # fmt: skip
+        names.append(part.name + base if base else part.name)
+        ops.append(names[-1] if part.op is part.name else np.where(part.op >= 0, part.op + base, -1))
+    name = _concatenate_columns(names)
+    op = name if all(o is n for o, n in zip(ops, names, strict=True)) else _concatenate_columns(ops)
+    memory = [p.memory if len(p.memory) else constant_column(UNKNOWN_MEMORY, len(p)) for p in parts]
+    columns = {
+        key: _concatenate_columns([getattr(p, key) for p in parts])
+        for key in ("start_ms", "end_ms", "kind", "stream", "correlation", "bytes")
+    }
+    found = Activities(**columns, name=name, op=op, texts=tuple(texts), memory=_concatenate_columns(memory))
     if (found.start_ms[1:] >= found.start_ms[:-1]).all():
         return found
     return found.where(np.argsort(found.start_ms, kind="stable"))
@@ -246,8 +242,7 @@ def join_activities(parts: list[Activities]) -> Activities:
 ALIGNED_ELEMENTS = {"float16": 8, "bfloat16": 8, "tf32": 4}
 
 
-FORMAT_BY_DTYPE = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
-           "int32": "int32", "int64": "int64", "bool": "bool"}  # as TensorFlow's annotations write them  # fmt: skip
+FORMAT_BY_DTYPE = {"half": "float16", "float": "float32", "double": "float64"}  # of TensorFlow's annotations
 _PRODUCT_FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
 _MAX_SHAPES, _MAX_DIMS = 16, 8
 

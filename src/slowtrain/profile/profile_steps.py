@@ -68,7 +68,10 @@ def find_profile_steps(timeline: Timeline, device: ProfiledDevice | None) -> Ste
     """Return the steps as ``device`` (the busiest one) and its host took them."""
     threads = [t for t in timeline.threads if device is None or t.host == device.host]
     found = _annotated_steps(threads) or (_marked_steps(device, threads) if device is not None else None)
-    found = found or _function_steps(threads) or _pjit_steps(threads)
+    found = found or _costliest_calls(
+        _function_calls(threads), "calls of the function", framework_names.KERAS_FUNCTIONS
+    )
+    found = found or _pjit_steps(threads)
     if found is None and device is not None:
         found = _program_steps(device) or _repeated_kernel_steps(device)
         found = found and replace(found, by_device=True)
@@ -120,17 +123,11 @@ def _marked_steps(device: ProfiledDevice, threads: Sequence[HostThread]) -> Step
     name = max(chosen, key=lambda n: sum(chosen[n][1]) - sum(chosen[n][0]), default="")
     called = [np.array(column) for column in chosen.get(name, ([], []))]
     found = check_device_marks(device.marked, device, threads, called)
-    says = "the steps that the profile marks on the device"
-    says += f", the last one cut at the end of its call of {name!r}" if found.behind is not None else ""
-    return StepTimes(found.start_ms, found.end_ms, says, by_device=True, behind=found.behind)
+    cut = f", the last one cut at the end of its call of {name!r}" if found.behind is not None else ""
+    return replace(found, source=found.source + cut)
 
 
 CallTimes: TypeAlias = dict[str, tuple[list[float], list[float]]]  # start and end of each call, by function
-
-
-def _function_steps(threads: Sequence[HostThread]) -> StepTimes | None:
-    """Steps from calls of a ``tf.function``: Keras's own if there is one, else the one with the most time."""
-    return _costliest_calls(_function_calls(threads), "calls of the function", framework_names.KERAS_FUNCTIONS)
 
 
 def _function_calls(threads: Sequence[HostThread]) -> CallTimes:
@@ -296,25 +293,16 @@ MIN_OVERRUN_SHARE = 0.1
 MAX_USUAL_MARK_RATIO = 1.25
 
 
-@dataclass(frozen=True)
-class CheckedMarks:
-    """The steps; ``behind``: start and end of what was cut from the last mark, None if nothing was cut."""
-
-    start_ms: Floats
-    end_ms: Floats
-    behind: tuple[float, float] | None = None
-
-
 def check_device_marks(
     marked: tuple[Floats, Floats], device: ProfiledDevice, threads: Sequence[HostThread], called: Sequence[Floats]
-) -> CheckedMarks:
+) -> StepTimes:
     """Return the marks, the last one cut if it is too long. ``called``: start and end of each training call.
 
     Only the last mark can be wrong in this way, because the time between two calls belongs to an iteration.
     """
     order = np.argsort(marked[0], kind="stable")
     start, end = marked[0][order], marked[1][order]
-    whole = CheckedMarks(start, end)
+    whole = StepTimes(start, end, "the steps that the profile marks on the device", by_device=True)
     at = int(end.argmax())
     before = called[0] < end[at]
     if not before.any() or at != len(start) - 1:
@@ -327,7 +315,9 @@ def check_device_marks(
     first = float(called[0][before & (called[1] > start[at])].min(initial=np.inf))
     near = (device.activities.end_ms > start[at]) & (device.activities.start_ms < end[at])
     work = device.activities.where(near)
-    own = _launched_before(work, threads, last)
+    # What the host had started by then; work without a known call counts from its own start.
+    caller, called_ms, _ = launch_calls(threads, work.correlation)
+    own = np.where(caller >= 0, called_ms, work.start_ms) <= last
     if not own.any() or float(work.ms[~own].sum()) > MAX_OVERRUN_WORK_SHARE * float(work.ms.sum()):
         return whole
     begun = max(min(first, float(start[at])), float(end[:at].max(initial=-np.inf)))
@@ -336,13 +326,7 @@ def check_device_marks(
         return whole
     start, cut = start.copy(), end.copy()
     start[at], cut[at] = begun, done
-    return CheckedMarks(start, cut, (done, float(end[at])))
-
-
-def _launched_before(work: Activities, threads: Sequence[HostThread], moment_ms: float) -> Bools:
-    """Return which work the host had started by then; for work without a known call, which work had begun."""
-    caller, begun, _ = launch_calls(threads, work.correlation)
-    return np.asarray(np.where(caller >= 0, begun, work.start_ms) <= moment_ms)
+    return replace(whole, start_ms=start, end_ms=cut, behind=(done, float(end[at])))
 
 
 # Of the work computed outside the step that launched it; below this the host's steps are used.

@@ -10,7 +10,7 @@ line: their times, and the bytes per event there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -157,25 +157,19 @@ def read_timeline(spaces: Sequence[xplane.Space], most_events: int | None = None
         far = find_horizon(device_and_host_lines(space), most_events)
         until_ps = None if far is None else far.ps
         notes += [str(far)] if far is not None else []
-        told = (
-            hlo_programs.read_programs(space)
-            if any(p.name.startswith(framework_names.GPU_PLANE) and p.lines for p in space.planes)
-            else {}
-        )
-        found = [
-            _read_device(p, host, until_ps, told)
-            for p in space.planes
-            if p.name.startswith(framework_names.DEVICE_PLANES)
-        ]
+        on_gpu = any(p.name.startswith(framework_names.GPU_PLANE) and p.lines for p in space.planes)
+        ops_of = hlo_programs.read_programs(space) if on_gpu else {}
+        planes = (p for p in space.planes if p.name.startswith(framework_names.DEVICE_PLANES))
+        found = [_read_device(plane, host, until_ps, ops_of) for plane in planes]
         busy = any(len(d.activities) for d in found)
         mine, ops = read_threads(space, host, until_ps, devices=busy)
         devices += [replace(d, activities=_copy_directions_by_call(d.activities, mine)) for d in found]
         threads += mine
         if not busy and len(ops):
             devices.append(ProfiledDevice("CPU", "CPU", host, {}, without_peer_waits(ops)))
-    starts = [c.min() for c in _time_columns(devices, threads, 0)]
-    ends = [c.max() for c in _time_columns(devices, threads, 1)]
-    start, end = float(min(starts, default=0)), float(max(ends, default=0))
+    timed = [t for t in (*(d.activities for d in devices), *threads) if len(t.start_ms)]
+    start = float(min((t.start_ms.min() for t in timed), default=0))
+    end = float(max((t.end_ms.max() for t in timed), default=0))
     return Timeline(tuple(devices), tuple(threads), start, end, tuple(notes))
 
 
@@ -201,14 +195,6 @@ def host_name(spaces: Sequence[xplane.Space], number: int) -> str:
     return known[number][0] if len(alike) < 2 else f"{known[number][0]}, process {alike.index(number)}"
 
 
-def _time_columns(devices: list[ProfiledDevice], threads: list[HostThread], end: int) -> Iterator[Floats]:
-    every: list[Activities | HostThread] = [*(d.activities for d in devices), *threads]
-    for one in every:
-        column = one.end_ms if end else one.start_ms
-        if len(column):
-            yield column
-
-
 # -- devices
 
 
@@ -216,25 +202,23 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, told: Pro
     kind = "GPU" if plane.name.startswith(framework_names.GPU_PLANE) else plane.name.split(":")[1]
     facts = {k: v for k, v in plane.stats.items() if k in framework_names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in framework_names.DERIVED_LINES]
-    streams = [
-        line
-        for line in lines
-        if framework_names.STREAM_LINE.match(line.name) or line.name == framework_names.OVERHEAD_LINE
+    stream, overhead = framework_names.STREAM_LINE, framework_names.OVERHEAD_LINE
+    # Without streams, the compiled program's ops are in a line of their own.
+    streams = [line for line in lines if stream.match(line.name) or line.name == overhead] or [
+        line for line in plane.lines if line.name == framework_names.XLA_OPS_LINE
     ]
-    if not streams:  # without streams, the compiled program's ops are in a line of their own
-        streams = [line for line in plane.lines if line.name == framework_names.XLA_OPS_LINE]
     parts = [part for line in streams if (part := line_activities(plane, line, until_ps, told)) is not None]
     marked, programs = None, None
     for line in plane.lines:
-        if line.name == framework_names.STEPS_LINE:
+        if line.name in (framework_names.STEPS_LINE, framework_names.MODULES_LINE):
             events = line.events(before_ps=until_ps)
             start = events.start_ps / 1e9
-            marked = (start, start + events.duration_ps / 1e9) if len(events) else None
-        elif line.name == framework_names.MODULES_LINE:
-            events = line.events(before_ps=until_ps)
-            start = events.start_ps / 1e9
-            texts, code = plane.event_texts(events.metadata_id)
-            programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
+            end = start + events.duration_ps / 1e9
+            if line.name == framework_names.STEPS_LINE:
+                marked = (start, end) if len(events) else None
+            else:
+                texts, code = plane.event_texts(events.metadata_id)
+                programs = (start, end, code, texts) if len(events) else None
     places: dict[str, tuple[Place, ...]] = {}
     for op in (op for ops in told.values() for op in ops.values()):
         known = places.get(op.text, ())
@@ -260,6 +244,3 @@ def _copy_directions_by_call(found: Activities, threads: Sequence[HostThread]) -
         told = kinds[name[order[at[hit]]]]
         kind[unclear[hit]] = np.where(np.isin(told, (H2D, D2H)), told, D2D)
     return replace(found, kind=kind)
-
-
-# -- the host

@@ -172,7 +172,7 @@ def profile_ops(
     """Return the ops in the form that recordings have; for an accelerator with what its host adds."""
     if not len(found):
         return None
-    host = window_ops.host_window_ops(space, 0.0, some.on_host.start_ms, some.on_host.end_ms)
+    host = window_ops.host_window_ops(space, 0.0, some.on_host)
     if device is None or device.kind == "CPU":
         return host
     own = device_ops(device.activities, found)

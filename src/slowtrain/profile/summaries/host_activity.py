@@ -225,10 +225,11 @@ def host_busy_ms(threads: Sequence[HostThread], found: StepTimes, ops_ms: float)
     if main is None:
         return step
     reasons = [host_reasons.REASONS.index(r) for r in ("sync", "input")]
-    waits = np.array([_is_function_call(t) for t in main.texts], dtype=bool)[main.name] | np.isin(main.reason, reasons)
+    waits = np.array([is_function_call(t) for t in main.texts], dtype=bool)[main.name] | np.isin(main.reason, reasons)
     waiting = intervals.union(main.start_ms[waits], main.end_ms[waits])
     return step - float(intervals.covered_length(waiting, found.start_ms, found.end_ms).mean()) + ops_ms
 
 
-def _is_function_call(text: str) -> bool:
+def is_function_call(text: str) -> bool:
+    """Return whether a span is Python's call of a graph function."""
     return text.startswith(framework_names.EAGER_LOCAL) and framework_names.eager_op(text) is None

@@ -7,8 +7,9 @@ of calling them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,12 +17,11 @@ import numpy as np
 from slowtrain.columns import input_pipeline
 from slowtrain.columns.arrays import Floats, median_value
 from slowtrain.columns.device import Kernels, Producer
-from slowtrain.columns.input_pipeline import RANDOM_OP_PREFIXES, Node, Pipeline, WrittenDataset
+from slowtrain.columns.input_pipeline import RANDOM_OP_PREFIXES, CounterHistory, Node, Pipeline, WrittenDataset
 from slowtrain.columns.steps import Steps
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.loading import iterator_counters
-from slowtrain.trace.signals import stage_growth
-from slowtrain.trace.signals.stage_growth import IteratorReadings
+from slowtrain.trace.loading.iterator_counters import IteratorCounters
 
 MIN_FAR_RATIO = 10  # times the median, for a gap or a step unlike the rest
 MIN_FAR_GAPS = 5  # expected number of such gaps among the known ones, if they are as frequent as long steps
@@ -55,7 +55,7 @@ def recorded_pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
             iterator_counters.merge_iterators(plans.get(number, ()), each, by_keras[number]), times[number]
         )
         far = _far_gap_ms(np.concatenate(gaps), found)
-        result.append(replace(whole, far_gap_ms=far, course=stage_growth.counter_history(whole, several)))
+        result.append(replace(whole, far_gap_ms=far, course=counter_history(whole, several)))
     result += [Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
 
@@ -202,3 +202,76 @@ def _running_name(one: WrittenDataset, tuned: bool, cores: float) -> tuple[str, 
     if name == "Map" and tuned and stateless:
         return "ParallelMap", cores
     return name, None
+
+
+MAX_STRETCHES = 400  # stretches of one data set; each takes a tenth of a millisecond to read
+
+
+TimedReadings = Sequence[tuple[float, IteratorCounters]]
+
+
+NodeKey = tuple[str, int]  # a node's name, and its index in the plan (-1: not written by the user)
+
+
+@dataclass(frozen=True)
+class IteratorReadings:
+    """One iterator: when it was created, and its readings with their times, in ms of the run."""
+
+    begun_ms: float
+    read: TimedReadings
+
+
+def counter_history(pipe: Pipeline, iterators: Sequence[IteratorReadings]) -> CounterHistory | None:
+    """Return the nodes' work between readings of its iterators; None without two such stretches."""
+    keys = _node_keys(pipe.nodes, pipe.written)
+    most = max(MAX_STRETCHES // max(len(iterators), 1), 1)
+    columns = [one for each in iterators for one in _reading_stretches(pipe.written, each, most)]
+    columns.sort(key=lambda one: one[0])
+    if not keys or len(columns) < 2:
+        return None
+    first = [keys.index(key) == i for i, key in enumerate(keys)]  # one of several equal nodes holds the work of all
+    none = (np.nan, np.nan)
+    rows = [[c[3].get(key, none) if mine else none for c in columns] for key, mine in zip(keys, first, strict=True)]
+    both = np.array(rows, dtype=float)
+    start, end, batches = (np.array([c[i] for c in columns], dtype=float) for i in range(3))
+    return CounterHistory(start, end, batches, both[:, :, 0], both[:, :, 1])
+
+
+def _reading_stretches(
+    plan: tuple[WrittenDataset, ...], one: IteratorReadings, most: int
+) -> Iterator[tuple[float, float, float, dict[NodeKey, tuple[float, float]]]]:
+    """Yield start, end, batches, and ms and elements of each node.
+
+    The work since the iterator began includes the first filling of buffers. It is used only if there are no two
+    readings with work between them.
+    """
+    rows = [one.read[i] for i in np.unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
+    found = [(a, b, _work_between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
+    if not any(did[1] for _, _, did in found):
+        at, fullest = max(one.read, key=lambda row: len(row[1].nodes))
+        found = [(one.begun_ms, at, _work_between(plan, None, fullest))]
+    yield from ((a, b, batches, did) for a, b, (batches, did) in found if did)
+
+
+def _work_between(
+    plan: tuple[WrittenDataset, ...], before: IteratorCounters | None, after: IteratorCounters
+) -> tuple[float, dict[NodeKey, tuple[float, float]]]:
+    """Return batches, and total ms and elements of each node.
+
+    TensorFlow drops a node when its data ends, and creates it again for the next pass. Nodes of that name are left
+    out.
+    """
+    told = before.nodes if before is not None else after.nodes
+    changed = {(told.get(n) or after.nodes[n])["name"] for n in told.keys() ^ after.nodes.keys()}
+    pipe = iterator_counters.pipeline_between(plan, before, after, None, keras=False)
+    did: dict[NodeKey, tuple[float, float]] = {}
+    for node, key in zip(pipe.nodes, _node_keys(pipe.nodes, plan), strict=True):
+        if node.name not in changed:
+            ms, elements = did.get(key, (0.0, 0.0))
+            did[key] = ms + node.ms * pipe.batches, elements + node.elements * pipe.batches
+    return float(pipe.batches), did
+
+
+def _node_keys(nodes: Sequence[Node], plan: tuple[WrittenDataset, ...]) -> list[NodeKey]:
+    number = {id(one): i for i, one in enumerate(plan)}
+    return [(n.name, number.get(id(n.written), -1)) for n in nodes]
