@@ -18,6 +18,7 @@ from slowtrain.model import Place
 ASYNC_PREFIXES = tuple(
     "Prefetch ParallelMap MapAndBatch ParallelInterleave ParallelBatch ParallelFilter DataService".split()
 )
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's values for an infinite and an unknown length
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 RANDOM_OP_PREFIXES = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
 

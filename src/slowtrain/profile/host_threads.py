@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
+from slowtrain.columns.arrays import NO_INTS, Bools, Codes, Floats, Ints
 from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.device_activity import (
     COLLECTIVE,
     KERNEL,
-    NO_INTS,
     Activities,
     constant_column,
     join_activities,

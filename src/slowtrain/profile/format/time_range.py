@@ -21,7 +21,7 @@ import numpy as np
 from slowtrain.columns.arrays import Bools
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.event_columns import STAT_ID, STAT_REF
+from slowtrain.profile.format.event_columns import EVENT_STATS, STAT_ID, STAT_REF
 from slowtrain.profile.format.wire_format import (
     VARINT,
     MessageRun,
@@ -194,7 +194,7 @@ def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: Bools, us
     places = [
         (these.start, these.stop)
         for found in field_rounds(file, stretch.window, stretch.start[inside], stretch.stop[inside])
-        if (these := found.only(xplane.EVENT_STATS)) is not None
+        if (these := found.only(EVENT_STATS)) is not None
     ]
     if not places:
         return

@@ -165,7 +165,7 @@ def divide_steps(
     wait_ms: float | None,
     *,
     eager: bool,
-    compiling: bool = False,
+    compiling: bool,
 ) -> UnprofiledSteps:
     """Divide the steps outside a window.
 
@@ -187,7 +187,7 @@ def divide_steps(
     calls = lanes.get(None, np.zeros(len(steady)))
     inside = window.device.get(None, {})
     did = {c: inside.get(c, 0.0) + spilled.get(c, 0.0) for c in (*inside, *spilled)}
-    waited = _input_wait_ms(calls, steady, wait_ms or 0.0, sum(did.values()))
+    waited = input_wait_ms(calls, steady, wait_ms or 0.0, sum(did.values()))
     found[Category.INPUT] += waited
     _add_wait(waits, "input", waited, steady)
     busy, _ = _carry_device_ms(found, calls - waited, did, steady)
@@ -223,10 +223,10 @@ def _carry_device_ms(
     return taken, {category: ms * left for category, ms in parts.items()}
 
 
-def _input_wait_ms(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float) -> Floats:
-    """Return the wait for input in each step's calls.
+def input_wait_ms(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float = 0.0) -> Floats:
+    """Return the wait for input in each step's calls, which varies with their length.
 
-    Its mean is the measured one; it varies with the call's length.
+    Its mean over the steady steps is ``wait_ms``, which was measured. Calls have ``busy_ms`` for other work.
     """
     if not steady.any():
         return np.zeros(len(calls))

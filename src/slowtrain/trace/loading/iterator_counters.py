@@ -278,9 +278,7 @@ def _ns_per_element(several: Iterable[Sequence[IteratorCounters]]) -> dict[tuple
 
 
 def merge_readings(
-    readings: Sequence[IteratorCounters],
-    plan: tuple[WrittenDataset, ...] = (),
-    paces: Mapping[tuple[int, str], float] | None = None,
+    readings: Sequence[IteratorCounters], plan: tuple[WrittenDataset, ...], paces: Mapping[tuple[int, str], float]
 ) -> IteratorCounters:
     """Merge the readings of one iterator into one reading of all nodes.
 
@@ -290,9 +288,7 @@ def merge_readings(
     of other iterators: ``paces``.
     """
     last = readings[-1]
-    return IteratorCounters(
-        _merged_nodes(readings, last.output, plan, paces or {}), last.output, last.gaps_us, last.cpu_budget
-    )
+    return replace(last, nodes=_merged_nodes(readings, last.output, plan, paces))
 
 
 def _merged_nodes(

@@ -184,14 +184,7 @@ def _windowed_call_ms(recording: Recording, steps: Steps, calls: Floats) -> floa
 def _divide_calls(
     found: dict[Category, Floats], calls: Floats, inside: InsideCalls, steps: Steps, windowed_ms: float | None
 ) -> None:
-    kernels, total = inside.kernels, float(calls[steps.steady].mean()) if steps.steady.any() else 0.0
-    wait = min(inside.wait_ms or 0.0, total)
-    # The mean wait was measured; in a step it varies with the length of the call.
-    floor = np.minimum(calls, max(total - wait, 0.0))
-    waits = calls - floor
-    if waits.sum() > 0 and steps.steady.any():
-        scale = wait / max(float(waits[steps.steady].mean()), 1e-9)
-        waits = np.minimum(waits * scale, calls)
+    kernels, waits = inside.kernels, step_division.input_wait_ms(calls, steps.steady, inside.wait_ms or 0.0)
     found[Category.INPUT] += waits
     rest = calls - waits
     if kernels is None or kernels.busy_ms + kernels.peers_ms <= 0:

@@ -84,9 +84,7 @@ def find_steps(recording: Recording) -> Steps:
     end, block = best.blocks(breaks[id(best)])
     windowed = touches_windows(recording, best.start_ms, end)
     steady = _steady_steps(recording, best, end, windowed)
-    steady = _without_compilations(
-        steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block)
-    )
+    steady = _without(steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block))
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
         return thinned_run.thinned_run_steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
@@ -181,9 +179,7 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
         place = recording.names[int(number)].place
         mine = spans.where(spans.name == number)
         if place is not None:  # else Keras requests them
-            zero = np.zeros(len(mine), dtype=np.int64)
-            start, end, names = mine.start_ms, mine.end_ms, _span_names(mine)
-            found.append(StepCandidate(ELEMENTS_SOURCE, start, end, zero, False, place, 0.5, lane="next", names=names))
+            found.append(_span_candidate(ELEMENTS_SOURCE, "next", mine, np.zeros_like(mine.name), False, place, 0.5))
     return found
 
 
@@ -214,16 +210,16 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
         # Without a fit the training step was called by train_on_batch, which is another candidate.
         if inside and len(mine):
             size = np.full(len(mine), _fit_batch_size(inside[0]) * batches_per_execution(inside[0]), dtype=np.int64)
-            weight = 3.0 if training else 0.9
-            names = _span_names(mine)
-            found.append(
-                StepCandidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, True, "step", names)
-            )
+            one = _span_candidate(loop, "step", mine, size, training, place, 3.0 if training else 0.9)
+            found.append(replace(one, marked=True))
     return found
 
 
-def _span_names(spans: Spans) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unique(spans.name))
+def _span_candidate(
+    source: str, lane: str, spans: Spans, size: Ints, training: bool, place: Place | None, weight: float
+) -> StepCandidate:
+    names = tuple(int(n) for n in np.unique(spans.name))
+    return StepCandidate(source, spans.start_ms, spans.end_ms, size, training, place, weight, lane=lane, names=names)
 
 
 def _fit_batch_size(fit: Event) -> int:
@@ -252,19 +248,8 @@ def _on_batch_candidates(recording: Recording) -> list[StepCandidate]:
         if len(mine):
             place = recording.names[int(mine.name[0])].place
             training = phase == "train"
-            found.append(
-                StepCandidate(
-                    f"{phase}_on_batch",
-                    mine.start_ms,
-                    mine.end_ms,
-                    mine.value,
-                    training,
-                    place,
-                    3.0 if training else 1.0,
-                    lane="on_batch",
-                    names=_span_names(mine),
-                )
-            )
+            weight = 3.0 if training else 1.0
+            found.append(_span_candidate(f"{phase}_on_batch", "on_batch", mine, mine.value, training, place, weight))
     return found
 
 
@@ -277,17 +262,10 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
     if spans is None:
         return []
     spans = spans.where(spans.thread == recording.main)
-    training = {
-        (e.data.get("file"), e.data.get("line"))
-        for e in recording.events
-        if e.lane == "trace" and e.data.get("training")
-    }
     # For functions that were traced before the recording began, the name's detail says so.
-    training |= {
-        (n.detail.get("file"), n.detail.get("line"))
-        for n in recording.names
-        if n.lane == "function" and n.detail.get("training")
-    }
+    told = [e.data for e in recording.events if e.lane == "trace"]
+    told += [n.detail for n in recording.names if n.lane == "function"]
+    training = {(about.get("file"), about.get("line")) for about in told if about.get("training")}
     groups: dict[tuple[object, object], list[int]] = {}
     for number in np.unique(spans.name):
         detail = recording.names[int(number)].detail
@@ -298,12 +276,8 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
         mine = spans.where(np.isin(spans.name, numbers))
         name = recording.names[numbers[0]]
         trains = key in training
-        found.append(
-            StepCandidate(
-                f"function {name.text.rpartition('.')[2]}", mine.start_ms, mine.end_ms, mine.value, trains, name.place,
-                2.5 if trains else 0.9, lane="function", names=tuple(numbers),
-            )
-        )  # fmt: skip
+        source = f"function {name.text.rpartition('.')[2]}"
+        found.append(_span_candidate(source, "function", mine, mine.value, trains, name.place, 2.5 if trains else 0.9))
     return found
 
 
@@ -317,9 +291,7 @@ def _gradient_candidates(recording: Recording) -> list[StepCandidate]:
     # Several gradients per step (as in a GAN) come from several lines: the first line counts the steps.
     mine = spans.where(spans.name == spans.name[0])
     place = recording.names[int(mine.name[0])].place
-    zero = np.zeros(len(mine), dtype=np.int64)
-    start, end, names = mine.start_ms, mine.end_ms, _span_names(mine)
-    return [StepCandidate("gradient", start, end, zero, True, place, 2.4, lane="gradient", names=names)]
+    return [_span_candidate("gradient", "gradient", mine, np.zeros_like(mine.name), True, place, 2.4)]
 
 
 def _loop_call_candidates(recording: Recording) -> list[StepCandidate]:
@@ -364,9 +336,9 @@ def _without_cut_steps(steps: Steps) -> Steps:
     return steps
 
 
-def _without_compilations(steady: Bools, compiled: Bools) -> Bools:
-    """Return the steady steps in which XLA compiled nothing, if enough remain."""
-    rest = steady & ~compiled
+def _without(steady: Bools, disturbed: Bools) -> Bools:
+    """Return the steady steps that are not disturbed, if enough remain."""
+    rest = steady & ~disturbed
     return rest if rest.sum() >= MIN_STEADY_STEPS else steady
 
 
@@ -388,5 +360,4 @@ def _steady_steps(recording: Recording, best: StepCandidate, end: Floats, window
         later = np.flatnonzero(traced & (np.arange(n) >= warm))
         once[later] = len(later) <= MAX_FIRST_SHAPE_STEPS
     steady = (np.arange(n) >= max(warm, 0)) & ~once
-    rest = steady & ~windowed
-    return rest if rest.sum() >= MIN_STEADY_STEPS else steady
+    return _without(steady, windowed)

@@ -16,6 +16,7 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
+from slowtrain.columns.input_pipeline import UNKNOWN_CARDINALITY
 from slowtrain.columns.intervals import Intervals
 from slowtrain.columns.spans import Event, Spans, times_of
 from slowtrain.columns.steps import Steps
@@ -58,7 +59,6 @@ MIN_COMPILATION_MS = 100.0  # XLA took 173 ms for a step of one matrix product o
 
 
 KERAS_BATCH_SIZE = 32  # samples; the default of fit for arrays
-UNKNOWN_CARDINALITY = -2  # TensorFlow's cardinality of a data set of unknown length
 
 
 def find_recompilations(

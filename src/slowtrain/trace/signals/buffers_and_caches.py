@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns.arrays import median_value
-from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset, largest_parallelism
+from slowtrain.columns.input_pipeline import (
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    Node,
+    Pipeline,
+    WrittenDataset,
+    largest_parallelism,
+)
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input_feed import (
@@ -120,7 +127,6 @@ def _batch_making_ms(trace: Trace, node: Node, each_ms: float) -> float:
 
 
 def _making_cores(trace: Trace, node: Node) -> float:
-    """Return the cores that made the elements."""
     up = trace.pipeline.upstream_nodes(node) if trace.pipeline is not None else []
     return min(largest_parallelism(up), trace.cores)
 
@@ -155,19 +161,14 @@ def _fill_ms_between_steps(trace: Trace) -> tuple[float, int]:
 
 
 MIN_REBUILDS = 3
-INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's values for an infinite and an unknown length
 FILE_DATASET_PREFIXES = ("TFRecord", "TextLine", "FixedLengthRecord")
 CALLING_FAMILIES = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # stages that call a function of the script
 WHOLE_PASS_FAMILIES = CALLING_FAMILIES | frozenset(
     "Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split()
 )
-REPEATABLE_FAMILIES = WHOLE_PASS_FAMILIES | frozenset(
-    "Slices Range Zip Concatenate Take".split()
-)  # give the same elements in order in every pass
-READ_TO_END_FAMILIES = WHOLE_PASS_FAMILIES | {
-    "Shuffle",
-    "Repeat",
-}  # stages that read their input to its end in each pass
+# Give the same elements in order in every pass; read their input to its end in each pass.
+REPEATABLE_FAMILIES = WHOLE_PASS_FAMILIES | frozenset("Slices Range Zip Concatenate Take".split())
+READ_TO_END_FAMILIES = WHOLE_PASS_FAMILIES | {"Shuffle", "Repeat"}
 JOINING_FAMILIES = ("Zip", "Concatenate")
 MIN_CACHED_MAP_MS = 0.05
 MAX_OPENING_SHARE = 0.5  # of the time up to a node; with more, opening files is the cost
@@ -239,19 +240,22 @@ def _rebuilt_cache(trace: Trace) -> UnreadCache | None:
     if len(most) < MIN_REBUILDS or not waits:
         return None
     pipe = max(most, key=lambda one: one.batches)
+    cache = _cache_after_most_work(pipe)
+    return UnreadCache(pipe, cache, len(most), "anew") if cache is not None else None
+
+
+def _cache_after_most_work(pipe: Pipeline) -> Node | None:
+    """Return the user's last cache, if most of the work comes before it."""
     cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_user_node(n)), None)
-    if cache is None or sum(n.ms for n in pipe.upstream_nodes(cache)) < 0.5 * pipe.ms:
-        return None
-    return UnreadCache(pipe, cache, len(most), "anew")
+    costly = cache is not None and sum(n.ms for n in pipe.upstream_nodes(cache)) >= 0.5 * pipe.ms
+    return cache if costly else None
 
 
 def _unfilled_cache(trace: Trace) -> UnreadCache | None:
     """Return a cache after most of the work, of which no pass reaches the end."""
     pipe = trace.pipeline
-    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_user_node(n)), None) if pipe else None
+    cache = _cache_after_most_work(pipe) if pipe is not None else None
     if pipe is None or cache is None or cache.written is None:
-        return None
-    if sum(n.ms for n in pipe.upstream_nodes(cache)) < 0.5 * pipe.ms:
         return None
     length = cache.written.detail.get("cardinality")
     behind = [w for i, w in enumerate(pipe.written) if i not in datasets_up_to(pipe, [cache.written])]

@@ -6,7 +6,7 @@ objects that no name in the script leads to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,21 +81,13 @@ def growing_containers(trace: Trace) -> list[GrowingContainer]:
         grew = float(x[int(np.argmax(mine.value == mine.value[-1]))])
         if last - grew > max(MAX_QUIET_END_SHARE * last, 3 * float(median_value(np.diff(x)))):
             continue
+        texts = {key: str(detail.get(key, "")) for key in ("file", "owner", "named", "kind", "element")}
         one = GrowingContainer(
-            str(detail.get("path", trace.names[int(number)].text)),
-            str(detail.get("file", "")),
-            str(detail.get("owner", "")),
-            str(detail.get("named", "")),
-            str(detail.get("kind", "")),
-            str(detail.get("element", "")),
-            float(detail.get("element_bytes") or 0),
-            int(mine.value[-1]),
-            grown / length,
-            bool(detail.get("at_least")),
-            bool(detail.get("array")),
-            grown,
-            tuple(place for site in detail.get("sites", ()) if (place := place_of(site)) is not None),
-        )
+            path=str(detail.get("path", trace.names[int(number)].text)), **texts,
+            element_bytes=float(detail.get("element_bytes") or 0), length=int(mine.value[-1]), per_step=grown / length,
+            at_least=bool(detail.get("at_least")), array=bool(detail.get("array")), grown=grown,
+            sites=tuple(place for site in detail.get("sites", ()) if (place := place_of(site)) is not None),
+        )  # fmt: skip
         found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same object under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
 
@@ -211,7 +203,6 @@ class KeptObjects:
         return tuple(line.place for line in self.lines if line.users)
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers for evidence."""
         found = {OBJECTS_KEY: self.kinds[0].per_step} if self.kinds else {}
         return found | ({MADE_KEY: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
 
@@ -251,11 +242,9 @@ def _kept_kinds(look: Mapping[str, Any], per_step: float) -> tuple[ObjectKind, .
 
 
 def _kept_lines(traced: Mapping[str, Any], per_step: float) -> tuple[AllocatingLine, ...]:
-    found = list(_allocating_lines(traced))
+    rows = (
+        (Place(str(file), int(line)), grown, bool(users)) for file, line, users, grown, _ in traced.get("lines", ())
+    )
+    found = [AllocatingLine(place, grown / traced["steps"], users) for place, grown, users in rows]
     parts = [m for m in found if m.bytes_per_step >= MIN_LINE_SHARE * per_step][:MAX_NAMED_LINES]
     return tuple(parts) if sum(m.bytes_per_step for m in parts) >= MIN_MADE_SHARE * per_step else ()
-
-
-def _allocating_lines(traced: Mapping[str, Any]) -> Iterator[AllocatingLine]:
-    for file, line, users, grown, _ in traced.get("lines", ()):
-        yield AllocatingLine(Place(str(file), int(line)), grown / traced["steps"], bool(users))

@@ -9,7 +9,14 @@ import numpy as np
 
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.device import Kernels, Line, Producer
-from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset, repeats_input
+from slowtrain.columns.input_pipeline import (
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    Node,
+    Pipeline,
+    WrittenDataset,
+    repeats_input,
+)
 from slowtrain.model import Category, Place
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
@@ -264,9 +271,6 @@ def merge_producer_lines(several: list[Producer]) -> list[Line]:
             old = found.get(line.place)
             found[line.place] = Line(line.place, line.ms, line.visits, weight + (old.share if old else 0.0))
     return sorted(found.values(), key=lambda line: -line.share)
-
-
-INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's
 
 
 def data_passes(pipe: Pipeline) -> int:

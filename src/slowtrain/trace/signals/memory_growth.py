@@ -79,13 +79,8 @@ class MemorySlope:
         return steps * (step_ms + slower_ms * steps / 2) / 3.6e6
 
     def numbers(self, hours: float | None) -> dict[str, float]:
-        """Return the numbers for evidence."""
-        found = {
-            "per_step_bytes": self.per_step,
-            "low_bytes": self.low,
-            "high_bytes": self.high,
-            "grown_bytes": self.total_bytes,
-        }
+        names = "per_step_bytes", "low_bytes", "high_bytes", "grown_bytes"
+        found = dict(zip(names, (self.per_step, self.low, self.high, self.total_bytes), strict=True))
         return found | ({"full_in_h": hours} if hours is not None else {})
 
     def until(self, left: float | None, hours: float | None) -> str:
@@ -109,11 +104,9 @@ class GrowthUnit:
         """Return a count per step in words."""
         if self.place is not None:
             return f"{format_number(per_step * self.steps)} per {self.name}"
-        return (
-            f"{format_number(1000 * per_step)} in a thousand steps"
-            if per_step < MIN_PACE_PER_STEP
-            else f"{format_number(per_step)} a step"
-        )
+        if per_step < MIN_PACE_PER_STEP:
+            return f"{format_number(1000 * per_step)} in a thousand steps"
+        return f"{format_number(per_step)} a step"
 
 
 def process_memory(trace: Trace) -> tuple[Floats, Floats]:
@@ -158,7 +151,8 @@ def memory_slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> MemorySlope
     each, lengths = gains[:, 1] / gains[:, 0], gains[:, 0]
     covered, total = float(lengths.sum()), float(gains[:, 1].sum())
     mean = total / covered
-    margin = _interval_margin(each)
+    # Half the confidence interval of a mean of increments.
+    margin = STUDENT_T_95[min(len(each) - 2, len(STUDENT_T_95) - 1)] * _standard_error(each)
     last = max(len(gains) // 4, 1)
     lasting = gains[-last:, 1].sum() / gains[-last:, 0].sum() >= MIN_LAST_QUARTER_SHARE * mean
     believed = lasting and not _may_be_random_walk(
@@ -166,11 +160,6 @@ def memory_slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> MemorySlope
     )
     low = mean - margin if believed or mean <= 0 else min(mean - margin, 0.0)
     return MemorySlope(mean, low, mean + margin, total, covered)
-
-
-def _interval_margin(each: Floats) -> float:
-    """Return half the confidence interval of a mean of increments."""
-    return STUDENT_T_95[min(len(each) - 2, len(STUDENT_T_95) - 1)] * _standard_error(each)
 
 
 def _standard_error(each: Floats) -> float:
@@ -192,9 +181,8 @@ def _may_be_random_walk(gains: Floats) -> bool:
     far = np.convolve(off, np.ones(INCREMENTS_TOGETHER), "valid")
     if float((far**2).mean()) <= MAX_LINE_VARIANCE_SHARE * INCREMENTS_TOGETHER * float((off**2).mean()):
         return False
-    return float(each.mean()) <= STUDENT_T_995[
-        min(len(each) - MIN_FINE_INCREMENTS, len(STUDENT_T_995) - 1)
-    ] * _standard_error(each)
+    quantile_of = STUDENT_T_995[min(len(each) - MIN_FINE_INCREMENTS, len(STUDENT_T_995) - 1)]
+    return float(each.mean()) <= quantile_of * _standard_error(each)
 
 
 def _memory_over_steps(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Floats]:
@@ -259,15 +247,10 @@ def growth_unit(trace: Trace) -> GrowthUnit:
         if not event.data.get("nested") and event.place is not None:
             groups.setdefault((event.name, event.place), []).append(event)
     for (name, place), events in sorted(groups.items(), key=lambda g: -len(g[1])):
-        inside = sum(_steps_in_event(trace, e) for e in events)
+        inside = sum(int(np.diff(np.searchsorted(steps.start_ms, (e.start_ms, e.end_ms)))[0]) for e in events)
         if len(events) >= MIN_LOOP_CALLS and inside >= 0.5 * len(steps):
             return GrowthUnit(f"call of {name}", inside / len(events), place, len(events))
     return GrowthUnit("thousand steps", 1000.0)
-
-
-def _steps_in_event(trace: Trace, event: Event) -> int:
-    a, b = np.searchsorted(trace.steps.start_ms, (event.start_ms, event.end_ms))
-    return int(b - a)
 
 
 def traces_per_step(trace: Trace) -> float:
@@ -296,7 +279,6 @@ def was_collected(trace: Trace) -> bool:
 
 
 def format_bytes(value: float) -> str:
-    """Return bytes in words."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(value) >= factor:
             return f"{format_number(value / factor)} {unit}"

@@ -32,6 +32,7 @@ MAX_JUMP_RESIDUAL = 0.6
 FIRST_EDGE_STEPS, LAST_EDGE_STEPS = 2, 1  # steps of an epoch that fill buffers, or have fewer samples
 MIN_LONG_EPOCH_STEPS = 8  # steps; in shorter epochs edges are kept, and each place is compared with itself only
 PLACES_PER_EPOCH = 10  # parts of an epoch, each compared with itself
+MAX_EPOCH_POINTS = 64  # of a line through epochs, as medians of equal stretches
 MIN_EPOCHS = 3  # needed to separate the cost of a place in the epoch from that of the epoch's number
 MAX_SPEED_RATIO = 2.0  # factor above and below its usual speed within which a shared machine is assumed to vary
 MIN_BEYOND_RATIO = MAX_SPEED_RATIO**2
@@ -104,36 +105,25 @@ def plain_steps(steps: Steps, ms: Floats | None = None) -> StepSeries:
 
     The cost of each place in the epoch is removed if there are enough epochs to know it.
     """
-    keep = steps.steady & ~steps.windowed & ~_is_epoch_edge(steps.block)
+    place, length = _places_in_epochs(steps.block)
+    edge = (place < FIRST_EDGE_STEPS) | (length - 1 - place < LAST_EDGE_STEPS)
+    keep = steps.steady & ~steps.windowed & ~(edge & (length >= MIN_LONG_EPOCH_STEPS))
     index = np.flatnonzero(keep)
     number, block = step_numbers(steps)[keep], steps.block[keep]
     ms = (steps.ms if ms is None else ms)[keep].copy()
     ms, known = _scaled_to_usual_size(ms, steps.size[keep])
     found = StepSeries(number[known], index[known], ms[known], block[known])
-    return _without_place_costs(found, _place_in_epoch(steps.block)[keep][known])
+    # Places are counted in tenths of a usual epoch if that is long.
+    usual = max(float(median_value(length[place == 0])), 1.0) if len(place) else 1.0
+    place = np.minimum(place * min(PLACES_PER_EPOCH / usual, 1.0), PLACES_PER_EPOCH).astype(np.int64)
+    return _without_place_costs(found, place[keep][known])
 
 
-def _is_epoch_edge(block: Ints) -> Bools:
-    """Return the first and last steps of epochs that are long enough to do without them."""
-    if not len(block):
-        return np.zeros(0, dtype=bool)
-    begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
+def _places_in_epochs(block: Ints) -> tuple[Ints, Ints]:
+    """Return each step's place in its epoch, from 0, and the length of that epoch."""
+    begins = np.flatnonzero(np.diff(block, prepend=block[:1] - 1))
     length = np.diff(np.append(begins, len(block)))
-    begin = np.repeat(begins, length)
-    long = np.repeat(length, length) >= MIN_LONG_EPOCH_STEPS
-    place, left = np.arange(len(block)) - begin, begin + np.repeat(length, length) - 1 - np.arange(len(block))
-    return np.asarray(long & ((place < FIRST_EDGE_STEPS) | (left < LAST_EDGE_STEPS)))
-
-
-def _place_in_epoch(block: Ints) -> Ints:
-    """Return each step's place in its epoch: from 0, in tenths of a usual epoch if it is long."""
-    if not len(block):
-        return np.zeros(0, dtype=np.int64)
-    begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
-    length = np.diff(np.append(begins, len(block)))
-    place = np.arange(len(block)) - np.repeat(begins, length)
-    usual = max(float(median_value(length)), 1.0)
-    return np.asarray(np.minimum(place * min(PLACES_PER_EPOCH / usual, 1.0), PLACES_PER_EPOCH).astype(np.int64))
+    return np.arange(len(block)) - np.repeat(begins, length), np.repeat(length, length)
 
 
 def _scaled_to_usual_size(ms: Floats, size: Ints) -> tuple[Floats, Bools]:
@@ -152,7 +142,8 @@ def _without_place_costs(found: StepSeries, place: Ints) -> StepSeries:
     if len(epochs) < MIN_EPOCHS:
         return found
     middle, at = (_group_medians(column, inverse, len(epochs)) for column in (found.ms, found.number))
-    flat = found.ms - _theil_sen(*_at_most_points(at, middle)) * found.number
+    points = min(len(at), MAX_EPOCH_POINTS)
+    flat = found.ms - _theil_sen(stretch_medians(at, points), stretch_medians(middle, points)) * found.number
     usual = float(median_value(flat))
     ms = found.ms.copy()
     for here in np.unique(place):
@@ -168,13 +159,6 @@ def _group_medians(values: Floats, inverse: Ints, count: int) -> Floats:
     ends = np.cumsum(np.bincount(inverse, minlength=count))
     begins = np.append(0, ends[:-1])
     return np.asarray((ordered[(begins + ends - 1) // 2] + ordered[(begins + ends) // 2]) / 2)
-
-
-def _at_most_points(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:
-    """Reduce to at most ``most`` points: medians of equal stretches."""
-    if len(x) <= most:
-        return x, y
-    return stretch_medians(x, most), stretch_medians(y, most)
 
 
 def stretch_medians(values: Floats, stretches: int) -> Floats:
