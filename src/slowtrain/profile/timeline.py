@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import NO_INTS, Floats, Ints
 from slowtrain.model import Place
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
@@ -28,7 +28,6 @@ from slowtrain.profile.device_activity import (
     D2H,
     H2D,
     KERNEL,
-    NO_INTS,
     Activities,
     ProgramOps,
     activity_kind,
@@ -167,7 +166,8 @@ def read_timeline(spaces: Sequence[xplane.Space], most_events: int | None = None
         threads += mine
         if not busy and len(ops):
             devices.append(ProfiledDevice("CPU", "CPU", host, {}, without_peer_waits(ops)))
-    timed = [t for t in (*(d.activities for d in devices), *threads) if len(t.start_ms)]
+    every: list[Activities | HostThread] = [*(d.activities for d in devices), *threads]
+    timed = [one for one in every if len(one.start_ms)]
     start = float(min((t.start_ms.min() for t in timed), default=0))
     end = float(max((t.end_ms.max() for t in timed), default=0))
     return Timeline(tuple(devices), tuple(threads), start, end, tuple(notes))

@@ -186,7 +186,7 @@ def _op_tables(
     for rows in ops:
         ms = np.bincount(rows.code, rows.end_ms - rows.start_ms, minlength=len(rows.text))
         count = np.bincount(rows.code, minlength=len(rows.text))
-        for i in np.flatnonzero(count):
+        for i in np.flatnonzero(count).tolist():
             for table, key in ((by_type, op_type(rows.text[i]) or "XLA"), (by_name, rows.text[i])):
                 row = table.setdefault(key, [0.0, 0.0])
                 row[0] += float(ms[i]) / steps
