@@ -133,12 +133,8 @@ class _HloProgram:
         self.computations: dict[int, list[int]] = {}
         self.instructions: dict[int, Instruction] = {}
         self.frames = _StackFrames()
-        for tag, start, stop in self.file.fields(0, len(data)):
-            if tag == _MODULE:
-                self._module(start, stop)
-
-    def _module(self, start: int, stop: int) -> None:
-        for tag, begin, end in self.file.fields(start, stop):
+        modules = (span for tag, *span in self.file.fields(0, len(data)) if tag == _MODULE)
+        for tag, begin, end in (field for span in modules for field in self.file.fields(*span)):
             if tag == _COMPUTATION:
                 self._computation(begin, end)
             elif tag == _FRAMES:

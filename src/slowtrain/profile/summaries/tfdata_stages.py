@@ -152,17 +152,13 @@ def _thread_spans(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_m
     if not len(keep):
         return None
     numbers = [
-        _stat_numbers(events.stats.get(s), len(events))[keep]
+        events.stats[s].filled(0).astype(np.int64)[keep] if s in known else np.zeros(len(keep), dtype=np.int64)
         for s in (framework_names.NODE_ID, framework_names.PARENT_ID)
     ]
     facts = {
         s: found for s in framework_names.STAGE_FACTS if (found := events.stats.get(s)) is not None and len(found.rows)
     }
     return _ThreadSpans(start[keep], end[keep], role[keep], code[keep], texts, numbers[0], numbers[1], facts, keep)
-
-
-def _stat_numbers(stat: Stat | None, count: int) -> Ints:
-    return np.zeros(count, dtype=np.int64) if stat is None else stat.filled(0).astype(np.int64)
 
 
 def _span_role(text: str) -> int:

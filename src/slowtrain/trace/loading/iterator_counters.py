@@ -184,14 +184,12 @@ def _match_written(nodes: list[Node], plan: tuple[WrittenDataset, ...]) -> tuple
     others and are written elsewhere. Of equal choices the first is used. A map that TensorFlow fused with its batch
     stands for both.
     """
-    running = [(n, family) for n, node in enumerate(nodes) for family in _node_families(node)]
+    fused = "Map", "Batch"
+    families = [fused if node.name.startswith("MapAndBatch") else (node.family,) for node in nodes]
+    running = [(n, family) for n, several in enumerate(families) for family in several]
     pairs = longest_common_pairs([family for _, family in running], [w.family for w in plan])
     found = {n: plan[j] for (n, family), j in ((running[i], j) for i, j in pairs) if family == nodes[n].family}
     return tuple(replace(node, written=found.get(n)) for n, node in enumerate(nodes))
-
-
-def _node_families(node: Node) -> tuple[str, ...]:
-    return ("Map", "Batch") if node.name.startswith("MapAndBatch") else (node.family,)
 
 
 def longest_common_pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
@@ -237,7 +235,9 @@ def merge_iterators(
     fed = [p for p in several if p.batches]
     if not fed:
         return several[0] if several else Pipeline(plan, keras=keras)
-    total, gap = sum(p.batches for p in fed), _mean_gap_ms(fed)
+    known = [(p.gap_ms, p.batches) for p in fed if p.gap_ms is not None]
+    weight = sum(batches for _, batches in known)
+    gap = sum(ms * batches for ms, batches in known) / weight if known else None
     speaking = fed[1:] if len(fed) > 1 and any(w.family == "Cache" for w in plan) else fed
     most = max(len(p.nodes) for p in speaking)
     whole = [p for p in speaking if len(p.nodes) == most]
@@ -254,13 +254,9 @@ def merge_iterators(
         )
         for i, node in enumerate(longest.nodes)
     )
-    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed), quiet_ms=quiet)
-
-
-def _mean_gap_ms(several: list[Pipeline]) -> float | None:
-    known = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
-    weight = sum(batches for _, batches in known)
-    return sum(gap * batches for gap, batches in known) / weight if weight else None
+    return replace(
+        longest, nodes=nodes, batches=sum(p.batches for p in fed), gap_ms=gap, epochs=len(fed), quiet_ms=quiet
+    )
 
 
 def _ns_per_element(several: Iterable[Sequence[IteratorCounters]]) -> dict[tuple[int, str], float]:

@@ -133,7 +133,10 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
         run=_run_attribution(whole, found),
         device=summary,
     )
-    return _with_pools(_with_host_side(trace, spaces, whole, device, found), spaces)
+    pools = device_summary.read_pools(spaces)
+    signals = trace.signals | ({Signal.ALLOCATOR} if pools else set())
+    trace = replace(trace, signals=signals, facts={**trace.facts, "pools": pools})
+    return _with_host_side(trace, spaces, whole, device, found)
 
 
 def _computing_device(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.ProfiledDevice | None:
@@ -318,10 +321,3 @@ def _run_attribution(whole: Timeline, found: StepTimes) -> Attribution:
     ms = intervals.total_length(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
     parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
     return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
-
-
-def _with_pools(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
-    """Return the trace with its profile's figures of allocators."""
-    found = device_summary.read_pools(spaces)
-    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
-    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})

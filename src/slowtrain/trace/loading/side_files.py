@@ -23,7 +23,8 @@ from slowtrain.trace.signals.device import batch_curve
 
 def with_damage_notes(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``facts`` with notes of unreadable files; ``unread`` names the windows whose profile is one of them."""
-    unread = tuple(_unreadable_profiles(folder, events))
+    damaged = ((own, _file_damage(file)) for _, own, file in deep_window_files(folder, events))
+    unread = tuple(f"{own.name} {wrong}" for own, wrong in damaged if wrong)
     notes = [f"the profile of {one}: the work inside its steps is not known" for one in unread]
     if (folder / LAUNCH_FILE).exists() and not read_launch(folder):
         notes.append(f"{LAUNCH_FILE} cannot be read: the run's command and exit code are not known")
@@ -41,16 +42,10 @@ def deep_window_files(folder: Path, events: Iterable[Event]) -> Iterator[tuple[E
             yield event, own, min(own.glob("**/*.xplane.pb"), default=None)
 
 
-def _unreadable_profiles(folder: Path, events: Iterable[Event]) -> Iterator[str]:
-    """Yield for each deep window with an unreadable profile its folder's name and what is wrong."""
-    for _, own, file in deep_window_files(folder, events):
-        wrong = _file_damage(file) if file is not None else "is missing"
-        if wrong:
-            yield f"{own.name} {wrong}"
-
-
-def _file_damage(path: Path) -> str:
+def _file_damage(path: Path | None) -> str:
     """Return what is wrong with a profile, from the outermost fields only: in a truncated file one exceeds the end."""
+    if path is None:
+        return "is missing"
     try:
         if not path.stat().st_size:
             return "is empty"

@@ -247,6 +247,8 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         spans = recording.lanes.get(lane, Spans())
         return spans.where(spans.thread == recording.main).times
 
+    # Including the cut steps at the edges of thinned stretches.
+    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _single_interval(0.0, max(begun, 0.0))),
         (Phase.END, _single_interval(stop, end)),
@@ -254,7 +256,7 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.COMPILE, step_disturbances.recompilation_times(recording, steps)),  # also in steps under the profiler
         (Phase.WINDOW, times_of(e for e in recording.events if e.lane == "window")),
         (Phase.VALIDATION, times_of(e for e in loops if e.name == "evaluate" and e.data.get("nested"))),
-        (Phase.STEPS, _steady_time(steps)),
+        (Phase.STEPS, intervals.union(steps.start_ms[counted], steps.end_ms[counted])),
         (Phase.COMPILE, times_of(e for e in recording.events if e.lane == "trace")),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
         (Phase.CHECKPOINT, spans_of("save")),  # also one that a callback writes at the end of an epoch
@@ -279,12 +281,6 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         left = intervals.subtract(left, claim)
     parts = sorted(((str(p), ms) for p, ms in spent.items() if ms > 0), key=lambda p: -p[1])
     return Attribution(end, tuple(_attribution_part(n, ms, end) for n, ms in parts))
-
-
-def _steady_time(steps: Steps) -> intervals.Intervals:
-    """Return the time of steady steps, including the cut steps at the edges of thinned stretches."""
-    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
-    return intervals.union(steps.start_ms[counted], steps.end_ms[counted])
 
 
 def _single_interval(start: float, end: float) -> intervals.Intervals:

@@ -305,14 +305,10 @@ def _loop_call_candidates(recording: Recording) -> list[StepCandidate]:
         if len(events) < 8:
             continue
         start, end = np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events])
-        size = np.array([_data_rows(e) for e in events], dtype=np.int64)
+        shapes = [(e.data.get("data") or {}).get("shape") for e in events]
+        size = np.array([int(shape[0]) if shape and shape[0] else 0 for shape in shapes], dtype=np.int64)
         found.append(StepCandidate(f"{loop}()", start, end, size, loop == "fit", events[0].place, 1.0))
     return found
-
-
-def _data_rows(event: Event) -> int:
-    shape = (event.data.get("data") or {}).get("shape")
-    return int(shape[0]) if shape and shape[0] else 0
 
 
 def touches_windows(recording: Recording, start: Floats, end: Floats) -> Bools:

@@ -76,7 +76,8 @@ def find_shuffle_fill(trace: Trace) -> ShuffleFill | None:
     made = _batch_making_ms(trace, node, each)
     # Elements made during the steps share the cores with them; before, they were made while the steps waited.
     own = float(trace.facts.get("step_cpu_ms") or 0.0)
-    shared = (min(own, trace.cores * rest) + made * _making_cores(trace, node)) / trace.cores if own else 0.0
+    making_cores = min(largest_parallelism(pipe.upstream_nodes(node)), trace.cores)
+    shared = (min(own, trace.cores * rest) + made * making_cores) / trace.cores if own else 0.0
     return ShuffleFill(node, inside / count, outside, max(made - rest, shared - rest, 0.0), epochs, each)
 
 
@@ -124,11 +125,6 @@ def _batch_making_ms(trace: Trace, node: Node, each_ms: float) -> float:
     up = pipe.upstream_nodes(node)
     per = batch / max(max((n.elements for n in up), default=batch), 1e-9)
     return pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
-
-
-def _making_cores(trace: Trace, node: Node) -> float:
-    up = trace.pipeline.upstream_nodes(node) if trace.pipeline is not None else []
-    return min(largest_parallelism(up), trace.cores)
 
 
 def _fill_ms_in_steps(trace: Trace) -> tuple[float, int, float]:

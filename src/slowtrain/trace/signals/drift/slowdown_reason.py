@@ -212,15 +212,11 @@ def _lines_between_calls(sides: EarlyAndLate) -> tuple[Place, ...]:
 
 def _traces_text(trace: Trace, early: Ints, late: Ints) -> str:
     at = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
-    count = [len(_moments_in_steps(trace, at, index)) for index in (early, late)]
+    steps = [(trace.steps.start_ms[index], trace.steps.end_ms[index]) for index in (early, late)]
+    count = [int((intervals.containing_range(*ranges, at) >= 0).sum()) for ranges in steps]
     if not max(count):
         return ""
     return f" ({count[0]} traces in {len(early)} steps at first, {count[1]} in {len(late)} at the end)"
-
-
-def _moments_in_steps(trace: Trace, at: Floats, index: Ints) -> Floats:
-    """Return the moments that lie in these steps."""
-    return at[intervals.containing_range(trace.steps.start_ms[index], trace.steps.end_ms[index], at) >= 0]
 
 
 def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, float], ...]:
@@ -305,26 +301,20 @@ def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
             for name, told in memory_growth.device_memory(trace, what).items()
         ]
     series.append(("the graph", growth_suspects.graph_op_counts(trace), "{:,.0f} to {:,.0f} ops".format))
-    found = [(what, *_early_late_means(trace, told, early, late), say) for what, told, say in series]
+    sides = (early, late)
+    means = [
+        [finite_mean(values, moments_within(trace, at, index)) for index in sides] for _, (at, values), _ in series
+    ]
+    found = [(what, then, now, say) for (what, _, say), (then, now) in zip(series, means, strict=True)]
     arrays = growth_suspects.growing_arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes_text) for one in arrays]
     kept = [
         (what, say(then, now))
         for what, then, now, say in found
-        if now > MIN_MORE_RATIO * then and not _is_little_memory(say, then, now)
+        # A few megabytes of memory come and go.
+        if now > MIN_MORE_RATIO * then and not (say is _megabytes_text and now - then < MIN_MORE_BYTES)
     ]
     return "".join(f"; {what} grew from {said}" for what, said in kept)
-
-
-def _is_little_memory(say: Callable[[float, float], str], then: float, now: float) -> bool:
-    """Return whether the growth is only a few megabytes of memory, which come and go."""
-    return say is _megabytes_text and now - then < MIN_MORE_BYTES
-
-
-def _early_late_means(trace: Trace, told: tuple[Floats, Floats], early: Ints, late: Ints) -> tuple[float, float]:
-    at, values = told
-    then, now = (finite_mean(values, moments_within(trace, at, index)) for index in (early, late))
-    return then, now
 
 
 def _sampled_figure(trace: Trace, key: str) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints, median_value, quantile
+from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
 from slowtrain.columns.spans import Spans
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_count, format_number
@@ -133,10 +133,7 @@ def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
 
 
 def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
-    """Return long pauses in a user's loop.
-
-    In fit, time between steps has its own phase and causes.
-    """
+    """Return long pauses in a user's loop. In fit, time between steps has its own phase and causes."""
     steps = trace.steps
     if steps.source in ("fit", "fit()"):
         return []
@@ -218,7 +215,8 @@ def _stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> tuple[str, Cat
         return _python_stall_kind(trace, stall, seen), Category.PYTHON
     if _other_pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
         return "validation", Category.UNATTRIBUTED
-    largest = max(trace.categories, key=lambda c: _ms_beyond_usual(trace, c, stall.step), default=Category.UNATTRIBUTED)
+    beyond = {c: float(column[stall.step]) - trace.usual[c] for c, column in trace.categories.items()}
+    largest = max(beyond, key=lambda c: beyond[c], default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
         return _input_stall_kind(trace, stall, seen), largest
     return (_python_stall_kind(trace, stall, seen) if largest is Category.PYTHON else "inside"), largest
@@ -248,11 +246,6 @@ def _asked_for_batch(trace: Trace, each: Sequence[Stall]) -> bool:
     return sum(met) >= 0.5 * len(met) and bool(met)
 
 
-def _ms_beyond_usual(trace: Trace, category: Category, step: int) -> float:
-    column = trace.categories[category]
-    return float(column[step]) - trace.usual[category]
-
-
 def _other_pass_ms(trace: Trace, stall: Stall, seen: _StallFacts) -> float:
     """Return ms from the first to the last function call in a stall, without its own step; 0 if there are too few."""
     calls = trace.lane("function")
@@ -277,7 +270,7 @@ def _stalls_of_kind(trace: Trace, key: tuple[str, Category], each: list[Stall], 
     period = _stall_period(step_trend.step_numbers(trace.steps)[[s.step for s in each]])
     steady = trace.steps.steady_ms
     usual = float(median_value(steady)) if len(steady) else 0.0
-    says = _stall_text(trace, kind, starts, ends)
+    says = "; meanwhile ".join(filter(None, (KIND_WORDS.get(kind, ""), _machine_text(trace, starts, ends))))
     return Stalls(kind, says, tuple(each), float(median_value(limit)), usual, period, where[:2], category)
 
 
@@ -296,12 +289,6 @@ def _stall_period(numbers: Floats) -> float | None:
     regular = np.abs(apart - times * period) <= MAX_PERIOD_DEVIATION * period
     there = len(apart) >= MIN_REGULAR_SHARE * times.sum()
     return period if period >= 2 and there and float(regular.mean()) >= 0.8 else None
-
-
-def _stall_text(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
-    """Return what ran in these stalls, from their spans, and what the machine did, from its samples."""
-    said, machine = KIND_WORDS.get(kind, ""), _machine_text(trace, starts, ends)
-    return "; meanwhile ".join(filter(None, (said, machine)))
 
 
 def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
@@ -357,12 +344,6 @@ def crowding_ratio(trace: Trace) -> float:
     return cores / max(cores - crowding_cores(trace), 1.0)
 
 
-def _samples_in_stalls(at: Floats, starts: Floats, ends: Floats) -> Bools:
-    """Return which samples are in a stall or just after one; each covers the time since the previous one."""
-    i: Ints = np.searchsorted(starts, at, side="right") - 1
-    return np.asarray((i >= 0) & (at <= ends[np.maximum(i, 0)] + 250.0))
-
-
 def _means_in_and_outside(
     trace: Trace, column: Floats | None, starts: Floats, ends: Floats
 ) -> tuple[float, float] | None:
@@ -370,6 +351,8 @@ def _means_in_and_outside(
     if column is None:
         return None
     at, told = trace.samples["time_ms"], np.isfinite(column)
-    inside = _samples_in_stalls(at, starts, ends)
+    # A sample covers the time since the previous one, so that one just after a stall belongs to it.
+    i = np.searchsorted(starts, at, side="right") - 1
+    inside = (i >= 0) & (at <= ends[i] + 250.0)
     both = [column[told & side] for side in (inside, ~inside)]
     return (float(both[0].mean()), float(both[1].mean())) if len(both[0]) and len(both[1]) else None
