@@ -16,6 +16,11 @@ EMPTY: Intervals = (np.zeros(0), np.zeros(0))
 MAX_INTERVALS_AT_ONCE = 1 << 16  # processed in one pass, to bound temporary memory
 
 
+def single(start: float, end: float) -> Intervals:
+    """Return one interval; empty unless ``start`` is before ``end``."""
+    return union(np.array([start]), np.array([end]))
+
+
 def union(start: Floats, end: Floats) -> Intervals:
     """Return disjoint, ordered intervals that cover the same moments. The input may overlap and be unordered."""
     if not (keep := end > start).all():

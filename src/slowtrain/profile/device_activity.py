@@ -23,6 +23,12 @@ LINE_STATS = (
     framework_names.ANNOTATION_STAT, framework_names.HLO_OP,
 )  # fmt: skip
 _MEMORY_BY_NAME = {"pageable": PAGEABLE, "pinned": PINNED}
+# Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
+# of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.
+ALIGNED_ELEMENTS = {"float16": 8, "bfloat16": 8, "tf32": 4}
+FORMAT_BY_DTYPE = {"half": "float16", "float": "float32", "double": "float64"}  # of TensorFlow's annotations
+_PRODUCT_FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
+_MAX_SHAPES, _MAX_DIMS = 16, 8
 ProgramOps: TypeAlias = Mapping[int, Mapping[str, hlo_programs.ProgramOp]]
 
 
@@ -235,16 +241,6 @@ def join_activities(parts: list[Activities]) -> Activities:
     if (found.start_ms[1:] >= found.start_ms[:-1]).all():
         return found
     return found.where(np.argsort(found.start_ms, kind="stable"))
-
-
-# Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
-# of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.
-ALIGNED_ELEMENTS = {"float16": 8, "bfloat16": 8, "tf32": 4}
-
-
-FORMAT_BY_DTYPE = {"half": "float16", "float": "float32", "double": "float64"}  # of TensorFlow's annotations
-_PRODUCT_FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
-_MAX_SHAPES, _MAX_DIMS = 16, 8
 
 
 @dataclass(frozen=True)

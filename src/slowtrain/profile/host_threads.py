@@ -25,6 +25,11 @@ from slowtrain.profile.format import xplane
 
 SPAN_STATS = (framework_names.CORRELATION_ID, framework_names.STEP_NUM, framework_names.HLO_OP)
 CALL_STATS = frozenset({framework_names.FUNCTION_CALL, framework_names.TRACING_COUNT})
+_CALL_PREFIXES = (
+    framework_names.PJIT_CALL,
+    *(f"{call}{prefix}" for call in framework_names.EAGER_CALLS for prefix in framework_names.FUNCTION_PREFIXES),
+)
+_EAGER_PREFIXES = (*framework_names.EAGER_CALLS, framework_names.EAGER_FAST_PATH)
 
 
 @dataclass(frozen=True)
@@ -269,20 +274,10 @@ def find_main_thread(threads: Sequence[HostThread]) -> HostThread | None:
 
 def _main_thread_rank(thread: HostThread) -> tuple[bool, bool, int, int, int, int]:
     """Return the signs of the main thread, strongest first: function calls, name, eager ops, frames, spans."""
+    count = np.bincount(thread.name, minlength=len(thread.texts))
     calls, ops, frames = (
-        _count_spans(thread, prefixes) for prefixes in (_CALL_PREFIXES, _EAGER_PREFIXES, (framework_names.PYTHON_CALL,))
+        int(count[[i for i, text in enumerate(thread.texts) if text.startswith(prefixes)]].sum())
+        for prefixes in (_CALL_PREFIXES, _EAGER_PREFIXES, framework_names.PYTHON_CALL)
     )
     named = framework_names.PYTHON_THREAD.fullmatch(thread.label) is not None
     return calls > 0, named, calls, ops, frames, len(thread.start_ms)
-
-
-_CALL_PREFIXES = (
-    framework_names.PJIT_CALL,
-    *(f"{call}{prefix}" for call in framework_names.EAGER_CALLS for prefix in framework_names.FUNCTION_PREFIXES),
-)
-_EAGER_PREFIXES = (*framework_names.EAGER_CALLS, framework_names.EAGER_FAST_PATH)
-
-
-def _count_spans(thread: HostThread, prefixes: tuple[str, ...]) -> int:
-    mine = np.array([text.startswith(prefixes) for text in thread.texts], dtype=bool)
-    return int(mine[thread.name].sum()) if len(thread.name) else 0

@@ -44,6 +44,7 @@ class Trace:
     samples: Mapping[str, Floats] = field(default_factory=dict)
     root: str = ""
     device: Device | None = None
+    main: int = 1  # the number of the thread that trains
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:

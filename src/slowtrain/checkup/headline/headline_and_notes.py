@@ -214,7 +214,7 @@ def _category_phrase(trace: Trace, category: Category) -> str:
     if category is Category.DEVICE and waits_for_copies(trace):
         return "in its program, where it mostly waits for copies that the program started"
     made = trace.lane("iterator")
-    made = made.where((made.thread == host_work.main_thread(trace)) & host_work.is_outermost(made))
+    made = made.where((made.thread == trace.main) & host_work.is_outermost(made))
     if category is Category.INPUT and host_work.ms_per_step(trace, made) > 0.5 * trace.mean(category):
         return f"creating iterators and {CATEGORY_PHRASES[category]}"
     return CATEGORY_PHRASES[category]

@@ -318,6 +318,6 @@ def _profile_facts(whole: Timeline, found: StepTimes, device: timeline.ProfiledD
 def _run_attribution(whole: Timeline, found: StepTimes) -> Attribution:
     total = whole.end_ms - whole.start_ms
     inside = intervals.union(found.start_ms, found.end_ms)
-    ms = intervals.total_length(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
+    ms = intervals.total_length(intervals.intersect(inside, intervals.single(whole.start_ms, whole.end_ms)))
     parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
     return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))

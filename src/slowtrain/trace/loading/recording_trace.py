@@ -68,7 +68,7 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
     trace = Trace(
         frozenset(), found, raw.names, raw.lanes, raw.events, facts, columns, attribution.run_phases(raw, found),
         tuple(fed), deep, made, _loop_lines(raw), _sampled_lines(raw), samples, str(raw.launch.get("cwd") or ""),
-        device,
+        device, raw.main,
     )  # fmt: skip
     return replace(trace, signals=frozenset(_measured_signals(trace, inside)))
 

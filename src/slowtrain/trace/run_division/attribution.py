@@ -39,6 +39,8 @@ LANE_CATEGORIES = {
 # First phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation.
 PHASES_KNOWN_IN_HOLES = 6
 
+MIN_STEP_SHARES = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
+
 
 @dataclass(frozen=True)
 class InsideCalls:
@@ -249,9 +251,9 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
 
     # Including the cut steps at the edges of thinned stretches.
     counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
-    claims: list[tuple[Phase, intervals.Intervals]] = [
-        (Phase.LAUNCH, _single_interval(0.0, max(begun, 0.0))),
-        (Phase.END, _single_interval(stop, end)),
+    claims: list[tuple[Phase, Intervals]] = [
+        (Phase.LAUNCH, intervals.single(0.0, max(begun, 0.0))),
+        (Phase.END, intervals.single(stop, end)),
         (Phase.STOPPED, step_disturbances.stopped_times(recording.events)),
         (Phase.COMPILE, step_disturbances.recompilation_times(recording, steps)),  # also in steps under the profiler
         (Phase.WINDOW, times_of(e for e in recording.events if e.lane == "window")),
@@ -270,9 +272,9 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.EPOCH, spans_of("loop")),
         (Phase.EPOCH, times_of(loops)),  # also one that never ended
         (Phase.EPOCH, spans_of("iterator")),
-        (Phase.PREPARATION, _single_interval(0.0, end)),
+        (Phase.PREPARATION, intervals.single(0.0, end)),
     ]
-    left, spent = _single_interval(0.0, end), dict.fromkeys(Phase, 0.0)
+    left, spent = intervals.single(0.0, end), dict.fromkeys(Phase, 0.0)
     for i, (phase, claim) in enumerate(claims):
         if i == PHASES_KNOWN_IN_HOLES:
             left = thinned_run.claim_hole_time(left, spent, claims[i:], steps)
@@ -281,10 +283,6 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         left = intervals.subtract(left, claim)
     parts = sorted(((str(p), ms) for p, ms in spent.items() if ms > 0), key=lambda p: -p[1])
     return Attribution(end, tuple(_attribution_part(n, ms, end) for n, ms in parts))
-
-
-def _single_interval(start: float, end: float) -> intervals.Intervals:
-    return intervals.union(np.array([start]), np.array([end]))
 
 
 def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints, Floats]:
@@ -299,9 +297,6 @@ def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints
     ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count
     order = np.argsort(-ms)
     return names[order], ms[order]
-
-
-MIN_STEP_SHARES = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
 
 
 def sample_columns(raw: Recording) -> dict[str, Floats]:

@@ -25,6 +25,14 @@ from slowtrain.recording.reader import Recording
 from slowtrain.trace import Trace
 
 SUSPEND_LANE, STOPPED_EVENT = "suspend", "process stopped"
+EXECUTE_FILES = ("tensorflow/python/eager/execute.py",)  # the file in which Python waits for a function's call
+MIN_WAITING_SHARE = 0.5  # of the main thread's samples; the others were taken at another moment
+CALL_LANES = ("step", "function", "on_batch", "gradient")  # lanes whose spans are recorded when a call returns
+KERAS_BATCH_SIZE = 32  # samples; the default of fit for arrays
+# Compilation time relative to the median step. The shortest on a GPU took 925 ms, 550 times the step of 1.7 ms. If a
+# step takes a twentieth of a compilation, the compilation does not change the mean much.
+MIN_COMPILATION_RATIO = 20.0
+MIN_COMPILATION_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for all others
 
 
 def stopped_times(events: Iterable[Event]) -> Intervals:
@@ -50,15 +58,6 @@ def stop_notes(events: Iterable[Event]) -> Iterator[str]:
             f"the machine slept for {format_number(slept)} s, which no time in this report includes: its clock "
             "stood still"
         )
-
-
-# Compilation time relative to the median step. The shortest on a GPU took 925 ms, 550 times the step of 1.7 ms. If a
-# step takes a twentieth of a compilation, the compilation does not change the mean much.
-MIN_COMPILATION_RATIO = 20.0
-MIN_COMPILATION_MS = 100.0  # XLA took 173 ms for a step of one matrix product on two CPU cores, and more for all others
-
-
-KERAS_BATCH_SIZE = 32  # samples; the default of fit for arrays
 
 
 def find_recompilations(
@@ -162,15 +161,10 @@ def _stage_leaves_rest(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any
     return count > 0 and count % int(node["batch_size"]) != 0
 
 
-EXECUTE_FILES = ("tensorflow/python/eager/execute.py",)  # the file in which Python waits for a function's call
-MIN_WAITING_SHARE = 0.5  # of the main thread's samples; the others were taken at another moment
-CALL_LANES = ("step", "function", "on_batch", "gradient")  # lanes whose spans are recorded when a call returns
-
-
 def unfinished_call_time(recording: Recording) -> intervals.Intervals:
     """Return the time of that call after its function was traced; empty if no call was cut off."""
     found = unfinished_interval_ms(recording)
-    return intervals.union(np.array(found[:1]), np.array(found[1:])) if found else intervals.EMPTY
+    return intervals.single(*found) if found else intervals.EMPTY
 
 
 def unfinished_interval_ms(recording: Recording) -> tuple[float, float] | None:

@@ -54,7 +54,7 @@ class RebuiltPipeline(Cause[RebuiltPipelineFinding]):
     def find(self, trace: Trace) -> RebuiltPipelineFinding | None:
         """None if iterators last for several steps, or Keras makes them."""
         spans = trace.lane("iterator")
-        spans = spans.where(spans.thread == host_work.main_thread(trace))
+        spans = spans.where(spans.thread == trace.main)
         spans = spans.where(
             ~host_work.starts_within(spans, trace.events_of("loop")) & host_work.starts_in_steady(trace, spans)
         )

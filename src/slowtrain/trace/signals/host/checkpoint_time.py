@@ -18,7 +18,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import (
     is_outermost,
-    main_thread,
     ms_of_samples,
     starts_in_windows,
     training_start_ms,
@@ -57,7 +56,7 @@ def _measure_checkpoints(trace: Trace) -> CheckpointTime | None:
     if not len(trace.steps):
         return None
     samples, calls = _training_spans(trace, "stack"), _training_spans(trace, "save")
-    calls = calls.where((calls.thread == main_thread(trace)) & is_outermost(calls))
+    calls = calls.where((calls.thread == trace.main) & is_outermost(calls))
     calls = calls.where(
         _is_at_places(trace, calls, {p for p in _span_places(trace, calls) if writes_checkpoint(trace, p)})
     )

@@ -26,8 +26,7 @@ GRAPH_OP_MS = 0.0006
 MIN_CORE_PACE, MAX_CORE_PACE = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
 # Between two samples of the same work; after a longer gap something else held the interpreter.
 MAX_SAMPLE_GAP_MS = 250.0
-
-
+MAX_HEAD_LINES = 3  # lines between a loop's head and its body
 # Per op that launches a kernel: on an H200 a call of a tf.function that launches 164 kernels takes 2.27 ms.
 LAUNCHED_OP_MS = 0.011
 
@@ -52,16 +51,6 @@ def core_pace(trace: Trace) -> float:
 def kernel_ms(kernels: Kernels) -> float:
     """Return the time in kernels per step, those of graphs and those that Python started one by one."""
     return kernels.busy_ms + kernels.eager_ms
-
-
-def main_thread(trace: Trace) -> int:
-    """Return the thread that trains: the one with the most spans that only it can have."""
-    for lane in ("import", "loop", "step", "function", "build", "gc"):
-        spans = trace.lane(lane)
-        if len(spans):
-            values, counts = np.unique(spans.thread, return_counts=True)
-            return int(values[np.argmax(counts)])
-    return 1
 
 
 def starts_in_steady(trace: Trace, spans: Spans) -> Bools:
@@ -206,9 +195,6 @@ def is_in_keras(name: Name) -> bool:
     return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
 
 
-MAX_HEAD_LINES = 3  # lines between a loop's head and its body
-
-
 @dataclass(frozen=True)
 class LoopLines:
     """Lines before and after the training call. ``outside_ms`` per step is outside that call and the wait for input."""
@@ -222,12 +208,9 @@ def divide_loop(trace: Trace) -> LoopLines:
     """Return the lines of the step before and after the training call, in the order of the source."""
     step = step_line(trace)
     mine = [line for line in trace.loop_lines if line.place != step and line.place not in ms_by_line(trace, "next")]
-    before: list[Line] = []
-    after: list[Line] = []
-    for line in mine:
-        (after if is_after_step(trace, line.place) else before).append(line)
+    after = tuple(line for line in mine if is_after_step(trace, line.place))
     outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.CONVERT, Category.FEED, Category.READBACK))
-    return LoopLines(tuple(before), tuple(after), outside)
+    return LoopLines(tuple(line for line in mine if line not in after), after, outside)
 
 
 def step_line(trace: Trace) -> Place | None:
@@ -305,11 +288,8 @@ def with_loop_heads(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, 
     for line in lines:
         if line in chosen:
             continue
-        heads = (
-            c
-            for c in chosen
-            if c.place.file == line.place.file and 0 < c.place.line - line.place.line <= MAX_HEAD_LINES
-        )
+        file, number = line.place.file, line.place.line
+        heads = (c for c in chosen if c.place.file == file and 0 < c.place.line - number <= MAX_HEAD_LINES)
         if any(c.visits >= 2 and abs(line.visits - c.visits) <= 0.2 * c.visits + 2 for c in heads):
             chosen.append(line)
     return tuple(sorted(chosen, key=lambda c: -c.ms))

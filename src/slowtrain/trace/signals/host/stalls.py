@@ -18,7 +18,7 @@ from slowtrain.trace.run_division import step_disturbances
 from slowtrain.trace.signals import stage_growth, step_trend
 from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.host import host_work
-from slowtrain.trace.signals.host.host_work import main_thread, sampled_places, starts_in_windows
+from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_windows
 from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
@@ -157,11 +157,10 @@ class _StallFacts:
         self._trace = trace
         self._number = {id(stall): i for i, stall in enumerate(stalls)}
         low, high = np.array([s.start_ms for s in stalls]), np.array([s.end_ms for s in stalls])
-        main = main_thread(trace)
         self._covered: dict[str, Floats] = {}
         for lane in (*TELLING_LANES, "build"):
             spans = trace.lane(lane)
-            mine = spans.where(spans.thread == main)
+            mine = spans.where(spans.thread == trace.main)
             self._covered[lane] = intervals.covered_length(mine.times, low, high)
         self._begun: dict[str, Bools] = {}
         for lane in ("trace", "loop", "iterator"):

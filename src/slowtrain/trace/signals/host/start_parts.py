@@ -18,7 +18,6 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     distinct_places,
     is_in_keras,
-    main_thread,
     ms_of_samples,
     starts_within,
     training_start_ms,
@@ -118,7 +117,7 @@ def first_calls_ms(trace: Trace) -> tuple[float, float]:
     events = first_traces(trace)
     calls = times_of(events)
     spans = trace.lane("trace")
-    spans = spans.where(spans.thread == main_thread(trace)) if len(spans) else spans
+    spans = spans.where(spans.thread == trace.main)
     begun = unfinished_call_times(trace)
     if begun is not None:
         cut_off = spans.where(spans.end_ms >= begun[0])
