@@ -41,13 +41,14 @@ def main(args: argparse.Namespace) -> int:
     start_ps, end_ps = (0, 0) if args.steps is not None else _time_range_ps(args.from_ms, args.to_ms)
     source = _find_profile(args.profile)
     from slowtrain.cli._support import answer_output
-    from slowtrain.profile.format import time_range, xplane  # slow imports, after the checks above
+    from slowtrain.profile import profile_files  # slow imports, after the checks above
+    from slowtrain.profile.format import time_range
 
     if args.steps is not None:
         start_ps, end_ps = _step_range_ps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
         raise InputError(f"--out {args.out} is the profile itself; choose another name")
-    found = time_range.cut_profile(xplane.profile_bytes(source), start_ps, end_ps, str(source))
+    found = time_range.cut_profile(profile_files.profile_bytes(source), start_ps, end_ps, str(source))
     if not found.events.kept:
         raise InputError(f"{source}: {_no_events_message(found)}")
     answer_output.write_file(args.out, _gzip_bytes(found.data) if args.out.name.endswith(".gz") else found.data)

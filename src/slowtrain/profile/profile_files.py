@@ -1,17 +1,20 @@
-"""Profiles on disk: finds them in a file, a session's folder, a log folder, or a folder above several of them.
+"""Profiles on disk: finds them in a file, a session's folder, a log folder, or a folder above; maps their bytes.
 
 TensorFlow, JAX and TensorBoard write ``LOGDIR/plugins/profile/SESSION/HOST.xplane.pb``, where SESSION is the local
-time (``2026_01_31_12_00_00``) or a name that the caller chose. Only names, sizes and first bytes are used here; the
-xplane module reads the content. The first bytes tell for an error message what a file is that is no profile.
+time (``2026_01_31_12_00_00``) or a name that the caller chose. The first bytes of a file tell for an error message
+what it is if it is no profile. The xplane module reads the content.
 """
 
 from __future__ import annotations
 
 import codecs
+import gzip
 import hashlib
+import mmap
 import os
 import re
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +28,9 @@ VIEWER_ENDINGS = (".trace.json", ".trace.json.gz")  # the trace viewer's format,
 VIEWER_NAMES = ("trace.json", "trace.json.gz")  # the same, saved by hand
 MAX_ENTRIES = 100_000  # five seconds of search; log folders with checkpoints hold some ten thousand
 MAX_NAMED_FOLDERS = 3  # folders in one note
+MAX_UNZIPPED_BYTES = 4 << 30
+MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
+_GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
 _CHUNK_BYTES = 1 << 20
 
@@ -338,3 +344,40 @@ def _text_kind(head: bytes, name: str) -> str | None:
         trace = '"traceEvents"' in text or '"displayTimeUnit"' in text or _TRACE_VIEWER.search(name)
         return "a trace viewer's JSON" if trace else "JSON"
     return "TensorFlow's list of checkpoints" if text.startswith("model_checkpoint_path:") else "text"
+
+
+def profile_bytes(path: str | Path) -> mmap.mmap:
+    """Return the bytes of a file that may be a profile, unzipped if needed. Raises ``InputError``."""
+    try:
+        with Path(path).open("rb") as stored:
+            head = stored.read(FILE_HEAD_BYTES)
+            if not head.startswith(_GZIP):
+                _decline_other_kinds(path, head)
+                return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
+        import tempfile  # needed for packed ones alone
+
+        with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
+            limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
+            _decline_other_kinds(path, zipped.peek(FILE_HEAD_BYTES)[:FILE_HEAD_BYTES])
+            while part := zipped.read(1 << 20):
+                plain.write(part)
+                if plain.tell() > limit:
+                    raise profile_error(path, f"it is larger than {limit >> 20} MiB when unpacked")
+            plain.flush()
+            return mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise profile_error(path, f"broken gzip data: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def profile_error(path: str | Path, why: str) -> InputError:
+    return InputError(f"{path}: not a readable profile: {why}")
+
+
+def _decline_other_kinds(path: str | Path, head: bytes) -> None:
+    if not head:
+        raise profile_error(path, "the file is empty")
+    kind = other_file_kind(head, Path(path).name)
+    if kind is not None:
+        raise profile_error(path, f"it seems to be {kind}; {WANTED_HINT}")

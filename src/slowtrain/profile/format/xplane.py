@@ -10,10 +10,8 @@ tsl/profiler/protobuf/xplane.proto; unknown fields are skipped.
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import struct
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,12 +49,9 @@ from slowtrain.profile.format.wire_format import (
 
 Value: TypeAlias = "int | float | str | bytes"
 
-_GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
 MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real files have less than a thousand
 MAX_TABLE_ID = 1 << 22  # of a table of names by metadata id
 SAMPLE_BYTES = 1 << 14
-MAX_UNZIPPED_BYTES = 4 << 30
-MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
 
 
 @dataclass(frozen=True)
@@ -357,50 +352,13 @@ def parse_space(data: bytes | mmap.mmap, label: str = "profile") -> Space:
     return Space(tuple(planes), errors, warnings, hostnames, file.origin_ns)
 
 
-def profile_bytes(path: str | Path) -> mmap.mmap:
-    """Return the bytes of a file that may be a profile, unzipped if needed. Raises ``InputError``."""
-    try:
-        with Path(path).open("rb") as stored:
-            head = stored.read(profile_files.FILE_HEAD_BYTES)
-            if not head.startswith(_GZIP):
-                _decline_other_kinds(path, head)
-                return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
-        import tempfile  # needed for packed ones alone
-
-        with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
-            limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
-            _decline_other_kinds(path, zipped.peek(profile_files.FILE_HEAD_BYTES)[: profile_files.FILE_HEAD_BYTES])
-            while part := zipped.read(1 << 20):
-                plain.write(part)
-                if plain.tell() > limit:
-                    raise _profile_error(path, f"it is larger than {limit >> 20} MiB when unpacked")
-            plain.flush()
-            return mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _profile_error(path, f"broken gzip data: {error}") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _profile_error(path: str | Path, why: str) -> InputError:
-    return InputError(f"{path}: not a readable profile: {why}")
-
-
-def _decline_other_kinds(path: str | Path, head: bytes) -> None:
-    if not head:
-        raise _profile_error(path, "the file is empty")
-    kind = profile_files.other_file_kind(head, Path(path).name)
-    if kind is not None:
-        raise _profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}")
-
-
 def read_space(path: str | Path) -> Space:
     """Read a profile from a file, plain or gzipped. Raises ``InputError``."""
-    data = profile_bytes(path)
+    data = profile_files.profile_bytes(path)
     try:
         return parse_space(data, str(path))
     except InputError as error:
         kind = profile_files.likely_file_kind(data[: profile_files.FILE_HEAD_BYTES], Path(path).name)
         if kind is None:
             raise
-        raise _profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}") from error
+        raise profile_files.profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}") from error

@@ -14,7 +14,7 @@ from typing import Any
 from slowtrain.columns.spans import Event
 from slowtrain.errors import InputError
 from slowtrain.model import Signal
-from slowtrain.profile.format import xplane
+from slowtrain.profile import profile_files
 from slowtrain.profile.format.wire_format import ProtoFile
 from slowtrain.recording.recording_folder import LAUNCH_FILE, read_launch
 from slowtrain.trace import Trace
@@ -49,7 +49,7 @@ def _file_damage(path: Path | None) -> str:
     try:
         if not path.stat().st_size:
             return "is empty"
-        data = xplane.profile_bytes(path)
+        data = profile_files.profile_bytes(path)
         for _ in ProtoFile(data, path.name).fields(0, len(data)):
             pass
     except (InputError, IndexError, OSError):
