@@ -20,8 +20,6 @@ from slowtrain.trace.signals.drift.machine_conditions import (
     EarlyAndLate,
     SlowdownReason,
     explains_growth,
-    finite_mean,
-    moments_within,
 )
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.step_trend import MIN_BEYOND_RATIO
@@ -301,11 +299,8 @@ def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
             for name, told in memory_growth.device_memory(trace, what).items()
         ]
     series.append(("the graph", growth_suspects.graph_op_counts(trace), "{:,.0f} to {:,.0f} ops".format))
-    sides = (early, late)
-    means = [
-        [finite_mean(values, moments_within(trace, at, index)) for index in sides] for _, (at, values), _ in series
-    ]
-    found = [(what, then, now, say) for (what, _, say), (then, now) in zip(series, means, strict=True)]
+    sides = EarlyAndLate(trace, early, late, {}, ())
+    found = [(what, *sides.means(values, at), say) for what, (at, values), say in series]
     arrays = growth_suspects.growing_arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes_text) for one in arrays]
     kept = [
