@@ -70,7 +70,7 @@ class HostThread:
         rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
         return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
-    def told(self, reason: str, name: str, spans: intervals.Intervals) -> HostThread:
+    def with_spans(self, reason: str, name: str, spans: intervals.Intervals) -> HostThread:
         """Return the thread with additional spans, which the recorder noted."""
         count = len(spans[0])
         start, end = (np.concatenate(pair) for pair in ((self.start_ms, spans[0]), (self.end_ms, spans[1])))

@@ -167,7 +167,7 @@ class _HloProgram:
             elif tag == _SHAPE:
                 shape = self._shape(value, end)
             elif tag == _METADATA:
-                scope, frame = self._told(value, end)
+                scope, frame = self._scope_and_frame(value, end)
             elif tag == _TARGET:
                 target = file.text(value, end)
             elif tag == _ID:
@@ -204,7 +204,7 @@ class _HloProgram:
             start, stop = part
         return None
 
-    def _told(self, start: int, stop: int) -> tuple[str, int]:
+    def _scope_and_frame(self, start: int, stop: int) -> tuple[str, int]:
         scope, frame = "", 0
         for tag, value, end in self.file.fields(start, stop):
             if tag == _OP_NAME:

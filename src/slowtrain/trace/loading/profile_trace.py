@@ -270,7 +270,7 @@ def summarize_window(
     main = more = host_threads.find_main_thread(whole.threads)
     if main is not None and more is not None:
         for reason, (start, end) in noted.items():
-            more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
+            more = more.with_spans(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
         whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
     spans, waits = step_division.device_spans(whole, device, found)
     own = lanes(found.start_ms + origin_ms, found.end_ms + origin_ms) if lanes is not None else {}
