@@ -9,6 +9,9 @@ import numpy as np
 from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, NO_FLOATS, NO_INTS, Bools, Floats, Ints, quantile
 from slowtrain.model import Place
 
+# Fewer steady steps say nothing, unless they took this long together.
+MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = 8, 500.0
+
 
 @dataclass(frozen=True)
 class ThinnedStretch:
@@ -52,10 +55,6 @@ class RunTotals:
         at = min(int(np.searchsorted(reached, wanted, side="right")), len(reached) - 1)
         into = (wanted + 0.5 - (reached[at] - self.buckets[at])) / self.buckets[at]
         return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS_PER_DOUBLING))
-
-
-# Fewer steady steps say nothing, unless they took this long together.
-MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = 8, 500.0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,39 @@ MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb
 _GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
 _CHUNK_BYTES = 1 << 20
+_RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.start_trace(LOGDIR)"
+FILE_HEAD_BYTES = 4096
+WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
+_MAGIC_BYTES = (
+    (b"\x89HDF\r\n\x1a\n", "HDF5 (Keras weights or a model, .h5)"),
+    (b"PK\x03\x04", "a zip archive (.keras, .npz or PyTorch)"),
+    (b"SQLite format 3\x00", "an SQLite database (from Nsight Systems, or a Slowtrain recording)"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
+    (b"\xfd7zXZ\x00", "compressed with xz; unpack it first"),
+    (b"BZh", "compressed with bzip2; unpack it first"),
+    (b"\x7fELF", "a program"),
+)
+_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
+_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
+_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
+_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
+# Files that TensorBoard's profiler caches next to the profile, by the names of its tools.
+_ANALYSIS = re.compile(
+    r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
+    r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
+)
+_LEGACY = re.compile(r"\.trace(?:\.gz)?$")
+LEGACY_KIND = "a legacy trace; give the *.xplane.pb in the same folder"
+# A message in a file's first field whose content a plane cannot have there: an op of a graph
+# ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
+_GRAPH_NODE = re.compile(
+    rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]"
+)
+# The same for a legacy trace: a number, then a device, which is a message with a name.
+_OLD_DEVICE = re.compile(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
+_NO_WIRE_TYPE = (6, 7)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -234,8 +267,6 @@ def _list_folder(folder: Path, seen: _WalkedEntries) -> tuple[list[str], list[st
 
 # ---- what there is instead --------------------------------------------------------------------------------------
 
-_RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.start_trace(LOGDIR)"
-
 
 def _no_folder_message(path: Path) -> str:
     if path.exists():
@@ -262,41 +293,6 @@ def _no_profile_message(seen: _WalkedEntries) -> str:
     if seen.kinds["events"]:
         return f"it holds TensorBoard's event files but no profile (*.xplane.pb); {_RECORD}"
     return f"no profile (*.xplane.pb) among its {seen.entries} entries; give the log folder that holds one"
-
-
-FILE_HEAD_BYTES = 4096
-WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
-
-_MAGIC_BYTES = (
-    (b"\x89HDF\r\n\x1a\n", "HDF5 (Keras weights or a model, .h5)"),
-    (b"PK\x03\x04", "a zip archive (.keras, .npz or PyTorch)"),
-    (b"SQLite format 3\x00", "an SQLite database (from Nsight Systems, or a Slowtrain recording)"),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
-    (b"\xfd7zXZ\x00", "compressed with xz; unpack it first"),
-    (b"BZh", "compressed with bzip2; unpack it first"),
-    (b"\x7fELF", "a program"),
-)
-_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
-_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
-_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
-_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
-# Files that TensorBoard's profiler caches next to the profile, by the names of its tools.
-_ANALYSIS = re.compile(
-    r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
-    r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
-)
-_LEGACY = re.compile(r"\.trace(?:\.gz)?$")
-LEGACY_KIND = "a legacy trace; give the *.xplane.pb in the same folder"
-# A message in a file's first field whose content a plane cannot have there: an op of a graph
-# ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
-_GRAPH_NODE = re.compile(
-    rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]"
-)
-# The same for a legacy trace: a number, then a device, which is a message with a name.
-_OLD_DEVICE = re.compile(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
-_NO_WIRE_TYPE = (6, 7)
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def other_file_kind(head: bytes, name: str) -> str | None:

@@ -32,6 +32,18 @@ MIN_REPETITIONS = 3  # repetitions; fewer may be chance
 MIN_CALL_TIME_SHARE = 0.5  # of the time in calls of compiled functions: a function with this share is the step
 MIN_EQUAL_KERNEL_SHARE = 0.9  # of a period's kernels that must recur in the next period
 MAX_PERIOD_KERNELS = 200_000  # kernels; longer periods are not searched
+CallTimes: TypeAlias = dict[str, tuple[list[float], list[float]]]  # start and end of each call, by function
+# Largest share of a mark's work that callback ops after the calls can have. Logical ops and copies of a number
+# take microseconds; the shortest step that is profiled takes a millisecond.
+MAX_OVERRUN_WORK_SHARE = 0.05
+# Relative to the calls. A smaller overrun changes no share of the step by more than a tenth, and is kept.
+MIN_OVERRUN_SHARE = 0.1
+# Relative to the usual mark. A last mark as long as the others contains what every step has after its call.
+MAX_USUAL_MARK_RATIO = 1.25
+# Of the work computed outside the step that launched it; below this the host's steps are used.
+MIN_OUTSIDE_WORK_SHARE = 0.1
+MIN_LAST_KERNEL_SHARE = 0.9  # of the usual number of kernels; a last step with fewer was cut off
+MIN_LAST_STEP_SHARE = 0.7  # of the usual time; a shorter last step lacks the wait before the next one
 
 
 @dataclass(frozen=True)
@@ -125,9 +137,6 @@ def _marked_steps(device: ProfiledDevice, threads: Sequence[HostThread]) -> Step
     found = check_device_marks(device.marked, device, threads, called)
     cut = f", the last one cut at the end of its call of {name!r}" if found.behind is not None else ""
     return replace(found, source=found.source + cut)
-
-
-CallTimes: TypeAlias = dict[str, tuple[list[float], list[float]]]  # start and end of each call, by function
 
 
 def _function_calls(threads: Sequence[HostThread]) -> CallTimes:
@@ -284,15 +293,6 @@ def _repetition_periods(sequence: Ints) -> Iterator[int]:
             yield period
 
 
-# Largest share of a mark's work that callback ops after the calls can have. Logical ops and copies of a number
-# take microseconds; the shortest step that is profiled takes a millisecond.
-MAX_OVERRUN_WORK_SHARE = 0.05
-# Relative to the calls. A smaller overrun changes no share of the step by more than a tenth, and is kept.
-MIN_OVERRUN_SHARE = 0.1
-# Relative to the usual mark. A last mark as long as the others contains what every step has after its call.
-MAX_USUAL_MARK_RATIO = 1.25
-
-
 def check_device_marks(
     marked: tuple[Floats, Floats], device: ProfiledDevice, threads: Sequence[HostThread], called: Sequence[Floats]
 ) -> StepTimes:
@@ -327,12 +327,6 @@ def check_device_marks(
     start, cut = start.copy(), end.copy()
     start[at], cut[at] = begun, done
     return replace(whole, start_ms=start, end_ms=cut, behind=(done, float(end[at])))
-
-
-# Of the work computed outside the step that launched it; below this the host's steps are used.
-MIN_OUTSIDE_WORK_SHARE = 0.1
-MIN_LAST_KERNEL_SHARE = 0.9  # of the usual number of kernels; a last step with fewer was cut off
-MIN_LAST_STEP_SHARE = 0.7  # of the usual time; a shorter last step lacks the wait before the next one
 
 
 def device_paced_times(found: StepTimes, whole: Timeline, device: ProfiledDevice) -> StepTimes:

@@ -15,6 +15,8 @@ LAUNCH_FILE = "launch.json"
 ENDED_FILE = "ended.txt"
 FAILED_FILE = "failed.txt"
 RUNS_FOLDER = "slowtrain-runs"  # default folder of recordings
+UNIT_BYTES = {"": 1, "b": 1}
+SIZE_PATTERN = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
 def is_recording(path: Path) -> bool:
@@ -70,10 +72,8 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-UNIT_BYTES = {"": 1, "b": 1}
 UNIT_BYTES |= {f"{letter}{end}": 1000 ** (i + 1) for i, letter in enumerate("kmgt") for end in ("", "b")}
 UNIT_BYTES |= {f"{letter}ib": 1024 ** (i + 1) for i, letter in enumerate("kmgt")}
-SIZE_PATTERN = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
 def parse_size(option: str, text: str, least: int = 0) -> int:

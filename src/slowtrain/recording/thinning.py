@@ -59,6 +59,12 @@ MIN_WHOLE_STRETCHES = 32  # minimum number of whole stretches, as long as the di
 FLUSHES_A_FOLDER_LOOK = 10  # flushes between two measurements of the other files in the folder
 
 now = time.perf_counter_ns
+MAX_SAMPLES = 20_000  # several times the points of a chart; about 10 MB
+RECENT_SAMPLES = 240  # the newest samples are never dropped
+GROUP_SAMPLES = 16  # neighbours of which every fourth is kept, and the peaks
+BATCH_SAMPLES = 16 * GROUP_SAMPLES
+KEPT_MAXIMA = ("rss_bytes", "gpu_memory_used_bytes", "gpu_celsius")
+KEPT_MINIMA = ("available_bytes",)
 
 
 @dataclass(frozen=True)
@@ -320,14 +326,6 @@ def side_file_bytes(folder: Path) -> int:
                 except OSError:
                     continue
     return found
-
-
-MAX_SAMPLES = 20_000  # several times the points of a chart; about 10 MB
-RECENT_SAMPLES = 240  # the newest samples are never dropped
-GROUP_SAMPLES = 16  # neighbours of which every fourth is kept, and the peaks
-BATCH_SAMPLES = 16 * GROUP_SAMPLES
-KEPT_MAXIMA = ("rss_bytes", "gpu_memory_used_bytes", "gpu_celsius")
-KEPT_MINIMA = ("available_bytes",)
 
 
 class SampleThinning:

@@ -32,6 +32,9 @@ from slowtrain.profile.timeline import Timeline
 
 BUFFERED_CALL_MS = 1e-3  # assumed length of a call; shorter than any launch
 MAX_TABLE_NAMES = 2000  # rows in a table; models with some hundred layers have as many ops
+_NUMBER_STATS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
+_ALLOCATOR_STATS = ("allocator_name", *_NUMBER_STATS)
+MAX_ALLOCATORS = 64
 
 
 def summarize_device(
@@ -202,11 +205,6 @@ def device_ops(acts: Activities, found: StepTimes) -> Kernels:
             table[key] = (old[0] + ms, old[1] + count)
     return Kernels(steps, float(span.mean()), float(busy.mean()), float(mine.ms.sum()) / steps, len(mine) / steps, 0.0,
                    by_type, by_name)  # fmt: skip
-
-
-_NUMBER_STATS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
-_ALLOCATOR_STATS = ("allocator_name", *_NUMBER_STATS)
-MAX_ALLOCATORS = 64
 
 
 def read_pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:

@@ -23,6 +23,7 @@ _GPU_CALL = re.compile(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|M
 MAX_NAMED_DEVICES = 8  # devices in one note
 _PERMIT_HINT = "not permitted: set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root"
 _INSTALL_HINT = "missing: install it for the framework, and add its folder to LD_LIBRARY_PATH"
+_WITHOUT_BUFFERS_HINT = "set XLA_FLAGS=--xla_gpu_enable_command_buffer= to record without them"
 
 
 def missing_data_notes(
@@ -114,9 +115,6 @@ def _command_buffer_notes(whole: Timeline, host: str) -> Iterator[str]:
     else:
         what = f"{count:,} launches of command buffers (CUDA or HIP graphs): all kernels of one buffer share a launch"
         yield f"{what}; {_WITHOUT_BUFFERS_HINT}"
-
-
-_WITHOUT_BUFFERS_HINT = "set XLA_FLAGS=--xla_gpu_enable_command_buffer= to record without them"
 
 
 def _graph_launches(thread: HostThread) -> tuple[Floats, Floats]:

@@ -71,6 +71,7 @@ REASON_BY_CATEGORY = {  # the reason of the device's wait in these lanes
 UNSETTLED_STEPS, MIN_SETTLED_STEPS = 2, 3  # the first steps under a profiler take up to twice as long; steps to remain
 LaneGroup = Category | None  # None: inside calls of the framework
 LaneTable = Mapping[LaneGroup, Mapping[Category, float]]
+OVERRUN_DETAIL = "after the step"
 
 
 @dataclass(frozen=True)
@@ -243,9 +244,6 @@ def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, f
     kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
     total = sum(kept.values())
     return {reason: ms / total for reason, ms in kept.items()} if total > 0 else {"dispatch": 1.0}
-
-
-OVERRUN_DETAIL = "after the step"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,14 @@ from slowtrain.trace.loading.iterator_counters import IteratorCounters
 
 MIN_FAR_RATIO = 10  # times the median, for a gap or a step unlike the rest
 MIN_FAR_GAPS = 5  # expected number of such gaps among the known ones, if they are as frequent as long steps
+MAX_ITERATORS = 200  # of one data set; ten thousand epochs create as many, and each takes a millisecond to read
+MAX_READINGS = 100  # of one iterator, including the newest
+MIN_NEWEST_READINGS = 5
+T = TypeVar("T")
+STATEFUL_OPS = ("Random", "Stateful", "Variable", "HashTable", "LookupTable", "ReadVariable")
+MAX_STRETCHES = 400  # stretches of one data set; each takes a tenth of a millisecond to read
+TimedReadings = Sequence[tuple[float, IteratorCounters]]
+NodeKey = tuple[str, int]  # a node's name, and its index in the plan (-1: not written by the user)
 
 
 def recorded_pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
@@ -96,13 +104,6 @@ def _far_gap_ms(gaps: Floats, found: Steps) -> float | None:
     return float(gaps.mean()) / 1e3 - (_usual_gap_ms(gaps) or 0.0)
 
 
-MAX_ITERATORS = 200  # of one data set; ten thousand epochs create as many, and each takes a millisecond to read
-MAX_READINGS = 100  # of one iterator, including the newest
-MIN_NEWEST_READINGS = 5
-
-T = TypeVar("T")
-
-
 def choose_readings(
     readings: Mapping[int, Sequence[T]], number_of: Mapping[int, Hashable]
 ) -> tuple[dict[int, list[T]], dict[Hashable, float]]:
@@ -140,9 +141,6 @@ def scale_to_all_iterators(one: Pipeline, times: float) -> Pipeline:
     if times == 1.0:
         return one
     return replace(one, batches=round(one.batches * times), epochs=round(one.epochs * times))
-
-
-STATEFUL_OPS = ("Random", "Stateful", "Variable", "HashTable", "LookupTable", "ReadVariable")
 
 
 def with_profiled_times(
@@ -202,15 +200,6 @@ def _running_name(one: WrittenDataset, tuned: bool, cores: float) -> tuple[str, 
     if name == "Map" and tuned and stateless:
         return "ParallelMap", cores
     return name, None
-
-
-MAX_STRETCHES = 400  # stretches of one data set; each takes a tenth of a millisecond to read
-
-
-TimedReadings = Sequence[tuple[float, IteratorCounters]]
-
-
-NodeKey = tuple[str, int]  # a node's name, and its index in the plan (-1: not written by the user)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from slowtrain.recording.recording_folder import LAUNCH_FILE, read_launch
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve
 
+SIDECAR_FILES = {"crossover": "crossover.json", "batch": "batch.json"}
+MAX_SIDECAR_BYTES = 4 << 20
+
 
 def with_damage_notes(folder: Path, events: Iterable[Event], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``facts`` with notes of unreadable files; ``unread`` names the windows whose profile is one of them."""
@@ -55,10 +58,6 @@ def _file_damage(path: Path | None) -> str:
     except (InputError, IndexError, OSError):
         return "is damaged"
     return ""
-
-
-SIDECAR_FILES = {"crossover": "crossover.json", "batch": "batch.json"}
-MAX_SIDECAR_BYTES = 4 << 20
 
 
 def computing_device(facts: Mapping[str, Any]) -> dict[str, str | None]:

@@ -29,6 +29,7 @@ MIN_CUT_OFF_SHARE = 0.01  # of the steady steps; a smaller share of incomplete s
 MAX_FIRST_SHAPE_STEPS = 2  # steps after warm-up that trace a new shape
 USER_LOOP_LANES = ("on_batch", "function", "gradient")  # lanes of calls in the user's own loop
 MIN_TRAINING_SHARE = 0.1  # of what the widest candidate covers; below it training is not the run's purpose
+ELEMENTS_SOURCE = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,6 @@ def _all_candidates(recording: Recording) -> list[StepCandidate]:
         *_loop_call_candidates(recording),
         *_element_candidates(recording),
     ]
-
-
-ELEMENTS_SOURCE = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
 
 
 def _element_candidates(recording: Recording) -> list[StepCandidate]:

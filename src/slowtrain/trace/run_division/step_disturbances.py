@@ -22,9 +22,9 @@ from slowtrain.columns.spans import Event, Spans, times_of
 from slowtrain.columns.steps import Steps
 from slowtrain.number_text import format_number
 from slowtrain.recording.reader import Recording
+from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
 from slowtrain.trace import Trace
 
-SUSPEND_LANE, STOPPED_EVENT = "suspend", "process stopped"
 EXECUTE_FILES = ("tensorflow/python/eager/execute.py",)  # the file in which Python waits for a function's call
 MIN_WAITING_SHARE = 0.5  # of the main thread's samples; the others were taken at another moment
 CALL_LANES = ("step", "function", "on_batch", "gradient")  # lanes whose spans are recorded when a call returns

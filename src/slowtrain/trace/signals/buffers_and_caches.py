@@ -32,6 +32,20 @@ from slowtrain.trace.signals.input_feed import (
 MIN_FILL_RATIO = 3.0  # times a usual step; a first step that waits longer waits for a buffer to fill
 MAX_FILL_RATIO = 5.0  # times the making of its elements; a longer wait has another reason
 FILL_STEPS_PER_EPOCH = 2  # first steps of an epoch that wait for a filling buffer
+MIN_REBUILDS = 3
+FILE_DATASET_PREFIXES = ("TFRecord", "TextLine", "FixedLengthRecord")
+CALLING_FAMILIES = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # stages that call a function of the script
+WHOLE_PASS_FAMILIES = CALLING_FAMILIES | frozenset(
+    "Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split()
+)
+# Give the same elements in order in every pass; read their input to its end in each pass.
+REPEATABLE_FAMILIES = WHOLE_PASS_FAMILIES | frozenset("Slices Range Zip Concatenate Take".split())
+READ_TO_END_FAMILIES = WHOLE_PASS_FAMILIES | {"Shuffle", "Repeat"}
+JOINING_FAMILIES = ("Zip", "Concatenate")
+MIN_CACHED_MAP_MS = 0.05
+MAX_OPENING_SHARE = 0.5  # of the time up to a node; with more, opening files is the cost
+MIN_COMPUTING_SHARE = 0.3  # of a node's time in computing ops
+CHANGING_OPS = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose result may change later
 
 
 @dataclass(frozen=True)
@@ -154,22 +168,6 @@ def _fill_ms_between_steps(trace: Trace) -> tuple[float, int]:
     between = (at < 0) | (spans.start_ms >= steps.end_ms[np.maximum(at, 0)])
     mine = between & (spans.ms > max(MIN_FILL_RATIO * usual, MIN_FILL_RATIO * trace.step_ms))
     return float(spans.ms[mine].sum()), int(mine.sum())
-
-
-MIN_REBUILDS = 3
-FILE_DATASET_PREFIXES = ("TFRecord", "TextLine", "FixedLengthRecord")
-CALLING_FAMILIES = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # stages that call a function of the script
-WHOLE_PASS_FAMILIES = CALLING_FAMILIES | frozenset(
-    "Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split()
-)
-# Give the same elements in order in every pass; read their input to its end in each pass.
-REPEATABLE_FAMILIES = WHOLE_PASS_FAMILIES | frozenset("Slices Range Zip Concatenate Take".split())
-READ_TO_END_FAMILIES = WHOLE_PASS_FAMILIES | {"Shuffle", "Repeat"}
-JOINING_FAMILIES = ("Zip", "Concatenate")
-MIN_CACHED_MAP_MS = 0.05
-MAX_OPENING_SHARE = 0.5  # of the time up to a node; with more, opening files is the cost
-MIN_COMPUTING_SHARE = 0.3  # of a node's time in computing ops
-CHANGING_OPS = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose result may change later
 
 
 def expected_passes(trace: Trace, pipe: Pipeline) -> int:

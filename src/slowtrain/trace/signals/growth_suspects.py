@@ -24,6 +24,12 @@ MAX_FEW_ELEMENTS, MIN_FEW_KEPT_BYTES = 16, 32 << 20  # bytes in them. The models
 MIN_FOLLOWED_SHARE = 0.5  # of what they keep; memory must have grown by at least this much
 MIN_LENGTH_RATIO = 1.1  # times what an array was at first
 MAX_QUIET_END_SHARE = 0.1  # of the run's steps; what did not get longer in the last ones has stopped growing
+MAX_BYTES_PER_OBJECT = 256 << 10  # growing memory per growing object; with more, the objects do not explain the growth
+MIN_KIND_RATIO = 0.25  # of the type that grew most; types that grew as much are parts of the same objects
+MIN_MADE_SHARE = 0.3  # of the growth; what the named lines together must create and keep
+MIN_LINE_SHARE = 0.1  # of the growth; what each named line must create and keep
+MAX_NAMED_KINDS, MAX_NAMED_LINES = 3, 2
+OBJECTS_KEY, MADE_KEY = "kept_objects_per_step", "made_per_step_bytes"
 
 
 @dataclass(frozen=True)
@@ -156,14 +162,6 @@ def graph_op_counts(trace: Trace) -> tuple[Floats, Floats]:
     ]
     largest = max(found, key=lambda one: float(one.value[-1]), default=None)
     return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))
-
-
-MAX_BYTES_PER_OBJECT = 256 << 10  # growing memory per growing object; with more, the objects do not explain the growth
-MIN_KIND_RATIO = 0.25  # of the type that grew most; types that grew as much are parts of the same objects
-MIN_MADE_SHARE = 0.3  # of the growth; what the named lines together must create and keep
-MIN_LINE_SHARE = 0.1  # of the growth; what each named line must create and keep
-MAX_NAMED_KINDS, MAX_NAMED_LINES = 3, 2
-OBJECTS_KEY, MADE_KEY = "kept_objects_per_step", "made_per_step_bytes"
 
 
 @dataclass(frozen=True)

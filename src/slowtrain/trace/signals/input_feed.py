@@ -38,6 +38,9 @@ READING_OPS = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
 SINGLE_ELEMENT_OPS = tuple(
     "DecodeJpeg DecodePng DecodeImage DecodeBmp DecodeGif DecodeWav DecodeAndCrop ReadFile SampleDistorted".split()
 )
+UNCALLED_OPS = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # run no kernel, or take almost no time
+# Per op of a function, including its start; ops that take longer on average appear in the profile.
+MAX_UNSEEN_OP_US = 20.0
 
 
 def input_wait_share(trace: Trace) -> float:
@@ -117,11 +120,6 @@ def user_lines(node: Node) -> tuple[Place, ...]:
     if function.get("file") and function.get("user"):
         found.append(Place(str(function["file"]), int(function["line"])))
     return tuple(dict.fromkeys(found))
-
-
-UNCALLED_OPS = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # run no kernel, or take almost no time
-# Per op of a function, including its start; ops that take longer on average appear in the profile.
-MAX_UNSEEN_OP_US = 20.0
 
 
 def written_op_type(op: str) -> str:

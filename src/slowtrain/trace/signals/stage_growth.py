@@ -20,6 +20,7 @@ from slowtrain.trace import Trace
 
 MAX_WINDOW_SHARE = 0.25  # of a stretch under the profiler; with more it measures the profiler's overhead
 MIN_BATCHES = 8  # on each side; of fewer, a single long one may be chance
+MIN_GROWING_DATASETS = 4  # number of data sets, each longer than the one before
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,6 @@ def _undisturbed_stretches(trace: Trace, one: CounterHistory) -> Bools:
     """Return the stretches that lie little in profiler windows, which make everything slower."""
     disturbed = intervals.covered_length(times_of(trace.events_of("window")), one.start_ms, one.end_ms)
     return np.asarray(disturbed <= MAX_WINDOW_SHARE * (one.end_ms - one.start_ms))
-
-
-MIN_GROWING_DATASETS = 4  # number of data sets, each longer than the one before
 
 
 def find_added_stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:

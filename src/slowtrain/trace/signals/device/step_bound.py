@@ -30,6 +30,19 @@ CATEGORIES_BY_VERDICT: Mapping[VerdictKind, tuple[Category, ...]] = {
 MIN_LAUNCH_SHARE = 2 / 3
 # On a processor: ratio of op time to overhead above which the overhead counts as the cost of the ops.
 MIN_DEVICE_TO_DISPATCH = 0.5
+# A launch took the host 3.5 to 5 µs with one launching thread, and up to 14 µs with several. From the call to the
+# kernel's start it was 8 µs.
+MIN_LAUNCH_MS, MAX_LAUNCH_MS = 0.0035, 0.014
+XLA_LAUNCH_MS = 0.008
+# Python of Keras or of a tf.function until the executor runs: 0.4 to 0.9 ms a call, which is not launching.
+PYTHON_CALL_MS = 0.5
+# Host time of a step that is one of many in a call: the next batch, one XLA program, the loop. An estimate
+# from the same profiles; the other parts of a step of Keras' fit take 2 to 3 ms.
+STEP_IN_CALL_MS = 0.5
+MIN_XLA_KERNEL_SHARE = 0.1  # of the kernels named by XLA; its programs also contain library kernels
+# Share of the first step: a convolutional model of 864 ops took 11.7 s, others of its size 5.5 s. One pair: wide range.
+XLA_COMPILE_SHARE, COMPILE_SPREAD = 0.5, (0.3, 1.3)
+MIN_SLOW_INPUT_SHARE = 0.1  # of a step spent waiting for input; with less, input does not limit the speed
 
 
 def counts_dispatch_as_compute(trace: Trace) -> bool:
@@ -71,21 +84,6 @@ def only_step_overrun_ms(trace: Trace) -> float:
 def mostly_launches(trace: Trace, host_ms: float) -> bool:
     """Return whether most of the host's part of a step is starting ops."""
     return not trace.eager and trace.mean(Category.DISPATCH) >= MIN_LAUNCH_SHARE * host_ms
-
-
-# A launch took the host 3.5 to 5 µs with one launching thread, and up to 14 µs with several. From the call to the
-# kernel's start it was 8 µs.
-MIN_LAUNCH_MS, MAX_LAUNCH_MS = 0.0035, 0.014
-XLA_LAUNCH_MS = 0.008
-# Python of Keras or of a tf.function until the executor runs: 0.4 to 0.9 ms a call, which is not launching.
-PYTHON_CALL_MS = 0.5
-# Host time of a step that is one of many in a call: the next batch, one XLA program, the loop. An estimate
-# from the same profiles; the other parts of a step of Keras' fit take 2 to 3 ms.
-STEP_IN_CALL_MS = 0.5
-MIN_XLA_KERNEL_SHARE = 0.1  # of the kernels named by XLA; its programs also contain library kernels
-# Share of the first step: a convolutional model of 864 ops took 11.7 s, others of its size 5.5 s. One pair: wide range.
-XLA_COMPILE_SHARE, COMPILE_SPREAD = 0.5, (0.3, 1.3)
-MIN_SLOW_INPUT_SHARE = 0.1  # of a step spent waiting for input; with less, input does not limit the speed
 
 
 def host_dispatch_ms(trace: Trace) -> float:

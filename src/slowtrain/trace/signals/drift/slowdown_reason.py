@@ -41,6 +41,11 @@ OWN_CATEGORIES = (
     *(Category.INPUT, Category.CONVERT, Category.FEED, Category.READBACK, Category.COMPILE),
     *(Category.PYTHON, Category.CALLBACK, Category.GC),
 )
+DEVICE_MEMORY_WORDS = (
+    ("", "the memory in use on"),
+    ("peak ", "the peak memory in use on"),
+    ("free ", "the free memory in the pool of"),
+)
 
 
 def find_slowdown_reason(trace: Trace, early: Ints, late: Ints) -> SlowdownReason:
@@ -275,13 +280,6 @@ def _graph_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     graphs = growth_suspects.growing_graphs(sides.trace)
     call = _call_reason(sides) if graphs else None
     return replace(call, kind="graph", where=graphs[0].sites) if call is not None else None
-
-
-DEVICE_MEMORY_WORDS = (
-    ("", "the memory in use on"),
-    ("peak ", "the peak memory in use on"),
-    ("free ", "the free memory in the pool of"),
-)
 
 
 def growth_text(trace: Trace, early: Ints, late: Ints) -> str:

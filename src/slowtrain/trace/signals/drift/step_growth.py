@@ -33,6 +33,14 @@ MIN_SIDE_STRETCHES = 3  # stretches before and after; fewer do not show a level
 MIN_RISE_SHARE = 0.15
 MIN_JUMP_ERRORS = 8.0  # standard errors; the best of sixty places is chosen, in autocorrelated noise
 MAX_OVERLAP_SHARE = 0.1  # of each side may overlap the other side's range
+FIRST_QUARTER_END, LAST_QUARTER_START = 0.25, 0.75  # of the series; the quarters that are compared
+MEAN_GROWTH_SHARE = 0.5 / (
+    1 - FIRST_QUARTER_END
+)  # growth of a mean step, relative to the difference of the last and first quarter
+# Growth is often not linear: arrays that outgrow a cache, or the size up to which memory is reused, take ten times
+# as long at once. Therefore it is compared with the very first steps, which had almost nothing to process.
+FIRST_STEPS_SHARE, MIN_FIRST_STEPS = 0.02, 5  # of the steps, and steps
+MIN_COPYING_SHARE = 0.1  # of Python's growth; copying the arrays once must take at least this much
 
 
 @dataclass(frozen=True)
@@ -142,16 +150,6 @@ def _rise_in_errors(before: list[Floats], after: list[Floats]) -> float:
     common = autocorrelation_of(rest)
     error = np.sqrt(spread * (1 / len(low) + 1 / len(high)) * (1 + common) / (1 - common))
     return rise / float(error)
-
-
-FIRST_QUARTER_END, LAST_QUARTER_START = 0.25, 0.75  # of the series; the quarters that are compared
-MEAN_GROWTH_SHARE = 0.5 / (
-    1 - FIRST_QUARTER_END
-)  # growth of a mean step, relative to the difference of the last and first quarter
-# Growth is often not linear: arrays that outgrow a cache, or the size up to which memory is reused, take ten times
-# as long at once. Therefore it is compared with the very first steps, which had almost nothing to process.
-FIRST_STEPS_SHARE, MIN_FIRST_STEPS = 0.02, 5  # of the steps, and steps
-MIN_COPYING_SHARE = 0.1  # of Python's growth; copying the arrays once must take at least this much
 
 
 def find_step_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:

@@ -15,6 +15,8 @@ from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms, starts_in_windows
 
+SignatureLeaves = Mapping[str, Mapping[str, Any]]
+
 
 @dataclass(frozen=True)
 class TracedFunction:
@@ -107,8 +109,6 @@ def _traced_function(trace: Trace, events: list[Event]) -> TracedFunction:
 
 
 # -- what changed
-
-SignatureLeaves = Mapping[str, Mapping[str, Any]]
 
 
 def signature_changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:

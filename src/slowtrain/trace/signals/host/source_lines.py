@@ -18,6 +18,21 @@ from slowtrain.trace import Trace
 
 LOOP_NODES = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _Node = TypeVar("_Node", bound=ast.AST)
+GLOBAL_NORM_FUNCTIONS = frozenset({"clip_by_global_norm", "global_norm"})  # with an op or two for each gradient
+ASSIGN_PREFIXES = ("assign", "scatter_")
+SAVE_FUNCTIONS = frozenset(
+    "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
+    "to_pickle to_hdf".split()
+)
+SUMMARY_WRITERS = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
+DRAW_FUNCTIONS = frozenset({"savefig", "imsave"})
+PRINTS = frozenset({"print", "pprint"})
+LOGS = frozenset("debug info warning error critical exception log".split())
+LOGGERS = frozenset({"logging", "logger", "log"})  # names, also with underscores around them or in capitals
+WRITES = frozenset({"write", "writelines"})  # text if text stands in what is given, else perhaps data
+WRITES_TEXT = frozenset("writerow writerows flush set_postfix set_postfix_str set_description".split())
+# Calls that make text of values. What else stands in a line that prints may be what takes the time.
+MAKES_TEXT = frozenset("format str repr len round int float bool join strftime time perf_counter ljust rjust".split())
 
 
 def called_name(call: ast.Call) -> str:
@@ -100,14 +115,6 @@ def _source_index(tree: ast.Module) -> _SourceIndex:
     return _SourceIndex(tree)
 
 
-GLOBAL_NORM_FUNCTIONS = frozenset(
-    {"clip_by_global_norm", "global_norm"}
-)  # functions with an op or two for each gradient
-
-
-ASSIGN_PREFIXES = ("assign", "scatter_")
-
-
 @lru_cache(maxsize=32)
 def _parse_source(text: str) -> ast.Module | None:
     try:
@@ -127,18 +134,6 @@ def source_tree(trace: Trace, file: str) -> ast.Module | None:
         return None
 
 
-SAVE_FUNCTIONS = frozenset(
-    "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
-    "to_pickle to_hdf".split()
-)
-
-
-SUMMARY_WRITERS = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
-
-
-DRAW_FUNCTIONS = frozenset({"savefig", "imsave"})
-
-
 def writes_checkpoint(trace: Trace, place: Place) -> bool:
     """Return whether a line of the user writes a checkpoint."""
     return any(called_name(c) in SAVE_FUNCTIONS for c in _calls_at_place(trace, place))
@@ -151,25 +146,6 @@ def writes_log(trace: Trace, place: Place) -> bool:
         name in DRAW_FUNCTIONS or (isinstance(f, ast.Attribute) and last_name(f.value) in SUMMARY_WRITERS)
         for name, f in functions
     )
-
-
-PRINTS = frozenset({"print", "pprint"})
-
-
-LOGS = frozenset("debug info warning error critical exception log".split())
-
-
-LOGGERS = frozenset({"logging", "logger", "log"})  # names, also with underscores around them or in capitals
-
-
-WRITES = frozenset({"write", "writelines"})  # text if text stands in what is given, else perhaps data
-
-
-WRITES_TEXT = frozenset("writerow writerows flush set_postfix set_postfix_str set_description".split())
-
-
-# Calls that make text of values. What else stands in a line that prints may be what takes the time.
-MAKES_TEXT = frozenset("format str repr len round int float bool join strftime time perf_counter ljust rjust".split())
 
 
 def prints(trace: Trace, place: Place) -> bool:

@@ -32,6 +32,7 @@ FINDS_DEVICES = frozenset({"_initialize_physical_devices", "ensure_initialized"}
 MIN_FIRST_OP_MS = 200.0
 MIN_TOLD_SHARE = 0.02  # of the start; smaller parts are in the JSON only
 PART_KEY = "{}_ms"
+MIN_SHAPE_TRACES = 3  # traces of one function before it is called
 
 
 @dataclass(frozen=True)
@@ -165,9 +166,6 @@ def _first_long_op_ms(trace: Trace, samples: Spans, first: int) -> float:
             return spent
         at = until
     return 0.0
-
-
-MIN_SHAPE_TRACES = 3  # traces of one function before it is called
 
 
 class AvoidableKind(Enum):
