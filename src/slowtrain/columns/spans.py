@@ -64,6 +64,16 @@ class Spans:
         return Spans(self.start_ms[some], self.end_ms[some], self.name[some], self.thread[some], self.value[some])
 
 
+def count_by_place(names: Sequence[Name], spans: Spans) -> dict[Place, int]:
+    """Return how many of the spans are of each line of the user's."""
+    found: dict[Place, int] = {}
+    for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
+        place = names[int(number)].place
+        if place is not None:
+            found[place] = found.get(place, 0) + int(count)
+    return found
+
+
 def times_of(events: Iterable[Event]) -> intervals.Intervals:
     """Return the disjoint, ordered intervals of these events."""
     rows = np.array([(e.start_ms, e.end_ms) for e in events], dtype=float).reshape(-1, 2)

@@ -13,6 +13,7 @@ import numpy as np
 from slowtrain.columns import input_pipeline
 from slowtrain.columns.arrays import Floats, median_value
 from slowtrain.columns.device import Device, Kernels, Line, Producer, WindowSteps
+from slowtrain.columns.spans import count_by_place
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category, Place, Signal
 from slowtrain.profile.summaries import step_division, window_ops
@@ -319,11 +320,7 @@ def _sampled_lines(raw: Recording) -> tuple[Line, ...]:
     if spans is None or len(spans) < MIN_STACK_SAMPLES:
         return ()
     step = float(median_value(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
-    rows: dict[tuple[str, int], float] = {}
-    for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
-        place = raw.names[int(number)].place
-        if place is not None:
-            rows[(place.file, place.line)] = rows.get((place.file, place.line), 0.0) + count * step
-    total = sum(rows.values()) or 1.0
-    ordered = sorted(rows.items(), key=lambda i: -i[1])[:100]
-    return tuple(Line(Place(f, n), ms, 0.0, ms / total) for (f, n), ms in ordered)
+    counts = count_by_place(raw.names, spans)
+    total = sum(counts.values()) or 1
+    ordered = sorted(counts.items(), key=lambda i: -i[1])[:100]
+    return tuple(Line(place, count * step, 0.0, count / total) for place, count in ordered)

@@ -9,7 +9,7 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats, Ints, median_value
-from slowtrain.columns.spans import Spans, place_of
+from slowtrain.columns.spans import Spans, count_by_place
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
@@ -233,10 +233,8 @@ def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place
             return ()
         # Samples are taken at fixed times, so that each stands for an equal part of these steps.
         each = float((end - start).sum()) / len(inside) / len(index)
-        for number, count in zip(*np.unique(inside.name, return_counts=True), strict=True):
-            place = place_of(trace.names[int(number)].detail.get("site"))
-            if place is not None:
-                found.setdefault(place, [0.0, 0.0])[side] += each * float(count)
+        for place, count in count_by_place(trace.names, inside).items():
+            found.setdefault(place, [0.0, 0.0])[side] += each * count
     return tuple(sorted(((p, a, b) for p, (a, b) in found.items()), key=lambda row: row[1] - row[2]))
 
 

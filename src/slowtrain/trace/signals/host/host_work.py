@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, median_value
 from slowtrain.columns.device import Kernels, Line
-from slowtrain.columns.spans import Event, Name, Spans, place_of
+from slowtrain.columns.spans import Event, Name, Spans, count_by_place
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.source_lines import calls_at, source_tree
@@ -97,12 +98,9 @@ def _hook_ends(trace: Trace) -> Floats:
 def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:
     """Return the user's lines at which the main thread was sampled during ``spans``, most samples first."""
     samples = trace.lane("stack")
-    found: dict[Place, int] = {}
-    for start, end in zip(spans.start_ms, spans.end_ms, strict=True):
-        for number in samples.between(float(start) - margin_ms, float(end) + margin_ms).name:
-            place = place_of(trace.names[int(number)].detail.get("site"))
-            if place is not None:
-                found[place] = found.get(place, 0) + 1
+    found: Counter[Place] = Counter()
+    for start, end in zip(spans.start_ms.tolist(), spans.end_ms.tolist(), strict=True):
+        found.update(count_by_place(trace.names, samples.between(start - margin_ms, end + margin_ms)))
     return tuple(sorted(found, key=lambda p: (-found[p], p.line)))
 
 
@@ -236,15 +234,10 @@ def _step_call_end(trace: Trace) -> int:
 
 def _find_step_line(trace: Trace) -> Place | None:
     begun = np.append(trace.steps.start_ms[trace.steps.steady], np.inf)
-    count: dict[Place, int] = {}
     for lane in ("function", "on_batch", "gradient"):
         spans = trace.lane(lane)
         first = begun[np.searchsorted(begun, spans.start_ms)] == spans.start_ms
-        for number, times in zip(*np.unique(spans.name[first], return_counts=True), strict=True):
-            place = trace.names[int(number)].place
-            if place is not None:
-                count[place] = count.get(place, 0) + int(times)
-        if count:
+        if count := count_by_place(trace.names, spans.where(first)):
             return max(count, key=lambda p: count[p])
     return trace.steps.place
 
