@@ -139,26 +139,24 @@ def _read_database(folder: Path, database: sqlite3.Connection) -> Recording:
     if early_end_reason(folder):
         facts["ended"] = early_end_reason(folder)
     start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
+
+    def run_ms(ns: int) -> float:
+        return (ns - start_ns) / 1e6
+
     names = _read_names(database)
     raw, piece, holes = _read_spans(database)
     events = tuple(
-        Event(
-            str(lane),
-            _bounded_text(name),
-            (start - start_ns) / 1e6,
-            (end - start_ns) / 1e6,
-            without_framework_lines(json_object(data)),
-        )  # fmt: skip
+        Event(str(lane), _bounded_text(name), run_ms(start), run_ms(end), without_framework_lines(json_object(data)))
         for start, end, lane, name, data in database.execute(
             "SELECT start_ns, end_ns, lane, name, data FROM event ORDER BY start_ns"
         )
     )
     samples = tuple(
-        ((at - start_ns) / 1e6, json_object(data))
+        (run_ms(at), json_object(data))
         for at, data in database.execute("SELECT time_ns, data FROM sample ORDER BY time_ns")
     )
     counters = tuple(
-        ((at - start_ns) / 1e6, int(iterator), bytes(proto))
+        (run_ms(at), int(iterator), bytes(proto))
         for at, iterator, proto in database.execute("SELECT time_ns, iterator, proto FROM pipeline ORDER BY time_ns")
     )
     lanes, pieces, main = group_by_lane(raw, piece, names, start_ns)
@@ -169,8 +167,7 @@ def _read_database(folder: Path, database: sqlite3.Connection) -> Recording:
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
     unfinished = facts.pop("unfinished", ())
     events += tuple(
-        Event(str(lane), _bounded_text(name), (at - start_ns) / 1e6, end_ms, data)
-        for at, lane, name, data in unfinished
+        Event(str(lane), _bounded_text(name), run_ms(at), end_ms, data) for at, lane, name, data in unfinished
     )  # of a process that died during them
     return Recording(
         folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns,
